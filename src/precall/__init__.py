@@ -1,0 +1,43 @@
+"""precall: precision and recall of generative models.
+
+Assess a model's samples against data: are they good (precision), do they cover the data (recall)? Everything is read
+off one object, the `RatioSpectrum`. Names load when used, so `import precall` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from precall.assess.assessment import Reference as Reference
+    from precall.assess.assessment import assess as assess
+    from precall.assess.results import Assessment as Assessment
+    from precall.assess.results import Comparison as Comparison
+    from precall.theory.divergences import Divergence as Divergence
+    from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
+
+_ROOMS = ("assess", "theory")
+_HOME = {
+    "Assessment": "precall.assess.results",
+    "Comparison": "precall.assess.results",
+    "Divergence": "precall.theory.divergences",
+    "RatioSpectrum": "precall.theory.spectrum",
+    "Reference": "precall.assess.assessment",
+}
+
+__all__ = ["Assessment", "Comparison", "Divergence", "RatioSpectrum", "Reference", "__version__", "assess", "theory"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"precall.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'precall' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

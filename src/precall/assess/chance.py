@@ -1,0 +1,131 @@
+"""What k-NN scores come to when the model is the data: exact expectations under P = Q, for any continuous P.
+
+If all N + M points are independent draws of one law without ties, the neighbours of a point, from near to far, are in
+random order of real and fake. So every count in a k-NN ball is a draw without replacement, whatever the law and the
+dimension. No score means much without this number beside it: coverage at N = M and k = 5 comes to 0.969, not to 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precall.theory import checks
+
+
+def expected_density() -> float:
+    """E[density] = 1 under P = Q, for every number of real and fake samples and every k.
+
+    Example:
+        >>> expected_density()
+        1.0
+
+    References:
+        Naeem et al. (2020), Sec. 3; docs/theory.md, Neighbours.
+    """
+    return 1.0
+
+
+def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
+    """E[coverage] under P = Q: the chance that some fake comes before the k-th other real sample.
+
+        E = 1 − Π_{j<k} (N − 1 − j) / (N + M − 1 − j)   →   1 − (N / (N + M))^k
+
+    An expectation, not a maximum: copies of the data have coverage 1.
+
+    Args:
+        n_real: N, number of real samples.
+        n_fake: M, number of fake samples.
+        k: Neighbours that define a ball, 1 ≤ k < N.
+
+    Returns:
+        A number in (0, 1); with N = M it is a little above 1 − 2⁻ᵏ.
+
+    Example:
+        >>> round(expected_coverage(n_real=1000, n_fake=1000, k=5), 4)
+        0.969
+
+    References:
+        Naeem et al. (2020), Lemma 2, made exact (docs/theory.md, Neighbours).
+    """
+    _check_sizes(n_real=n_real, n_fake=n_fake, k=k, centres=n_real)
+    j = np.arange(k)
+    return float(1 - np.prod((n_real - 1 - j) / (n_real + n_fake - 1 - j)))
+
+
+def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
+    """E[RC_{k,k'}] under P = Q: the chance that k fakes come before the k'-th other real sample.
+
+        E = P( Hypergeometric(population N − 1 + M, N − 1 of them real, k + k' − 1 draws) ≤ k' − 1 reals )
+
+    Args:
+        n_real: N, number of real samples.
+        n_fake: M, number of fake samples.
+        k: Fakes asked for, a number or an array; 0 where k > M.
+        k_prime: k', neighbours that define a ball, 1 ≤ k' < N.
+
+    Returns:
+        A number in [0, 1], or an array like `k`.
+
+    Example:
+        >>> round(float(expected_recall_cover(n_real=1000, n_fake=1000, k=1, k_prime=5)), 4)  # coverage
+        0.969
+
+    References:
+        Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
+    """
+    from scipy.stats import hypergeom
+
+    _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_real)
+    wanted = np.asarray(checks.nonnegative("k", k))
+    drawn = np.ceil(np.minimum(wanted, n_fake)) + k_prime - 1
+    share = hypergeom.cdf(k_prime - 1, n_real - 1 + n_fake, n_real - 1, drawn)
+    return np.where(wanted <= n_fake, share, 0.0)[()]
+
+
+def expected_precision_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
+    """E[PC_{k,k'}] under P = Q: as `expected_recall_cover` with real and fake exchanged.
+
+    Example:
+        >>> round(float(expected_precision_cover(n_real=500, n_fake=1000, k=1, k_prime=5)), 4)
+        0.869
+
+    References:
+        Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
+    """
+    _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_fake)
+    return expected_recall_cover(n_real=n_fake, n_fake=n_real, k=k, k_prime=k_prime)
+
+
+def chance_corrected(value: float, chance: float) -> float:
+    """(value − chance) / (1 − chance): 0 where the score is what P = Q gives, 1 where it is 1, negative below chance.
+
+    Args:
+        value: The score, at most 1.
+        chance: Its expectation under P = Q, less than 1.
+
+    Returns:
+        A number in (−∞, 1].
+
+    Example:
+        >>> chance_corrected(0.75, 0.5)
+        0.5
+
+    References:
+        docs/theory.md, Neighbours.
+    """
+    chance = float(checks.numbers("chance", chance))
+    if chance >= 1:
+        raise ValueError(f"`chance` must be less than 1, or nothing is left to correct; got {chance:g}.")
+    return (float(checks.numbers("value", value)) - chance) / (1 - chance)
+
+
+def _check_sizes(*, n_real: int, n_fake: int, k: int, centres: int) -> None:
+    for name, n in (("n_real", n_real), ("n_fake", n_fake)):
+        if n < 1:
+            raise ValueError(f"`{name}` must be at least 1; got {n}.")
+    if not 1 <= k < centres:
+        raise ValueError(
+            f"`k` must be between 1 and {centres - 1}, one less than the samples the balls surround; got {k}."
+        )

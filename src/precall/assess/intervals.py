@@ -1,0 +1,68 @@
+"""Intervals for scores that have no closed form: disjoint subsamples, drawn without replacement.
+
+A score of n samples with standard deviation ~ c/√n is recomputed on B disjoint blocks of n/B samples; their spread
+over √B estimates its standard deviation, Student's t with B − 1 degrees of freedom does the rest. Drawing without
+replacement matters: a bootstrap repeats samples, and a repeated sample is its own nearest neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.assess.score import Interval
+
+BLOCKS = 8
+COVERS = "the expectation of this score at these sample sizes (disjoint subsamples); its bias is not covered"
+
+Index = npt.NDArray[np.intp]
+
+
+def subsampling_intervals(
+    statistics: Callable[[Index, Index], Mapping[str, float]],
+    values: Mapping[str, float],
+    *,
+    n_real: int,
+    n_fake: int,
+    at_least: int,
+    seed: int,
+    level: float = 0.95,
+    within: Mapping[str, tuple[float, float]] | None = None,
+) -> dict[str, Interval | None]:
+    """Intervals around `values` from the spread of `statistics` over disjoint blocks of the samples.
+
+    Args:
+        statistics: Maps indices of real and fake samples to the same named scores as `values`.
+        values: The scores of the full samples, the centres of the intervals.
+        n_real: Number of real samples.
+        n_fake: Number of fake samples.
+        at_least: Fewest samples of a kind a block must have for the statistics to be defined.
+        seed: Seed of the partition.
+        level: Nominal coverage.
+        within: Range of a score, by name, that its interval is cut to (coverage lies in [0, 1]).
+
+    Returns:
+        An interval for each name, or None where there are too few samples for even two blocks.
+    """
+    from scipy.stats import t
+
+    blocks = min(BLOCKS, min(n_real, n_fake) // at_least)
+    if blocks < 2:
+        return dict.fromkeys(values)
+    rng = np.random.default_rng(seed)
+    parts = zip(
+        np.array_split(rng.permutation(n_real), blocks), np.array_split(rng.permutation(n_fake), blocks), strict=True
+    )
+    scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in parts]
+    half_widths = {
+        name: float(t.isf((1 - level) / 2, blocks - 1) * np.std([s[name] for s in scores], ddof=1) / np.sqrt(blocks))
+        for name in values
+    }
+    return {name: _around(values[name], half, level, (within or {}).get(name)) for name, half in half_widths.items()}
+
+
+def _around(value: float, half: float, level: float, bounds: tuple[float, float] | None) -> Interval:
+    low, high = bounds or (-np.inf, np.inf)
+    return Interval(max(low, value - half), min(high, value + half), level, COVERS)

@@ -1,0 +1,111 @@
+"""Encoders from the `transformers` library (the extra `networks`): DINOv2, CLIP, MiniLM."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precall.encoders.cache import cache_dir
+from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.networks import evaluating, image_network, on_device, state_hash, versions
+from precall.encoders.resizing import CLIP, IMAGENET, Resizing
+
+DINOV2 = "facebook/dinov2-large"
+CLIP_MODEL = "openai/clip-vit-large-patch14"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MAX_TOKENS = 256
+
+
+def dinov2(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """DINOv2 ViT-L/14, its class token: 1024 dimensions; the encoder Stein et al. recommend for photographs.
+
+    References:
+        Oquab et al. (2023); Stein et al. (2023).
+    """
+    model, source = _pretrained("dinov2", "AutoModel", DINOV2, weights)
+    resizing = Resizing(224, "bicubic")
+    network = _Reading(model, lambda output: output.last_hidden_state[:, 0])
+    return image_network("dinov2", network, resizing, IMAGENET, _protocol(resizing, model, source, IMAGENET), device)
+
+
+def clip(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """CLIP ViT-L/14, its projected image embedding: 768 dimensions.
+
+    References:
+        Radford et al. (2021).
+    """
+    model, source = _pretrained("clip", "CLIPVisionModelWithProjection", CLIP_MODEL, weights)
+    resizing = Resizing(224, "bicubic", crop=True)
+    network = _Reading(model, lambda output: output.image_embeds)
+    return image_network("clip", network, resizing, CLIP, _protocol(resizing, model, source, CLIP), device)
+
+
+def minilm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """MiniLM sentence embeddings: mean of the token vectors, scaled to length 1; 384 dimensions.
+
+    References:
+        Reimers and Gurevych (2019); Wang et al. (2020).
+    """
+    model, source = _pretrained("minilm", "AutoModel", MINILM, weights)
+    tokenizer = _transformers("minilm").AutoTokenizer.from_pretrained(source)
+    place = on_device(model, device)
+
+    def forward(texts: list[Any]) -> Matrix:
+        with evaluating():
+            tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+            tokens = {name: tensor.to(place) for name, tensor in tokens.items()}
+            vectors = model(**tokens).last_hidden_state
+            mask = tokens["attention_mask"][..., None].to(vectors.dtype)
+            mean = (vectors * mask).sum(1) / mask.sum(1)
+            return np.asarray((mean / mean.norm(dim=1, keepdim=True)).float().cpu())
+
+    protocol = {"model": source, "weights": state_hash(model), "tokens": MAX_TOKENS, "pooling": "mean, unit length"}
+    return Encoder("minilm", "text", protocol | _library() | versions(place), str, forward)
+
+
+class _Reading:
+    """A model of which one output is read."""
+
+    def __init__(self, model: Any, read: Any) -> None:
+        self.model, self.read = model, read
+
+    def __call__(self, pixels: Any) -> Any:
+        return self.read(self.model(pixel_values=pixels))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+
+def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None) -> tuple[Any, str]:
+    """A model and where it came from: the folder given, the folder in the cache, or the library's own download."""
+    folder = cache_dir() / "weights" / encoder
+    source = str(weights or (folder if folder.is_dir() else name))
+    library = _transformers(encoder)
+    try:
+        return getattr(library, model).from_pretrained(source, use_safetensors=True), source
+    except (OSError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"encoder `{encoder}` needs the model {name}, and it cannot be loaded from `{source}` ({reason}): put its "
+            f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`, or pass `weights=` "
+            "their folder."
+        ) from None
+
+
+def _transformers(encoder: str) -> Any:
+    try:
+        return import_module("transformers")
+    except ImportError:
+        raise ValueError(f"encoder `{encoder}` needs transformers: pip install 'precall[networks]'.") from None
+
+
+def _library() -> dict[str, str]:
+    return {"transformers": str(import_module("transformers").__version__)}
+
+
+def _protocol(resizing: Resizing, model: Any, source: str, scale: Any) -> dict[str, Any]:
+    mean, std = map(list, scale)
+    return resizing.protocol | _library() | {"model": source, "weights": state_hash(model), "mean": mean, "std": std}

@@ -1,0 +1,242 @@
+"""Encoders that are torch networks: a seeded random VGG, and the TorchScript networks of FID and precision/recall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.resizing import IMAGENET, Resizing, normalised, pillow_version
+from precall.encoders.weights import Weights, find_weights
+from precall.samples import hashing
+from precall.samples.images import DECODING, Pixels
+
+if TYPE_CHECKING:
+    import torch
+
+NVIDIA = "https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained/metrics"
+INCEPTION = Weights(
+    "inception-2015-12-05.pt",
+    f"{NVIDIA}/inception-2015-12-05.pt",
+    "f58cb9b6ec323ed63459aa4fb441fe750cfe39fafad6da5cb504a16f19e958f4",
+)
+VGG16 = Weights(
+    "vgg16.pt", f"{NVIDIA}/vgg16.pt", "b437eb095feaeb0b83eb3fa11200ebca4548ee39a07fb944a417ddc516cc07c3"
+)  # fmt: skip
+
+SIDE = 64
+WIDTHS = (
+    (16, 2),
+    (32, 2),
+    (64, 3),
+    (128, 3),
+    (128, 3),
+)  # VGG16's stages (channels, layers) with a quarter the channels
+HIDDEN = 512
+PIXELS_AT_ONCE = 1 << 23  # of images handed to a network that resizes by itself
+
+
+def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
+    """Images through a VGG16 with random weights: no weights file, no bias towards ImageNet; 512 dimensions.
+
+    VGG16's thirteen convolutions in five stages and two fully connected layers, with a quarter of the channels, on
+    64 × 64 pixels; weights are normal with variance 2/fan-in, without bias, from NumPy's PCG64 and the seed; features
+    are those after the second fully connected layer's ReLU. Meant for data that no trained network was made for, and
+    for use offline; on photographs a trained network sees more.
+
+    Args:
+        seed: Seed of the weights; another seed is another encoder.
+        device: Torch device; None for CUDA where there is one, else the CPU.
+
+    References:
+        Naeem et al. (2020), on random embeddings.
+    """
+    network = _random_network(seed)
+    resizing = Resizing(SIDE, "bicubic")
+    protocol = resizing.protocol | {
+        "network": f"VGG16 with channels {[width for width, _ in WIDTHS]}, fully connected {HIDDEN}, fc2",
+        "seed": seed,
+        "weights": state_hash(network),
+        "mean": list(IMAGENET[0]),
+        "std": list(IMAGENET[1]),
+    }
+    return image_network("random-vgg", network, resizing, IMAGENET, protocol, device)
+
+
+def inception(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """The Inception-v3 of FID (2015): 2048-d pool3 features, comparable with published FIDs.
+
+    A TorchScript translation of the original TensorFlow graph. It takes `uint8` images of any size and resizes them to
+    299 × 299 itself, bilinear without antialias, as the original does.
+
+    References:
+        Heusel et al. (2017); Szegedy et al. (2015).
+    """
+    arguments = {"return_features": True}
+    return _scripted("inception", INCEPTION, weights, device, arguments, "299 × 299 bilinear, no antialias")
+
+
+def inception_probabilities(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """Class probabilities of the same network, shape (n, 1008), rows summing to 1: what the Inception Score reads.
+
+    The output bias is left out, as in the original implementation of the score.
+
+    References:
+        Salimans et al. (2016).
+    """
+    arguments = {"no_output_bias": True}
+    return _scripted(
+        "inception-probabilities", INCEPTION, weights, device, arguments, "299 × 299 bilinear, no antialias"
+    )  # fmt: skip
+
+
+def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """The VGG16 of improved precision and recall: 4096-d features after the second fully connected layer (fc2).
+
+    A TorchScript network that takes `uint8` images of any size and resizes them to 224 × 224 itself.
+
+    References:
+        Kynkäänniemi et al. (2019); Simonyan and Zisserman (2015).
+    """
+    return _scripted("vgg16", VGG16, weights, device, {"return_features": True}, "224 × 224")
+
+
+def image_network(
+    name: str,
+    network: Callable[[Any], Any],
+    resizing: Resizing,
+    scale: tuple[tuple[float, ...], tuple[float, ...]],
+    protocol: dict[str, Any],
+    device: str | None,
+) -> Encoder:
+    """An encoder from a network on normalised images of one size."""
+    import torch
+
+    place = on_device(network, device)
+
+    def forward(images: list[Any]) -> Matrix:
+        with evaluating():
+            pixels = torch.from_numpy(normalised(images, *scale)).to(place, memory_format=torch.channels_last)
+            return np.asarray(network(pixels).float().cpu())
+
+    return Encoder(name, "images", protocol | versions(place), resizing, forward)
+
+
+def on_device(network: Any, device: str | None) -> torch.device:
+    """Move a network to the device asked for (None: CUDA where there is one) and return that."""
+    import torch
+
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    network.eval().to(place)
+    return place
+
+
+@contextmanager
+def evaluating() -> Iterator[None]:
+    """No gradients; on CUDA, full float32 and the same kernels each time."""
+    import torch
+
+    flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    with torch.inference_mode(), flags:
+        yield
+
+
+def state_hash(network: Any) -> str:
+    """SHA-256 of a network's parameters and buffers: names, dtypes, shapes and bytes."""
+    import torch
+
+    parts = []
+    for name, tensor in sorted(network.state_dict().items()):
+        data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        parts += [name, f"{tensor.dtype} {tuple(tensor.shape)}", hashing.of_array(data)]
+    return hashing.combined(parts)
+
+
+def _random_network(seed: int) -> Any:
+    """VGG16's shape with He's initialisation: variance 2/fan-in keeps the scale of activations through ReLUs."""
+    import torch
+    from torch import nn
+
+    rng = np.random.Generator(np.random.PCG64(seed))
+
+    def he(layer: Any) -> Any:  # layers come without storage ("meta"), so that torch's own generator is not used
+        shape = tuple(layer.weight.shape)
+        values = rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
+        layer.weight = nn.Parameter(torch.from_numpy(values.astype(np.float32)), requires_grad=False)
+        return layer
+
+    layers: list[Any] = []
+    channels = 3
+    for width, depth in WIDTHS:
+        for _ in range(depth):
+            layers += [he(nn.Conv2d(channels, width, 3, padding=1, bias=False, device="meta")), nn.ReLU()]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    flat = channels * (SIDE >> len(WIDTHS)) ** 2
+    layers += [nn.Flatten(), he(nn.Linear(flat, HIDDEN, bias=False, device="meta")), nn.ReLU()]
+    layers += [he(nn.Linear(HIDDEN, HIDDEN, bias=False, device="meta")), nn.ReLU()]
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _scripted(
+    name: str, pinned: Weights, given: str | Path | None, device: str | None, arguments: dict[str, bool], resize: str
+) -> Encoder:
+    """An encoder from a TorchScript file whose network takes `uint8` images (n, 3, h, w) and resizes by itself."""
+    import torch
+
+    path, sha256 = find_weights(name, pinned, given)
+    network = _load_script(path)
+    place = on_device(network, device)
+
+    def forward(images: list[Any]) -> Matrix:
+        rows: list[Any] = [None] * len(images)
+        with evaluating():
+            for group in _same_shape(images):
+                stack = np.stack([images[i] for i in group]).transpose(0, 3, 1, 2)
+                output = network(torch.from_numpy(np.ascontiguousarray(stack)).to(place), **arguments)
+                for i, row in zip(group, np.asarray(output.float().cpu()), strict=True):
+                    rows[i] = row
+        return np.stack(rows)
+
+    protocol = {
+        "decoding": DECODING,
+        "pillow": pillow_version(),
+        "resize": f"by the network: {resize}",
+        "arguments": arguments,
+        "weights": sha256,
+    }
+    return Encoder(name, "images", protocol | versions(place), np.asarray, forward)
+
+
+def _same_shape(images: list[Pixels]) -> Iterator[list[int]]:
+    """Positions of images of the same size, few enough at a time to fit in memory."""
+    for shape in dict.fromkeys(image.shape for image in images):
+        group = [i for i, image in enumerate(images) if image.shape == shape]
+        size = max(1, PIXELS_AT_ONCE // (shape[0] * shape[1]))
+        yield from (group[start : start + size] for start in range(0, len(group), size))
+
+
+def _load_script(path: Path) -> Any:
+    """Load a TorchScript archive (its own bytecode, not a Python pickle)."""
+    import warnings
+
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer torch prefers torch.export; the files are older
+            return torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"`weights` must be a TorchScript file; `{path}` is not ({reason}).") from None
+
+
+def versions(place: torch.device) -> dict[str, str]:
+    """Torch's version and the kind of device: kernels differ with both."""
+    import torch
+
+    return {"torch": torch.__version__, "device": place.type}

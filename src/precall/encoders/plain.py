@@ -1,0 +1,59 @@
+"""Encoders without a network: pixels, features as they are, hashed n-grams of texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.resizing import Resizing
+
+PIXELS = Resizing(32, "bilinear")
+NGRAMS, BUCKETS = (2, 4), 1024
+
+
+def pixels() -> Encoder:
+    """Images as their 32 × 32 × 3 = 3072 values between 0 and 1.
+
+    Example:
+        >>> pixels().encode([np.full((32, 32, 3), 255, np.uint8)]).shape
+        (1, 3072)
+    """
+    return Encoder("pixels", "images", PIXELS.protocol | {"values": "divided by 255"}, PIXELS, _flat)
+
+
+def identity() -> Encoder:
+    """Features as they are."""
+    return Encoder("identity", "features", {}, np.asarray, np.stack)
+
+
+def ngrams() -> Encoder:
+    """Texts as hashed counts of their character n-grams: no network, no weights, no vocabulary; 1024 dimensions.
+
+    n-grams of 2 to 4 characters within words are counted in 1024 buckets with signs, both picked by a hash, and the
+    counts are scaled to length 1. The hash is a random projection: inner products of n-gram counts are kept in
+    expectation. It sees spelling, words and style; it does not see meaning as a language model does.
+
+    Example:
+        >>> a, b, c = ngrams().encode(["the cat sat", "the cat sits", "quarks"])
+        >>> bool(a @ b > a @ c)
+        True
+
+    References:
+        Weinberger et al. (2009), feature hashing.
+    """
+    from sklearn import __version__
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashing = HashingVectorizer(analyzer="char_wb", ngram_range=NGRAMS, n_features=BUCKETS, norm="l2")
+
+    def forward(texts: list[Any]) -> Matrix:
+        return np.asarray(hashing.transform(texts).toarray(), dtype=np.float32)
+
+    protocol = {"n-grams": list(NGRAMS), "buckets": BUCKETS, "scale": "unit length", "scikit-learn": __version__}
+    return Encoder("ngrams", "text", protocol, str, forward)
+
+
+def _flat(images: list[Any]) -> Matrix:
+    return np.stack(images).reshape(len(images), -1).astype(np.float32) / np.float32(255)

@@ -1,0 +1,94 @@
+"""Network weights: a file of the user's, or one fetched once from its address and held to its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlparse
+
+from precall.encoders.cache import cache_dir
+from precall.samples import hashing
+from precall.samples.sampleset import shown
+
+BLOCK = 1 << 20
+TIMEOUT = 30  # seconds without an answer
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A file of weights: its name, where it comes from, and the SHA-256 of its bytes."""
+
+    file: str
+    url: str
+    sha256: str
+
+
+def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None) -> tuple[Path, str]:
+    """The weights file to load, and its SHA-256.
+
+    Args:
+        encoder: The encoder's name, for the error.
+        pinned: What is used where nothing is given: `<cache>/weights/<file>`, fetched if it is not there.
+        given: A file, taken as it is (its hash is recorded, and it should be one you trust); or an address with the
+            hash it is held to, `https://…/file.pt#sha256=…`.
+
+    Returns:
+        Path and SHA-256.
+
+    Raises:
+        ValueError: If the file is not there and cannot be fetched (the error says which file to put where), or if its
+            bytes have another hash.
+    """
+    if given is None:
+        return _fetched(encoder, pinned, cache_dir() / "weights" / pinned.file)
+    if str(given).startswith(("http://", "https://")):
+        address = _address(str(given))
+        return _fetched(encoder, address, cache_dir() / "weights" / f"{address.sha256[:16]}-{address.file}")
+    path = Path(given)
+    if not path.is_file():
+        raise ValueError(f"`weights` must be a file that exists; got `{shown(str(path))}`.")
+    return path, hashing.of_file(path)
+
+
+def _address(given: str) -> Weights:
+    url, _, pin = given.partition("#sha256=")
+    file = PurePosixPath(urlparse(url).path).name
+    if not re.fullmatch(r"[0-9a-f]{64}", pin) or not url.startswith("https://") or not re.fullmatch(r"[\w.-]+", file):
+        expected = "https://…/file.pt#sha256= and 64 hexadecimal digits"
+        raise ValueError(f"`weights` as an address must read {expected}; got `{shown(given)}`.")
+    return Weights(file, url, pin)
+
+
+def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
+    if not place.exists():
+        try:
+            _fetch(weights.url, place, weights.sha256)
+        except OSError as error:
+            raise ValueError(
+                f"encoder `{encoder}` needs the file {weights.file} (SHA-256 {weights.sha256}), and {weights.url} "
+                f"cannot be fetched ({error}): put the file at `{place}`, or pass `weights=` its path."
+            ) from None
+    if (found := hashing.of_file(place)) != weights.sha256:
+        raise ValueError(f"`{place}` must have SHA-256 {weights.sha256}; got {found}. Delete the file and try again.")
+    return place, found
+
+
+def _fetch(url: str, place: Path, sha256: str) -> None:
+    """Fetch a file beside its place, and move it there once it is whole and has its hash."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
+    digest = hashlib.sha256()
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(temporary, "wb") as file:
+            while block := answer.read(BLOCK):
+                digest.update(block)
+                file.write(block)
+        if digest.hexdigest() != sha256:
+            raise OSError(f"it has SHA-256 {digest.hexdigest()}")
+        os.replace(temporary, place)
+    finally:
+        temporary.unlink(missing_ok=True)

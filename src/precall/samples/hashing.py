@@ -1,0 +1,109 @@
+"""SHA-256 of files and arrays, with an index that spares reading unchanged files again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+BLOCK = 1 << 20
+FRESH = 2_000_000_000  # ns: a file touched this shortly before it was hashed may change again within one clock tick
+
+Stamp = list[int]
+
+
+def combined(parts: Iterable[str]) -> str:
+    """SHA-256 of a sequence of texts; each is preceded by its length, so that no two sequences look alike.
+
+    Example:
+        >>> combined(["ab", "c"]) == combined(["a", "bc"])
+        False
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def of_array(array: npt.NDArray[Any]) -> str:
+    """SHA-256 of an array: its dtype, its shape and its bytes in C order, block by block."""
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    rows = max(1, BLOCK // max(1, array[:1].nbytes))
+    for start in range(0, len(array), rows):
+        digest.update(array[start : start + rows].tobytes())
+    return digest.hexdigest()
+
+
+def of_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _of_file_or_fault(path: Path) -> str:
+    """SHA-256 of a file, or of the reason why it cannot be read: reading the sample will report it."""
+    try:
+        return of_file(path)
+    except OSError as error:
+        return combined([type(error).__name__])
+
+
+def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
+    """SHA-256 of each file, from the `index` where size, times and inode are those noted there.
+
+    The index trusts the file system: a file is read again when its size, modification time, change time or inode
+    differs from the noted one, or when it was modified less than two seconds before it was noted. What it cannot see
+    is a change that leaves all four alone, which takes direct access to the disk (on Windows, where change times are
+    not kept, resetting the modification time is enough). Delete the file to have everything read again.
+    """
+    known = _load(index)
+    stamps = {str(path): _stamp(path) for path in paths}
+    unknown = [path for path in paths if known.get(str(path), (None,))[0] != stamps[str(path)]]
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(map(str, unknown), pool.map(_of_file_or_fault, unknown), strict=True))
+    hashes = {path: found.get(path) or known[path][1] for path in stamps}
+    if index is not None and found:
+        now = time.time_ns()
+        settled = {path: (stamp, hashes[path]) for path, stamp in stamps.items() if stamp[1] < now - FRESH}
+        with suppress(OSError):  # the index only saves time
+            write_atomically(index, json.dumps(settled).encode())
+    return [hashes[str(path)] for path in paths]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that is either whole or not there, whoever else writes it and whatever interrupts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _load(index: Path | None) -> dict[str, tuple[Stamp, str]]:
+    """The index, or an empty one where there is none or it is damaged: it only saves time."""
+    if index is None:
+        return {}
+    try:
+        table = json.loads(index.read_bytes())
+        return {str(path): (list(stamp), str(digest)) for path, (stamp, digest) in table.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}

@@ -1,0 +1,88 @@
+"""Tables: the rows of a CSV file, as texts; which columns are numbers is for the encoder, fitted on the real set."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from precall.samples import hashing
+from precall.samples.sampleset import OnError, SampleError, SampleSet, shown
+
+DELIMITERS = ",;\t"
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows(SampleSet):
+    """The rows of a table; their ids are `"row 1"`, `"row 2"`, … after the header.
+
+    Attributes:
+        columns: The names of the columns, in order.
+        rows: The cells of each row.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: list[list[str]] = field(default_factory=list, repr=False)
+    path: Path = Path()
+
+    def read(self, index: int) -> Mapping[str, str]:
+        """The row at `index`: column → cell, as text."""
+        cells = self.rows[index]
+        if len(cells) != len(self.columns):
+            raise SampleError(index, self.ids[index], f"{len(cells)} cells in a table of {len(self.columns)} columns")
+        row = dict(zip(self.columns, map(str.strip, cells), strict=True))
+        empty = [column for column, cell in row.items() if cell.lower() in ("", "nan")]
+        if empty:
+            raise SampleError(index, self.ids[index], f"no value in column {empty[0]}")
+        return row
+
+    def fingerprint(self, index: Path | None = None) -> str:
+        """SHA-256 of the file's bytes."""
+        return hashing.combined(hashing.of_files([self.path], index))
+
+
+def open_csv(path: Path, on_error: OnError) -> TableRows:
+    """A `.csv` or `.tsv` file with a header: comma, semicolon or tab, whichever the header has most of.
+
+    A header that consists of numbers is a row: the columns are then called `"column 1"`, `"column 2"`, …
+    """
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            first = file.readline()
+            file.seek(0)
+            delimiter = max(DELIMITERS, key=first.count)
+            rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
+    header = [] if not rows or all(map(is_number, rows[0])) else rows.pop(0)
+    if not rows:
+        raise ValueError(f"`{shown(str(path))}` must hold at least one row; got none.")
+    columns = tuple(map(str.strip, header)) or tuple(f"column {i + 1}" for i in range(len(rows[0])))
+    if len(set(columns)) < len(columns) or "" in columns:
+        got = shown(", ".join(column or "(no name)" for column in columns))
+        raise ValueError(f"`{shown(str(path))}` must name each column once; got {got}. Drop or name the others.")
+    ids = tuple(f"row {number}" for number in range(1, len(rows) + 1))
+    return TableRows(
+        kind="table",
+        ids=ids,
+        name=str(path),
+        on_error=on_error,
+        columns=columns,
+        rows=rows,
+        path=Path(os.path.abspath(path)),
+    )
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a finite number.
+
+    Example:
+        >>> is_number(" -1e3 "), is_number("inf"), is_number("1,000")
+        (True, False, False)
+    """
+    try:
+        return abs(float(cell)) < float("inf") and "_" not in cell
+    except ValueError:
+        return False

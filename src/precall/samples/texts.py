@@ -1,0 +1,73 @@
+"""Texts: one a line, plain (`.txt`) or as JSON (`.jsonl`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from precall.samples import hashing
+from precall.samples.sampleset import OnError, SampleError, SampleSet, shown
+
+
+@dataclass(frozen=True, eq=False)
+class TextLines(SampleSet):
+    """The lines of a file that are not blank; their ids are `"line 1"`, `"line 2"`, … as an editor counts them."""
+
+    lines: list[bytes] = field(default_factory=list, repr=False)
+    parse: Callable[[str], str] = field(default=str, repr=False)
+    path: Path = Path()
+    key: str | None = None
+
+    def read(self, index: int) -> str:
+        """The text at `index`."""
+        try:
+            return self.parse(self.lines[index].decode())
+        except UnicodeDecodeError:
+            raise SampleError(index, self.ids[index], "not UTF-8") from None
+        except (ValueError, RecursionError) as error:
+            raise SampleError(index, self.ids[index], str(error)) from None
+
+    def fingerprint(self, index: Path | None = None) -> str:
+        """SHA-256 of the file's bytes, and of the field that is read."""
+        return hashing.combined([*hashing.of_files([self.path], index), str(self.key)])
+
+
+def open_lines(path: Path, on_error: OnError) -> TextLines:
+    """A `.txt` file: one UTF-8 text a line, as it stands between the line ends."""
+    return _text_lines(path, str, None, on_error)
+
+
+def open_jsonl(path: Path, key: str | None, on_error: OnError) -> TextLines:
+    """A `.jsonl` file: each line a JSON string, or an object with the text under `key` (`"text"` unless given)."""
+    return _text_lines(path, lambda line: _json_text(line, key or "text"), key or "text", on_error)
+
+
+def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: OnError) -> TextLines:
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not numbered:
+        raise ValueError(f"`{shown(str(path))}` must hold at least one line of text; got none.")
+    return TextLines(
+        kind="text",
+        ids=tuple(f"line {number}" for number, _ in numbered),
+        name=str(path),
+        on_error=on_error,
+        lines=[line for _, line in numbered],
+        parse=parse,
+        path=Path(os.path.abspath(path)),
+        key=key,
+    )
+
+
+def _json_text(line: str, key: str) -> str:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from None
+    text = value.get(key) if isinstance(value, dict) else value
+    if not isinstance(text, str):
+        raise ValueError(f"no text: expected a string, or an object with a string under {key!r}")
+    return text

@@ -1,0 +1,1 @@
+"""Exact mathematics: no samples, no randomness, float64."""
