@@ -330,6 +330,25 @@ def test_what_an_encoder_returns_is_checked(forward, sentence):
         encode(np.zeros((2, 2)), Encoder("mine", "features", {}, np.asarray, forward), cache=False)
 
 
+def test_the_width_of_features_may_not_change():
+    widths = iter([2, 2, 3])
+    encoder = Encoder("mine", "features", {}, np.asarray, lambda rows: np.zeros((len(rows), next(widths))))
+    with pytest.raises(ValueError, match=r"as many features for each sample; got \[2, 3\]"):
+        encode(np.zeros((3 * SLOTS, 2)), encoder)
+
+
+def test_a_chunk_without_readable_samples_leaves_no_trace(tmp_path):
+    rows = [np.full(2, i) if i >= CHUNK else None for i in range(CHUNK + 3)]
+    rows[0] = np.zeros(2)
+    for cache in (True, False):
+        features = encode(open_samples(rows, on_error="skip"), counting([]), cache=cache)
+        assert features.array[:, 0].tolist() == [0, *(2 * i for i in range(CHUNK, CHUNK + 3))]
+        assert len(features.errors) == CHUNK - 1
+    rows[0] = None
+    features = encode(open_samples(rows, on_error="skip"), counting([]))
+    assert features.indices.tolist() == list(range(CHUNK, CHUNK + 3))
+
+
 def test_the_cache_has_its_place(monkeypatch, tmp_path):
     monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "here"))
     assert cache_dir() == tmp_path / "here"

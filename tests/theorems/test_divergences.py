@@ -380,6 +380,7 @@ def test_weights_in_closed_form():
 def test_weight_needs_positive_slopes(lam):
     with pytest.raises(ValueError, match="`lam` must be positive"):
         DIVERGENCES["kl"].weight(lam)
+    assert DIVERGENCES["kl"].weight(np.array([])).size == 0
 
 
 @pytest.mark.parametrize("u", [0.3, 0.9, 2.5])

@@ -310,7 +310,7 @@ def test_arguments_are_checked() -> None:
         gaussian_shift(distance=0)
     with pytest.raises(ValueError, match="`scale` must differ from 1"):
         gaussian_scale(scale=1)
-    with pytest.raises(ValueError, match="`dim` must be a positive integer; got 0"):
+    with pytest.raises(ValueError, match="`dim` must be a whole number of at least 1; got 0"):
         same(dim=0)
     with pytest.raises(ValueError, match="`shift` must be between 0 and 1"):
         uniform_shift(shift=1.5)

@@ -7,11 +7,12 @@ with the number of owners, not of pairs. This module imports torch, like `precal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from precall.assess.distances import Tile, below, group_minima, just_under, rounded_up
+from precall.assess.distances import Cloud, Tile, below, group_minima, just_under, rounded_up, squared_distances
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
 
@@ -99,10 +100,8 @@ class Shortlist:
 class Depth:
     """The least d²/r² of each point over the balls whose radius is at most the median: 1/realism²."""
 
-    def __init__(self, squared_radii: Tensor, points: int, settle: Settle) -> None:
-        # The median of the radii, not of their squares: the mean of the two middle ones differs.
-        self.squared_radii = squared_radii
-        self.kept = squared_radii.sqrt() <= squared_radii.sqrt().quantile(0.5)
+    def __init__(self, squared_radii: Tensor, median: float, points: int, settle: Settle) -> None:
+        self.squared_radii, self.kept = squared_radii, squared_radii.sqrt() <= median
         self.shortlist = Shortlist(
             points, 1, lambda point, owner: self._ratio(owner, settle(owner, point)), squared_radii.device
         )
@@ -149,10 +148,11 @@ class Tally:
         around: Balls around each point, shape (points, radii).
     """
 
-    def __init__(self, squared_radii: Tensor, points: int, closed: bool, settle: Settle) -> None:
-        self.squared_radii, self.closed, self.settle = squared_radii, closed, settle
-        self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=squared_radii.device)
-        self.around = torch.zeros((points, self.inside.shape[1]), dtype=torch.int64, device=squared_radii.device)
+    def __init__(self, squared_radii: Tensor, closed: bool, owners: Cloud, points: Cloud) -> None:
+        self.squared_radii, self.closed, self.settle = squared_radii, closed, partial(squared_distances, owners, points)
+        self.owner_weight, self.point_weight = owners.weight, points.weight
+        self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
+        self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
 
     def read(self, tile: Tile, minima: Tensor) -> None:
         """Count a tile of d², whose rows are the owners."""
@@ -176,9 +176,10 @@ class Tally:
 
     def _add(self, owner: Tensor, point: Tensor, rank: Tensor) -> None:
         levels = self.inside.shape[1] + 1
-        for totals, who in ((self.inside, owner), (self.around, point)):
-            counts = torch.bincount(who * levels + rank, minlength=len(totals) * levels).view(-1, levels)
-            totals += counts[:, :-1].cumsum(1)
+        inside = _count(owner * levels + rank, len(self.inside) * levels, point, self.point_weight)
+        around = _count(point * levels + rank, len(self.around) * levels, owner, self.owner_weight)
+        self.inside += inside.view(-1, levels)[:, :-1].cumsum(1)
+        self.around += around.view(-1, levels)[:, :-1].cumsum(1)
 
     def _count_crowd(self, tile: Tile) -> None:
         """The same where many points lie inside: whole rows are compared, and only the undecided entries listed."""
@@ -190,8 +191,8 @@ class Tally:
             for level in range(self.inside.shape[1]):
                 radii = self.squared_radii[rows, level]
                 sure = low < just_under(radii - margin, low.dtype)[:, None]
-                self.inside[rows, level] += sure.sum(1)
-                self.around[tile.columns, level] += sure.sum(0)
+                self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
+                self.around[tile.columns, level] += _total(sure.T, self.owner_weight, rows)
                 vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
                 owner, point = torch.nonzero(vague, as_tuple=True)
                 self._settle_level(level, owner + rows.start, point + tile.columns.start)
@@ -199,8 +200,21 @@ class Tally:
     def _settle_level(self, level: int, owner: Tensor, point: Tensor) -> None:
         exact, radii = self.settle(owner, point), self.squared_radii[owner, level]
         held = exact <= radii if self.closed else exact < radii
-        self.inside[:, level] += torch.bincount(owner[held], minlength=len(self.inside))
-        self.around[:, level] += torch.bincount(point[held], minlength=len(self.around))
+        owner, point = owner[held], point[held]
+        self.inside[:, level] += _count(owner, len(self.inside), point, self.point_weight)
+        self.around[:, level] += _count(point, len(self.around), owner, self.owner_weight)
+
+
+def _count(who: Tensor, length: int, whom: Tensor, weight: Tensor | None) -> Tensor:
+    """How often each number below `length` is in `who`, the entries weighed by weight[whom]."""
+    if weight is None:
+        return torch.bincount(who, minlength=length)
+    return torch.zeros(length, dtype=torch.int64, device=who.device).index_add_(0, who, weight[whom])
+
+
+def _total(flags: Tensor, weight: Tensor | None, columns: slice) -> Tensor:
+    """How many flags each row has, the columns weighed."""
+    return flags.sum(1) if weight is None else (flags * weight[columns]).sum(1)
 
 
 def _padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:

@@ -36,48 +36,80 @@ GROUPS_AT_ONCE = 1 << 16  # groups looked into at once: 8 MiB of indices
 
 
 class Cloud:
-    """A checked sample set: its rows by range and by index, its mean, and which rows repeat an earlier one."""
+    """A checked sample set without superfluous copies: a sample's `copies` + 1 first occurrences, weighed.
 
-    def __init__(self, features: Any) -> None:
+    No sample has a further copy among its `copies` nearest, so nothing is lost for neighbours; for counts the last copy
+    kept stands for those left out. A collapsed model costs no more than its distinct samples.
+
+    Attributes:
+        n: Number of samples kept.
+        dimension: Their dimension.
+        device: Where they are.
+        single: Whether they are float32 (else float64).
+        position: Which of the given samples each one is, shape (n,).
+        stand_in: Which kept sample stands for each given one, an equal one, shape (given,).
+        weight: How many given samples each one stands for, shape (n,); None where each stands for itself.
+    """
+
+    def __init__(self, features: Any, copies: int) -> None:
         # Apple's device lacks the float64 that settles comparisons.
         on_apple = is_tensor(features) and features.device.type == "mps"
         self.features = features.cpu() if on_apple else features
-        self.n, self.dimension = (int(size) for size in features.shape)
         self.device = self.features.device if is_tensor(features) else torch.device("cpu")
         self.single = str(features.dtype).endswith("float32")
-        self.mean = self._mean()
-        self.original = self._originals()
-        self.repeats = bool((self.original != torch.arange(self.n, device=self.device)).any())
+        self.n, self.dimension = (int(size) for size in features.shape)
+        self.position = torch.arange(self.n, device=self.device)
+        self.position, self.stand_in = self._without_copies(copies)
+        self.weight = None if len(self.position) == self.n else torch.bincount(self.stand_in)
+        self.n = len(self.position)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Rows start … stop − 1, in the dtype they came in."""
-        return _tensor(self.features[start:stop])
+        if len(self.features) == self.n:
+            return _tensor(self.features[start:stop])
+        return self._at(self.position[start:stop])
 
     def take(self, index: Tensor) -> Tensor:
         """The rows at `index`, in float64."""
-        chosen = self.features[index] if is_tensor(self.features) else np.take(self.features, index.numpy(), axis=0)
-        return _tensor(chosen).double()
+        return self._at(self.position[index]).double()
+
+    def given(self, kept: slice) -> int:
+        """How many of the given samples these kept ones stand for."""
+        return int(kept.stop - kept.start if self.weight is None else self.weight[kept].sum())
 
     def blocks(self) -> Iterator[Tensor]:
         """All rows in order, a bounded number at once, in float64 (perhaps the caller's own memory: read only)."""
         for start, stop in ranges(self.n, max(1, SETTLED_VALUES // self.dimension)):
             yield self.rows(start, stop).double()
 
-    def _mean(self) -> Tensor:
-        total = torch.zeros(self.dimension, dtype=torch.float64, device=self.device)
-        for rows in self.blocks():
-            total += rows.sum(0)
-        return total / self.n
+    def centre(self) -> Tensor:
+        """About the middle: the median of some rows, which an outlier does not move."""
+        return self.take(torch.linspace(0, self.n - 1, min(self.n, 255), device=self.device).long()).median(0).values
 
-    def _originals(self) -> Tensor:
+    def _at(self, position: Tensor) -> Tensor:
+        if is_tensor(self.features):
+            return _tensor(self.features[position])
+        return _tensor(np.take(self.features, position.numpy(), axis=0))
+
+    def _without_copies(self, copies: int) -> tuple[Tensor, Tensor]:
+        """The positions of the rows to keep, and the kept row that stands for each row."""
+        here, first = self.position, self._first_copies()
+        order = first.argsort(stable=True)
+        rank = torch.empty_like(here)
+        rank[order] = here - torch.searchsorted(first[order], first[order])
+        keep = rank <= copies
+        kept_as, last = keep.cumsum(0) - 1, torch.zeros_like(here)
+        last[first[rank == copies]] = kept_as[rank == copies]
+        return here[keep], torch.where(keep, kept_as, last[first])
+
+    def _first_copies(self) -> Tensor:
         """For each row the first row equal to it: a random projection proposes, the rows themselves decide."""
         fixed = torch.Generator().manual_seed(0)
         weights = torch.randn(self.dimension, dtype=torch.float64, generator=fixed).to(self.device)
         shadows = torch.cat([fold(rows * weights) for rows in self.blocks()])
         _, group = torch.unique(shadows, return_inverse=True)
-        here = torch.arange(self.n, device=self.device)
-        first = here.new_full((self.n,), self.n).scatter_reduce(0, group, here, "amin")[group]
-        for some in torch.split(torch.nonzero(first != here)[:, 0], max(1, SETTLED_VALUES // self.dimension)):
+        first = torch.full_like(group, self.n).scatter_reduce(0, group, self.position, "amin")[group]
+        for some in torch.split(torch.nonzero(first != self.position)[:, 0], max(1, SETTLED_VALUES // self.dimension)):
             same = (self.take(some) == self.take(first[some])).all(1)
             first[some] = torch.where(same, first[some], some)
         return first
@@ -91,14 +123,7 @@ def _tensor(rows: Any) -> Tensor:
 
 
 def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
-    """d²(left_i, right_j) of the paired indices: the float64 truth, each distinct pair of points evaluated once."""
-    if not (left.repeats or right.repeats):
-        return _squared_distances(left, right, i, j)
-    pairs, back = torch.unique(left.original[i] * right.n + right.original[j], return_inverse=True)
-    return _squared_distances(left, right, pairs // right.n, pairs % right.n)[back]
-
-
-def _squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
+    """d²(left_i, right_j) of the paired indices: the float64 truth."""
     squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
     for start, stop in ranges(len(i), max(1, SETTLED_VALUES // left.dimension)):
         squared[start:stop] = fold(left.take(i[start:stop]).sub_(right.take(j[start:stop])).square_())
@@ -143,10 +168,10 @@ class Tile:
 
 
 def common_centre(cloud: Cloud, *others: Cloud) -> Tensor:
-    """The cloud's mean, rounded to float32 where a float32 cloud must subtract it without a second rounding."""
+    """The cloud's centre, rounded to float32 where a float32 cloud must subtract it without a second rounding."""
     if not any(one.single for one in (cloud, *others)):
-        return cloud.mean
-    return cloud.mean.clamp(-1e38, 1e38).float().double()
+        return cloud.centre()
+    return cloud.centre().clamp(-1e38, 1e38).float().double()
 
 
 class Frame:

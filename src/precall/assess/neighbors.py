@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.assess.cover import CoverCurve, Floats
+from precall.assess.cover import Counts, CoverCurve, Floats
 from precall.assess.features import Features, as_features, same_dimension, to_numpy, together
 from precall.assess.neighborhoods import Nearest, Neighborhoods
 from precall.theory import checks
 
 if TYPE_CHECKING:
+    from precall.assess.decisions import Depth
     from precall.assess.distances import Cloud, Frame, Tile
 
 __all__ = ["Balls", "CoverCurve", "Nearest", "Neighborhoods", "cross", "sweep", "within"]
@@ -41,11 +42,13 @@ class Balls:
 
     Attributes:
         k: Neighbours that define a ball, increasing.
+        neighbors: Nearest samples of another set that `cross` keeps.
         squared_radii: rad_k(X_i)², shape (n, len(k)).
         nearest: The nearest other samples of the set.
     """
 
     k: tuple[int, ...]
+    neighbors: int
     squared_radii: Floats
     nearest: Nearest
     cloud: Cloud = field(repr=False)
@@ -100,7 +103,7 @@ def sweep(
     watch = _Watch(progress, (len(real) + len(fake)) ** 2)
     real_balls = _within("real", real, levels, neighbors, watch)
     fake_balls = _within("fake", fake, levels, neighbors, watch)
-    return _cross(real_balls, fake_balls, ties, neighbors, watch)
+    return _cross(real_balls, fake_balls, ties, watch)
 
 
 def within(samples: Any, *, k: int | Iterable[int] = 5, neighbors: int = 1, progress: Progress | None = None) -> Balls:
@@ -111,7 +114,7 @@ def within(samples: Any, *, k: int | Iterable[int] = 5, neighbors: int = 1, prog
     Args:
         samples: Samples, shape (n, d), n ≥ 2: array, memory-mapped array or tensor.
         k: Neighbours that define a ball, 1 ≤ k < n: a number or several.
-        neighbors: Nearest other samples to keep; max(k) are kept in any case.
+        neighbors: Nearest samples to keep, of this set (max(k) in any case) and of another one in `cross`.
         progress: Called with (ordered pairs done, n²).
 
     Returns:
@@ -135,16 +138,13 @@ def within(samples: Any, *, k: int | Iterable[int] = 5, neighbors: int = 1, prog
     return _within("samples", features, levels, neighbors, _Watch(progress, len(features) ** 2))
 
 
-def cross(
-    *, real: Balls, fake: Balls, ties: str = "closed", neighbors: int = 1, progress: Progress | None = None
-) -> Neighborhoods:
+def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: Progress | None = None) -> Neighborhoods:
     """Who is inside whose ball: one product of the two sets.
 
     Args:
         real: Balls of the real samples, from `within`.
         fake: Balls of the fake samples, with the same k.
         ties: "closed" (d ≤ rad is inside) or "open" (d < rad).
-        neighbors: Nearest samples of the other set to keep.
         progress: Called with (ordered pairs done, 2NM).
 
     Returns:
@@ -165,18 +165,17 @@ def cross(
     if real.cloud.device != fake.cloud.device:
         devices = f"{real.cloud.device} and {fake.cloud.device}"
         raise ValueError(f"`real` and `fake` must be on the same device; got {devices}. Move one before `within`.")
-    _levels(real.k, neighbors, real=real.cloud.n, fake=fake.cloud.n)
-    return _cross(real, fake, ties, neighbors, _Watch(progress, 2 * real.cloud.n * fake.cloud.n))
+    return _cross(real, fake, ties, _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii)))
 
 
 class _Watch:
-    """Counts ordered pairs and tells the caller."""
+    """Counts ordered pairs and tells the caller; left-out copies pass with the samples that stand for them."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
-    def add(self, pairs: int) -> None:
-        self.done += pairs
+    def advance(self, tile: Tile, left: Cloud, right: Cloud, times: int) -> None:
+        self.done += left.given(tile.rows) * right.given(tile.columns) * times
         if self.progress is not None:
             self.progress(self.done, self.total)
 
@@ -185,65 +184,97 @@ def _within(name: str, features: Features, k: tuple[int, ...], neighbors: int, w
     from precall.assess import distances
     from precall.assess.decisions import Shortlist
 
-    cloud = distances.Cloud(features)
+    size = max(*k, neighbors)
+    cloud = distances.Cloud(features, size)
     frame = distances.Frame(cloud, distances.common_centre(cloud))
     _check_range(name, frame)
-    nearest = Shortlist(cloud.n, max(*k, neighbors), partial(distances.squared_distances, cloud, cloud), cloud.device)
+    nearest = Shortlist(cloud.n, size, partial(distances.squared_distances, cloud, cloud), cloud.device)
     for tile in distances.tiles(frame, frame):
         square = tile.rows == tile.columns
         for view in (tile,) if square else (tile, tile.transposed()):
             nearest.read(view, distances.group_minima(view.low))
-        watch.add(_pairs(tile) * (1 if square else 2))
-    squared, index = nearest.result()
+        watch.advance(tile, cloud, cloud, 1 if square else 2)
+    squared, index = (values[cloud.stand_in] for values in nearest.result())
     columns = [level - 1 for level in k]
-    return Balls(k, to_numpy(squared[:, columns]), _nearest(squared, index), cloud)
+    return Balls(k, neighbors, to_numpy(squared[:, columns]), _nearest(squared, cloud.position[index]), cloud)
 
 
-def _cross(real: Balls, fake: Balls, ties: str, neighbors: int, watch: _Watch) -> Neighborhoods:
-    import torch
-
+def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
     from precall.assess import distances
-    from precall.assess.decisions import Depth, Shortlist, Tally
 
-    clouds = real.cloud, fake.cloud
-    centre = distances.common_centre(*clouds)
-    frames = [distances.Frame(cloud, centre) for cloud in clouds]
+    centre = distances.common_centre(real.cloud, fake.cloud)
+    frames = [distances.Frame(balls.cloud, centre) for balls in (real, fake)]
     for name, frame in zip(("real", "fake"), frames, strict=True):
         _check_range(name, frame)
-    sides = []  # one for the balls around reals, one for those around fakes: the same readings, roles exchanged
-    for balls, own, other in ((real, *clouds), (fake, *clouds[::-1])):
-        settle = partial(distances.squared_distances, own, other)
-        radii = torch.as_tensor(balls.squared_radii, device=own.device)
-        sides.append((Shortlist(own.n, neighbors, settle, own.device), Tally(radii, other.n, ties == "closed", settle)))
-    (to_fake, real_balls), (to_real, fake_balls) = sides
-    depths = [Depth(radii, clouds[1].n, real_balls.settle) for radii in real_balls.squared_radii.T]
+    # The same readings twice, roles exchanged: balls around reals hold fakes, balls around fakes hold reals.
+    around_real, around_fake = _Side(real, fake, ties), _Side(fake, real, ties)
+    depths = around_real.depths()
     for tile in distances.tiles(*frames):
-        for view, readers in zip((tile, tile.transposed()), sides, strict=True):
-            minima = distances.group_minima(view.low)
-            for reader in readers:
-                reader.read(view, minima)
+        around_real.read(tile)
+        around_fake.read(tile.transposed())
         for depth in depths:
             depth.read(tile)
-        watch.add(2 * _pairs(tile))
+        watch.advance(tile, real.cloud, fake.cloud, 2)
     return Neighborhoods(
         k=real.k,
         ties=ties,
         radii_real=real.radii,
         radii_fake=fake.radii,
-        fakes_in_ball=to_numpy(real_balls.inside),
-        balls_over_fake=to_numpy(real_balls.around),
-        reals_in_ball=to_numpy(fake_balls.inside),
-        balls_over_real=to_numpy(fake_balls.around),
-        realisms=to_numpy(torch.stack([depth.result() for depth in depths], 1).rsqrt()),
+        fakes_in_ball=around_real.inside(),
+        balls_over_fake=around_real.around(),
+        reals_in_ball=around_fake.inside(),
+        balls_over_real=around_fake.around(),
+        realisms=np.stack([_given(fake, depth.result().rsqrt()) for depth in depths], axis=1),
         real_to_real=real.nearest,
-        real_to_fake=_nearest(*to_fake.result()),
-        fake_to_real=_nearest(*to_real.result()),
+        real_to_fake=around_real.nearest(),
+        fake_to_real=around_fake.nearest(),
         fake_to_fake=fake.nearest,
     )
 
 
-def _pairs(tile: Tile) -> int:
-    return int(tile.rows.stop - tile.rows.start) * int(tile.columns.stop - tile.columns.start)
+class _Side:
+    """What is read of the pairs for the balls around one set: its nearest of the other set, and who is inside."""
+
+    def __init__(self, own: Balls, other: Balls, ties: str) -> None:
+        import torch
+
+        from precall.assess.decisions import Shortlist, Tally
+
+        self.own, self.other = own, other
+        radii = torch.as_tensor(own.squared_radii, device=own.cloud.device)[own.cloud.position]
+        self.tally = Tally(radii, ties == "closed", own.cloud, other.cloud)
+        kept = min(own.neighbors, other.neighbors)
+        self.shortlist = Shortlist(own.cloud.n, kept, self.tally.settle, own.cloud.device)
+
+    def read(self, tile: Tile) -> None:
+        from precall.assess.distances import group_minima
+
+        minima = group_minima(tile.low)
+        self.shortlist.read(tile, minima)
+        self.tally.read(tile, minima)
+
+    def depths(self) -> list[Depth]:
+        """For each k, how deep the other set's points are in these balls, those above the median radius left out."""
+        from precall.assess.decisions import Depth
+
+        medians = np.median(self.own.radii, axis=0)
+        radii = zip(self.tally.squared_radii.T, medians, strict=True)
+        return [Depth(column, float(median), self.other.cloud.n, self.tally.settle) for column, median in radii]
+
+    def nearest(self) -> Nearest:
+        squared, index = (values[self.own.cloud.stand_in] for values in self.shortlist.result())
+        return _nearest(squared, self.other.cloud.position[index])
+
+    def inside(self) -> Counts:
+        return np.asarray(_given(self.own, self.tally.inside))
+
+    def around(self) -> Counts:
+        return np.asarray(_given(self.other, self.tally.around))
+
+
+def _given(balls: Balls, values: Any) -> Any:
+    """`values` of the samples a cloud keeps, for all that were given."""
+    return to_numpy(values[balls.cloud.stand_in])
 
 
 def _nearest(squared: Any, index: Any) -> Nearest:

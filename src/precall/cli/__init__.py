@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from precall.cli.demo import demo
+from precall.cli import assess, cite, demo, encode, report
+from precall.cli.manners import friendly, tracebacks
 
 app = typer.Typer(
     name="precall",
-    help="Precision and recall of generative models.\n\nTry:  precall demo",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
+for verb in (assess.assess, encode.encode, report.report, demo.demo, cite.cite):
+    app.command()(friendly(verb))
 
 
 @app.callback()
-def main() -> None:
-    """Precision and recall of generative models. Try: precall demo"""
+def main(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Precision and recall of generative models.
+
+    Examples:
+
+      precall demo
+
+      precall assess --real data/ --fake ours=samples/ --fake theirs=other/ --out report/
+
+      precall encode images/ --encoder random-vgg --out features.npy
+
+    Exit status: 0 fine, 1 wrong data or input, 2 wrong usage, 3 a gate (--min-…, --max-…) was not met.
+    """
+    tracebacks.set(debug)

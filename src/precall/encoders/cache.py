@@ -15,7 +15,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class Store:
         """Keep a chunk."""
         reasons = [(error.index, error.id, error.reason) for error in chunk.errors]
         self._write(self._rows(chunk.start).with_suffix(".json"), json.dumps(reasons).encode())
-        self._write(self._rows(chunk.start), _npy(chunk.rows))  # last: it says that the chunk is there
+        self._write(self._rows(chunk.start), *_npy([chunk.rows]))  # last: it says that the chunk is there
 
     def finish(self) -> tuple[Matrix, list[SampleError]] | None:
         """Join the chunks into the whole matrix, unless another process has; None where a chunk is missing."""
@@ -93,9 +93,9 @@ class Store:
             chunks = [chunk for start in range(0, self.n, CHUNK) if (chunk := self._chunk(start)) is not None]
             if len(chunks) < len(range(0, self.n, CHUNK)):
                 return self.finished()  # joined and tidied away meanwhile, or damaged: then encoded again
-            rows, errors = joined(chunks)
-            done = {"n": self.n, "shape": rows.shape, "errors": [(e.index, e.id, e.reason) for e in errors]}
-            self._write(self.folder / "features.npy", _npy(rows))
+            parts, errors = _readable(chunks)
+            done = {"n": self.n, "shape": _shape(parts), "errors": [(e.index, e.id, e.reason) for e in errors]}
+            self._write(self.folder / "features.npy", *_npy(parts))
             self._write(self.folder / "done.json", json.dumps(done).encode())
         for path in self.folder.glob("rows-*"):
             path.unlink(missing_ok=True)
@@ -117,9 +117,9 @@ class Store:
             return None
         return Chunk(start, rows, errors)
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, *blocks: bytes | Matrix) -> None:
         try:
-            hashing.write_atomically(path, data)
+            hashing.write_atomically(path, *blocks)
         except OSError as error:
             place, reason = shown(str(path.parent)), error.strerror or type(error).__name__
             raise ValueError(
@@ -129,18 +129,39 @@ class Store:
 
 def joined(chunks: Iterable[Chunk]) -> tuple[Matrix, list[SampleError]]:
     """The chunks as one matrix, and all their errors."""
-    chunks = list(chunks)
+    parts, errors = _readable(list(chunks))
+    return stacked(parts), errors
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """Parts of a feature matrix, some perhaps without rows, as one."""
+    empty = np.empty((0, _shape(parts)[1]), np.float32)
+    return np.concatenate([empty, *(part for part in parts if len(part))])
+
+
+def _readable(chunks: Sequence[Chunk]) -> tuple[list[Matrix], list[SampleError]]:
+    """The rows and the errors of all chunks; at least one row."""
     errors = [error for chunk in chunks for error in chunk.errors]
     parts = [chunk.rows for chunk in chunks if len(chunk.rows)]
     if not parts:
         raise ValueError(f"at least one sample must be readable; none of {len(errors)} is. The first: {errors[0]}.")
-    return np.concatenate(parts), errors
+    return parts, errors
 
 
-def _npy(rows: Matrix) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, rows, allow_pickle=False)
-    return buffer.getvalue()
+def _shape(parts: Sequence[Matrix]) -> tuple[int, int]:
+    """Shape of the parts together; a part without rows has no width."""
+    widths = {part.shape[1] for part in parts if len(part)} or {0}
+    if len(widths) > 1:
+        raise ValueError(f"the encoder must return as many features for each sample; got {sorted(widths)}.")
+    return sum(map(len, parts)), widths.pop()
+
+
+def _npy(parts: Sequence[Matrix]) -> list[bytes | Matrix]:
+    """The contents of a `.npy` file of the parts together, without joining them in memory."""
+    header = io.BytesIO()
+    layout = {"descr": "<f4", "fortran_order": False, "shape": _shape(parts)}
+    np.lib.format.write_array_header_1_0(header, layout)
+    return [header.getvalue(), *(np.ascontiguousarray(part, dtype="<f4") for part in parts)]
 
 
 def _errors(reasons: Iterable[Any]) -> list[SampleError]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.encoders.cache import CHUNK, Chunk, Store, cache_dir, file_index, joined
+from precall.encoders.cache import CHUNK, Chunk, Store, cache_dir, file_index, joined, stacked
 from precall.encoders.encoder import SLOTS, Encoder, Matrix
 from precall.encoders.registry import default_encoder, load_encoder
 from precall.samples import SampleError, SampleSet, open_samples
@@ -153,7 +153,7 @@ def _chunks(
             progress(done, n)
             if group.stop % CHUNK == 0 or group.stop == n:
                 start = group.start // CHUNK * CHUNK
-                yield Chunk(start, np.concatenate([part for part in rows if len(part)] or rows[:1]), errors)
+                yield Chunk(start, stacked(rows), errors)
                 rows, errors = [], []
     finally:
         pool.shutdown(cancel_futures=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from precall.assess.results import Assessment, Comparison
+from precall.assess.results import Comparison
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # Okabe and Ito
 STYLES = ("-", "--", ":", "-.")
@@ -16,29 +17,36 @@ def plot(comparison: Comparison) -> Any:
     Returns:
         The figure; nothing is shown and no global state changes.
     """
+    return plot_saved({name: one.to_dict() for name, one in comparison.items()})
+
+
+def plot_saved(models: Mapping[str, Mapping[str, Any]]) -> Any:
+    """The same figure from saved results, name → `Assessment.to_dict()`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.5, 4.5), layout="constrained")
     curves, points = figure.subplots(1, 2)
-    for i, one in enumerate(comparison.values()):
-        if one.estimator is not None:
-            style = {"color": COLORS[i % len(COLORS)], "label": one.name}
-            draw_curve(curves, one, linestyle=STYLES[i % len(STYLES)], **style)
-            points.plot(one.spectrum.f_score(8), one.spectrum.f_score(1 / 8), "o", markersize=8, **style)
+    for i, (name, model) in enumerate(models.items()):
+        if model["estimator"] is not None:
+            style = {"color": COLORS[i % len(COLORS)], "label": name}
+            _curve(curves, model, linestyle=STYLES[i % len(STYLES)], **style)
+            points.plot(model["scores"]["f8"]["value"], model["scores"]["f1_8"]["value"], "o", markersize=8, **style)
     _square(curves, "recall β", "precision α", "Precision over recall")
     _square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point a model")
     curves.legend(loc="lower left", frameon=False)
     return figure
 
 
-def draw_curve(axes: Any, one: Assessment, **style: Any) -> None:
+def _curve(axes: Any, model: Mapping[str, Any], **style: Any) -> None:
     """One model's curve on `axes`, shaded up to its certificate."""
-    curve = one.curve.points(401)
+    curve, band = model["curves"][model["estimator"]], model["certificate"]
     axes.plot(curve["beta"], curve["alpha"], **style)
-    if "alpha_upper" in curve:
-        x = [*curve["beta_upper"], *curve["beta"][::-1]]
-        y = [*curve["alpha_upper"], *curve["alpha"][::-1]]
-        axes.fill(x, y, color=style.get("color"), alpha=0.12, linewidth=0)
+    if band is not None:
+        upper = [a / lam for a, lam in zip(band["alpha"], band["lam"], strict=True)]
+        axes.fill(
+            [*upper, *curve["beta"][::-1]], [*band["alpha"], *curve["alpha"][::-1]],
+            color=style["color"], alpha=0.12, linewidth=0,
+        )  # fmt: skip
 
 
 def _square(axes: Any, x: str, y: str, title: str) -> None:

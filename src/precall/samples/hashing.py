@@ -79,13 +79,14 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
     return [hashes[str(path)] for path in paths]
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
     """Write a file that is either whole or not there, whoever else writes it and whatever interrupts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(data)
+            for block in blocks:
+                file.write(block if isinstance(block, bytes) else block.tobytes())
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

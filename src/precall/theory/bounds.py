@@ -49,7 +49,7 @@ def residual_flow_constants(*, contraction: float, blocks: int) -> FlowConstants
     L = float(checks.nonnegative("contraction", contraction))
     if L >= 1:
         raise ValueError(f"`contraction` must be below 1, or the blocks need not be invertible; got {L:g}.")
-    K = _count("blocks", blocks)
+    K = checks.count("blocks", blocks)
     return FlowConstants(forward=(1 - L) ** -K, inverse=(1 + L) ** K)
 
 
@@ -83,9 +83,9 @@ def lipschitz_lower_bound(lam: Any, *, radii: Any, ball_masses: Any, lipschitz: 
     from scipy.special import gammaincc
 
     R, P_ball = _balls(radii, ball_masses)
-    reach = R / _positive("lipschitz", lipschitz)
+    reach = R / checks.positive("lipschitz", lipschitz)
     # the test "real outside the ball"
-    return _divergence_bound(lam, fpr=P_ball, fnr=gammaincc(_count("latent_dim", latent_dim) / 2, reach**2 / 2))
+    return _divergence_bound(lam, fpr=P_ball, fnr=gammaincc(checks.count("latent_dim", latent_dim) / 2, reach**2 / 2))
 
 
 def inverse_lipschitz_lower_bound(lam: Any, *, radii: Any, ball_masses: Any, lipschitz: float, latent_dim: int) -> Any:
@@ -117,9 +117,11 @@ def inverse_lipschitz_lower_bound(lam: Any, *, radii: Any, ball_masses: Any, lip
     from scipy.special import gammainc
 
     R, P_ball = _balls(radii, ball_masses)
-    reach = R * _positive("lipschitz", lipschitz)
+    reach = R * checks.positive("lipschitz", lipschitz)
     # the test "real inside the ball"
-    return _divergence_bound(lam, fpr=1 - P_ball, fnr=gammainc(_count("latent_dim", latent_dim) / 2, reach**2 / 2))
+    return _divergence_bound(
+        lam, fpr=1 - P_ball, fnr=gammainc(checks.count("latent_dim", latent_dim) / 2, reach**2 / 2)
+    )
 
 
 def _divergence_bound(lam: Any, *, fpr: Array, fnr: Array) -> Any:
@@ -127,7 +129,7 @@ def _divergence_bound(lam: Any, *, fpr: Array, fnr: Array) -> Any:
     lam = checks.nonnegative("lam", lam)
     with np.errstate(invalid="ignore"):
         error = np.where(fpr > 0, np.multiply.outer(lam, fpr), 0.0) + fnr  # ∞ · 0 = 0
-    return _like(lam, np.maximum(0.0, np.minimum(1.0, lam) - error.min(axis=-1)))
+    return checks.like(lam, np.maximum(0.0, np.minimum(1.0, lam) - error.min(axis=-1)))
 
 
 # ------------------------------------------------------------------------------------------------ estimated ratios
@@ -157,8 +159,8 @@ def ratio_gap_bound(*, lam: Any, gap: Any, strong_convexity: float, calibrated: 
         Verine (2024), Thm 5.2.4; docs/theory.md, Estimated ratios.
     """
     lam, gap = checks.nonnegative("lam", lam, infinite=False), checks.nonnegative("gap", gap)
-    bound = lam * np.sqrt(2 * gap / _positive("strong_convexity", strong_convexity)) / (2 if calibrated else 1)
-    return _like(bound, bound)
+    bound = lam * np.sqrt(2 * gap / checks.positive("strong_convexity", strong_convexity)) / (2 if calibrated else 1)
+    return checks.like(bound, bound)
 
 
 # ---------------------------------------------------------------------------------------------- confidence bands
@@ -200,13 +202,13 @@ class Certificate:
         k = np.searchsorted(np.diff(self.fnr) / np.diff(self.fpr), -finite)
         with np.errstate(over="ignore"):
             U = finite * self.fpr[k] + self.fnr[k] + np.hypot(finite * self.real_radius, self.fake_radius)
-        return _like(lam, np.minimum(np.minimum(1.0, lam), U))
+        return checks.like(lam, np.minimum(np.minimum(1.0, lam), U))
 
     def beta(self, lam: Any) -> Any:
         """Upper bound on recall at slope λ, `alpha(λ)/λ`: in [0, min(1, 1/λ)]; 1 at λ = 0, 0 at ∞."""
         lam = checks.nonnegative("lam", lam)
         positive = np.where(lam > 0, lam, 1.0)
-        return _like(lam, np.where(lam > 0, self.alpha(positive) / positive, 1.0))
+        return checks.like(lam, np.where(lam > 0, self.alpha(positive) / positive, 1.0))
 
     def precision(self, *, recall: Any) -> Any:
         """Largest precision the band allows together with this recall: the largest `a ≤ 1` with `a ≤ U(a/recall)`.
@@ -214,15 +216,15 @@ class Certificate:
         Args:
             recall: in [0, 1], scalar or array.
         """
-        b = _unit("recall", recall)
+        b = checks.unit("recall", recall)
         lam = _largest_slope(b, self.fpr, self.fnr, self.real_radius, self.fake_radius)
-        return _like(b, np.where(b > 0, np.minimum(1.0, np.where(b > 0, b, 1.0) * lam), 1.0))
+        return checks.like(b, np.where(b > 0, np.minimum(1.0, np.where(b > 0, b, 1.0) * lam), 1.0))
 
     def recall(self, *, precision: Any) -> Any:
         """Largest recall the band allows together with this precision; arguments as `precision`."""
-        a = _unit("precision", precision)
+        a = checks.unit("precision", precision)
         inverse_lam = _largest_slope(a, self.fnr, self.fpr, self.fake_radius, self.real_radius)
-        return _like(a, np.where(a > 0, np.minimum(1.0, np.where(a > 0, a, 1.0) * inverse_lam), 1.0))
+        return checks.like(a, np.where(a > 0, np.minimum(1.0, np.where(a > 0, a, 1.0) * inverse_lam), 1.0))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain numbers and lists."""
@@ -411,35 +413,6 @@ def _all_below(n: int, eta: float) -> float:
 def _balls(radii: Any, ball_masses: Any) -> tuple[Array, Array]:
     """Radii and the masses of their balls."""
     R = checks.nonnegative("radii", checks.vector("radii", radii))
-    P_ball = _unit("ball_masses", checks.vector("ball_masses", ball_masses))
+    P_ball = checks.unit("ball_masses", checks.vector("ball_masses", ball_masses))
     checks.same_length(radii=R, ball_masses=P_ball)
     return R, P_ball
-
-
-def _unit(name: str, values: Any) -> Array:
-    """Numbers in [0, 1]."""
-    array = checks.nonnegative(name, values)
-    if (array > 1).any():
-        raise ValueError(f"`{name}` must be between 0 and 1; got {array.max():g}.")
-    return array
-
-
-def _positive(name: str, value: Any) -> float:
-    """A finite number above 0."""
-    number = float(checks.numbers(name, value))
-    if number <= 0:
-        raise ValueError(f"`{name}` must be positive; got {number:g}.")
-    return number
-
-
-def _count(name: str, value: Any) -> int:
-    """A whole number of at least 1."""
-    number = float(checks.numbers(name, value))
-    if number < 1 or not number.is_integer():
-        raise ValueError(f"`{name}` must be a whole number of at least 1; got {number:g}.")
-    return int(number)
-
-
-def _like(question: Any, values: Any) -> Any:
-    """A float where the question was a scalar, an array where it was an array."""
-    return float(values) if np.ndim(question) == 0 else values

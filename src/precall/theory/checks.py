@@ -44,6 +44,35 @@ def nonnegative(name: str, values: Any, *, infinite: bool = True) -> Array:
     return array
 
 
+def unit(name: str, values: Any) -> Array:
+    """`values` as a float64 array of any shape with every entry in [0, 1]."""
+    array = nonnegative(name, values)
+    if (array > 1).any():
+        raise ValueError(f"`{name}` must be between 0 and 1; got {array.max():g}.")
+    return array
+
+
+def like(question: Any, answer: Array) -> Any:
+    """A float where the question was a scalar, an array where it was an array."""
+    return float(answer) if np.ndim(question) == 0 else answer
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a finite number above 0."""
+    number = float(numbers(name, value))
+    if number <= 0:
+        raise ValueError(f"`{name}` must be positive; got {number:g}.")
+    return number
+
+
+def count(name: str, value: Any) -> int:
+    """`value` as a whole number of at least 1."""
+    number = float(numbers(name, value))
+    if number < 1 or not number.is_integer():
+        raise ValueError(f"`{name}` must be a whole number of at least 1; got {number:g}.")
+    return int(number)
+
+
 def masses(name: str, values: Any) -> Array:
     """`values` as a vector of masses: finite, non-negative, not all zero."""
     array = nonnegative(name, vector(name, values))

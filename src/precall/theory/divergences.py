@@ -61,6 +61,7 @@ def _numpy_namespace() -> SimpleNamespace:
         xlog1py=special.xlog1py,
         clip=np.clip,
         where=lambda condition, a, b: np.asarray(np.where(condition, a, b))[()],
+        all=np.all,
         min=np.min,
     )
 
@@ -83,6 +84,7 @@ def _torch_namespace() -> SimpleNamespace:
         xlog1py=torch.special.xlog1py,
         clip=torch.clip,
         where=torch.where,
+        all=torch.all,
         min=torch.min,
     )
 
@@ -265,8 +267,9 @@ class Divergence(ABC):
         References:
             Verine (2024), Thm 4.3.1; docs/theory.md, Mixtures of PR-divergences.
         """
-        if not (smallest := float(_namespace(lam).min(lam))) > 0:
-            raise ValueError(f"`lam` must be positive; got {smallest:g}. Leave the end λ = 0 out of the grid.")
+        xp = _namespace(lam)
+        if not xp.all(lam > 0):
+            raise ValueError(f"`lam` must be positive; got {xp.min(lam).item():g}. Leave λ = 0 out of the grid.")
         return self.second(1 / lam) / lam**3
 
     @final

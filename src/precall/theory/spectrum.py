@@ -264,12 +264,12 @@ class RatioSpectrum:
     @property
     def max_precision(self) -> float:
         """`alpha(∞) = Q(supp P)`: the share of the model's mass that lies where there is data."""
-        return float(self.q[self.p > 0].sum()) if (self.p == 0).any() else 1.0
+        return min(1.0, float(self.q[self.p > 0].sum())) if (self.p == 0).any() else 1.0
 
     @property
     def max_recall(self) -> float:
         """`beta(0) = P(supp Q)`: the share of the data that lies where the model can reach."""
-        return float(self.p[self.q > 0].sum()) if (self.q == 0).any() else 1.0
+        return min(1.0, float(self.p[self.q > 0].sum())) if (self.q == 0).any() else 1.0
 
     def alpha(self, lam: Any) -> Any:
         """Precision at slope λ: `alpha(λ) = Σ min(λ p_i, q_i)`.
@@ -291,7 +291,7 @@ class RatioSpectrum:
         finite = np.where(np.isinf(lam), 0.0, lam)
         alpha = np.where(np.isinf(lam), self.max_precision, A[k] + B[k] * finite)
         # the sums are exact up to rounding, which must not break alpha <= min(1, lam)
-        return _like(lam, np.minimum(alpha, np.minimum(1.0, lam)))
+        return checks.like(lam, np.minimum(alpha, np.minimum(1.0, lam)))
 
     def beta(self, lam: Any) -> Any:
         """Recall at slope λ: `beta(λ) = Σ min(p_i, q_i/λ) = alpha(λ)/λ`.
@@ -303,7 +303,7 @@ class RatioSpectrum:
         k = np.searchsorted(self.breakpoints, lam, side="right")
         positive = np.where(lam > 0, lam, 1.0)
         beta = np.where(lam > 0, A[k] / positive + B[k], self.max_recall)
-        return _like(lam, np.minimum(beta, 1 / np.maximum(1.0, lam)))
+        return checks.like(lam, np.minimum(beta, 1 / np.maximum(1.0, lam)))
 
     def precision(self, *, recall: Any) -> Any:
         """Largest precision on the curve with at least this recall; 0 beyond `max_recall`.
@@ -316,21 +316,21 @@ class RatioSpectrum:
             >>> spectrum.precision(recall=0.9)
             0.45
         """
-        recall = _unit("recall", recall)
+        recall = checks.unit("recall", recall)
         A, B = self._segments
         if self.breakpoints.size == 0:
-            return _like(recall, np.zeros_like(recall))
+            return checks.like(recall, np.zeros_like(recall))
         at_breakpoint = np.concatenate([[self.max_recall], A[1:-1] / self.breakpoints[1:] + B[1:-1]])
         k = np.searchsorted(-np.minimum.accumulate(at_breakpoint), -recall, side="right")
         # beta(lam) = A/lam + B = recall gives lam, and alpha = lam * recall
         reached = (k > 0) & (recall > B[k])
         alpha = np.where(reached, A[k] * recall / np.where(reached, recall - B[k], 1.0), 0.0)
         alpha = np.where(recall > 0, alpha, self.max_precision)
-        return _like(recall, np.minimum(alpha, self.max_precision))
+        return checks.like(recall, np.minimum(alpha, self.max_precision))
 
     def recall(self, *, precision: Any) -> Any:
         """Largest recall on the curve with at least this precision; 0 beyond `max_precision`. Shapes as `precision`."""
-        return self.swapped().precision(recall=_unit("precision", precision))
+        return self.swapped().precision(recall=checks.unit("precision", precision))
 
     def curve(self, points: int | None = None) -> Curve:
         """The curve as arrays: at λ = 0, every breakpoint and ∞, or on `points` equal angles.
@@ -414,12 +414,12 @@ class RatioSpectrum:
         References:
             Dong et al. (2022), Gaussian differential privacy; docs/theory.md, Other names of the curve.
         """
-        x = _unit("type_one", type_one)
+        x = checks.unit("type_one", type_one)
         seen = self.p > 0
         fpr = np.concatenate([[1.0], 1 - np.cumsum(self.p[seen])])
         fpr[-1] = 0.0
         fnr = np.concatenate([[0.0], np.cumsum(self.q[seen])])
-        return _like(x, np.interp(x, fpr[::-1], fnr[::-1]))
+        return checks.like(x, np.interp(x, fpr[::-1], fnr[::-1]))
 
     def privacy_profile(self, epsilon: Any) -> Any:
         """Least δ for which P and Q are (ε, δ)-indistinguishable: `max(1 − alpha(e^ε), 1 − beta(e^−ε))`.
@@ -445,7 +445,7 @@ class RatioSpectrum:
             Verine (2024), Def. 4.2.1; docs/theory.md, The PR-divergence.
         """
         lam = checks.nonnegative("lam", lam)
-        return _like(lam, np.minimum(1.0, lam) - self.alpha(lam))
+        return checks.like(lam, np.minimum(1.0, lam) - self.alpha(lam))
 
     def divergence(self, name: str | Divergence) -> float:
         """`D_f(P‖Q) = Σ q_i f(p_i/q_i)`, with `f(0)` on invented cells and `f'(∞) P(q = 0)` on missed ones; may be ∞.
@@ -519,16 +519,3 @@ class RatioSpectrum:
 def pooled_weights(log_u: Array, n: int, m: int) -> tuple[Array, Array]:
     """`p/(n p + m q)` and `q/(n p + m q)` at points of log-ratio `log_u`, pooled from n real and m fake ones."""
     return np.exp(-np.logaddexp(np.log(n), np.log(m) - log_u)), np.exp(-np.logaddexp(np.log(n) + log_u, np.log(m)))
-
-
-def _like(lam: Any, values: Array) -> Any:
-    """A float where the question was a scalar, an array where it was an array."""
-    return float(values) if np.ndim(lam) == 0 else values
-
-
-def _unit(name: str, values: Any) -> Array:
-    """Numbers in [0, 1]."""
-    array = checks.nonnegative(name, values)
-    if (array > 1).any():
-        raise ValueError(f"`{name}` must be between 0 and 1; got {array.max():g}.")
-    return array

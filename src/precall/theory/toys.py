@@ -187,7 +187,7 @@ def mixtures(*, real: Modes, fake: Modes, dim: int = 1, name: str = "mixtures") 
         >>> toy.sample(10, np.random.default_rng(0))[0].shape, round(toy.alpha(1.0), 4)
         ((10, 64), 0.5494)
     """
-    _dim(dim)
+    checks.count("dim", dim)
     edges = np.unique(np.concatenate([real.edges(), fake.edges()]))
     return Toy(name, dim, _on_first_axis(real, dim), _on_first_axis(fake, dim), partial(_cells, real, fake, edges))
 
@@ -201,7 +201,7 @@ def gaussian_shift(*, distance: float = 1.0, dim: int = 1) -> Toy:
         >>> round(gaussian_shift(distance=1.0, dim=3).alpha(2.0), 10)
         0.8093898848
     """
-    D = _positive("distance", distance)
+    D = checks.positive("distance", distance)
 
     def alpha(lam: Array) -> Array:
         from scipy.special import ndtr
@@ -222,10 +222,10 @@ def gaussian_scale(*, scale: float = 2.0, dim: int = 1) -> Toy:
         >>> round(gaussian_scale(scale=2.0, dim=3).alpha(1.0), 8)
         0.42721081
     """
-    s = _positive("scale", scale)
+    s = checks.positive("scale", scale)
     if s == 1:
         raise ValueError("`scale` must differ from 1, else P = Q; for that pair call `same`.")
-    _dim(dim)
+    checks.count("dim", dim)
 
     def alpha(lam: Array) -> Array:
         from scipy.special import chdtr, chdtrc
@@ -240,7 +240,7 @@ def gaussian_scale(*, scale: float = 2.0, dim: int = 1) -> Toy:
 
 def same(*, dim: int = 1) -> Toy:
     """P = Q = N(0, I): `α(λ) = min(λ, 1)`."""
-    _dim(dim)
+    checks.count("dim", dim)
     law = _normal(np.zeros(dim), 1.0)
     return Toy("same", dim, law, law, lambda: (np.ones(1), np.ones(1)), lambda lam: np.minimum(lam, 1.0))
 
@@ -277,7 +277,7 @@ def uniform_shift(*, shift: float = 0.3, dim: int = 1) -> Toy:
     """
     if not 0 <= shift <= 1:
         raise ValueError(f"`shift` must be between 0 and 1; got {shift:g}.")
-    start = shift * np.eye(_dim(dim))[0]
+    start = shift * np.eye(checks.count("dim", dim))[0]
     return _boxes((np.zeros(dim), np.ones(dim)), (start, 1 + start), "uniform shift")
 
 
@@ -288,8 +288,8 @@ def nested_uniforms(*, real_width: float = 1.0, fake_width: float = 2.0, dim: in
         >>> nested_uniforms(real_width=1.0, fake_width=2.0, dim=2).alpha(1.0)
         0.25
     """
-    a, b = _positive("real_width", real_width), _positive("fake_width", fake_width)
-    corner = np.zeros(_dim(dim))
+    a, b = checks.positive("real_width", real_width), checks.positive("fake_width", fake_width)
+    corner = np.zeros(checks.count("dim", dim))
     return _boxes((corner, corner + a), (corner, corner + b), "nested uniforms")
 
 
@@ -317,7 +317,7 @@ def exponentials(*, real_rate: float = 2.0, fake_rate: float = 1.0) -> Toy:
         >>> exponentials(real_rate=2.0, fake_rate=1.0).alpha(1.0)
         0.75
     """
-    a, b = _positive("real_rate", real_rate), _positive("fake_rate", fake_rate)
+    a, b = checks.positive("real_rate", real_rate), checks.positive("fake_rate", fake_rate)
     if a == b:
         raise ValueError(f"`real_rate` and `fake_rate` must differ, else P = Q; got {a:g} for both.")
 
@@ -347,8 +347,8 @@ def ring_vs_blob(*, dim: int = 2, width: float = 0.2) -> Toy:
         >>> [round(ring_vs_blob(dim=d).alpha(1.0), 3) for d in (1, 2, 64)]
         [0.412, 0.433, 0.457]
     """
-    width = _positive("width", width)
-    radius = float(np.sqrt(_dim(dim)))
+    width = checks.positive("width", width)
+    radius = float(np.sqrt(checks.count("dim", dim)))
 
     def masses() -> tuple[Array, Array]:
         from scipy.stats import chi
@@ -430,7 +430,7 @@ def _planar(centers: Array, real_scale: float, fake_scale: float, dropped: int, 
     k = len(centers)
     if not 0 <= dropped < k:
         raise ValueError(f"`dropped` must be between 0 and {k - 1}; got {dropped}.")
-    real, fake = _positive("real_scale", real_scale), _positive("fake_scale", fake_scale)
+    real, fake = checks.positive("real_scale", real_scale), checks.positive("fake_scale", fake_scale)
     spacing = float(np.linalg.norm(centers[1:] - centers[0], axis=1).min())
     if max(real, fake) > spacing / 10:
         raise ValueError(
@@ -588,7 +588,7 @@ def pairs(dim: int) -> list[Toy]:
     Args:
         dim: number of dimensions, at least 1.
     """
-    turned = diagonal_reflection(_dim(dim))
+    turned = diagonal_reflection(checks.count("dim", dim))
     on_axis = [gaussian_shift(dim=dim), mode_dropping(dim=dim), mode_invention(dim=dim), reweighting(dim=dim)]
     # the log-ratio of the scale pair then varies by about one in every dimension, as it does for the shift
     scale = gaussian_scale(scale=float(np.exp(1 / np.sqrt(2 * dim))), dim=dim)
@@ -612,16 +612,3 @@ TOYS: Mapping[str, Callable[[], Toy]] = {
     **{f"textbook_{case}": partial(textbook, case) for case in TEXTBOOK},
 }
 """Every pair by name, with its default settings."""
-
-
-def _dim(dim: int) -> int:
-    if dim != int(dim) or dim < 1:
-        raise ValueError(f"`dim` must be a positive integer; got {dim}.")
-    return int(dim)
-
-
-def _positive(name: str, value: Any) -> float:
-    number = float(checks.numbers(name, value))
-    if number <= 0:
-        raise ValueError(f"`{name}` must be positive; got {number:g}.")
-    return number

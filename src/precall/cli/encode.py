@@ -1,0 +1,43 @@
+"""`precall encode`: samples become features."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from precall.cli.manners import OnError, bars
+
+
+def encode(
+    samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, a table, …")],
+    out: Annotated[Path, typer.Option(help="The .npy file to write; its protocol goes beside it as .json.")],
+    encoder: Annotated[str | None, typer.Option(help="The encoder; by default that of the samples' kind.")] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
+    ] = "fail",
+) -> None:
+    """Encode samples into features, once for many assessments.
+
+    Examples:
+
+      precall encode images/ --out features.npy
+
+      precall encode images.zip --encoder pixels --out features.npy
+    """
+    import numpy as np
+
+    from precall.encoders import encode as run
+    from precall.samples import open_samples
+
+    with bars() as progress:
+        found = run(open_samples(samples, on_error=on_error), encoder, progress=partial(progress, "encode"))
+    unfinished = out.with_name(out.name + ".part")
+    with unfinished.open("wb") as file:
+        np.save(file, np.asarray(found.array), allow_pickle=False)
+    unfinished.replace(out)
+    out.with_suffix(".json").write_text(json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n")
+    typer.echo(f"{out}: {found.shape[0]} samples of {found.shape[1]} dimensions ({found.encoder})", err=True)

@@ -1,0 +1,59 @@
+"""How the command line speaks: one line for an error, bars on stderr, data on stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Literal
+
+import typer
+
+OnError = Literal["fail", "skip"]
+tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
+
+
+def friendly(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`command`, with an error told in one line and exit status 1; `precall --debug` shows the traceback instead."""
+
+    @wraps(command)
+    def told(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            if tracebacks.get():
+                raise
+            message = " ".join(str(error).split()) or type(error).__name__
+            typer.echo(f"precall: {message}", err=True)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            typer.echo("precall: interrupted; what was encoded so far is kept and will be reused.", err=True)
+            raise typer.Exit(130) from None
+
+    return told
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress callback (stage, done, total) that draws bars with rate and time left on stderr, if a person looks."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:>18}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(stage, total=total)
+            progress.update(tasks[stage], completed=done, total=total)
+
+        yield told
+
+
+def emit(text: str) -> None:
+    """`text` on stdout, where data goes."""
+    sys.stdout.write(text + "\n")
