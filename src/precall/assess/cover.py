@@ -75,9 +75,12 @@ def cover_curve(*, lam: Any, fakes_in_ball: Counts, reals_in_ball: Counts, k: in
         The curve at `lam`.
 
     Example:
-        >>> curve = cover_curve(lam=[0.5, 1.0], fakes_in_ball=np.array([0, 2, 3]), reals_in_ball=np.array([4, 0]), k=2)
-        >>> curve.alpha.round(3), curve.ties.round(3)
-        (array([0.833, 1.167]), array([0., 0.]))
+        >>> counts = {"fakes_in_ball": np.array([0, 1, 2, 3]), "reals_in_ball": np.array([2, 2, 0, 0])}
+        >>> curve = cover_curve(lam=[0.5, 1.0], k=2, **counts)
+        >>> curve.precision_cover, curve.recall_cover, curve.ties
+        (array([0. , 0.5]), array([0.75, 0.5 ]), array([0.25, 0.25]))
+        >>> curve.alpha
+        array([0.25, 0.75])
 
     References:
         Cheema and Urner (2023), Def. 2; Verine (2024), Thm 4.3.3 with its tie term (docs/errata.md, VER-34).

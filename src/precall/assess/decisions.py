@@ -6,13 +6,23 @@ with the number of owners, not of pairs. This module imports torch, like `precal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from precall.assess.distances import Cloud, Tile, below, group_minima, just_under, rounded_up, squared_distances
+from precall.assess.distances import (
+    Cloud,
+    Tile,
+    below,
+    group_maxima,
+    group_minima,
+    just_under,
+    ranges,
+    rounded_up,
+    squared_distances,
+)
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
 
@@ -47,25 +57,28 @@ class Shortlist:
         seen, new = tile.columns.start, tile.columns.stop - tile.columns.start
         if seen > new or minima.shape[1] < self.size:
             return
-        count = tile.rows.stop - tile.rows.start
-        nearest = minima[:count].topk(self.size, dim=1, largest=False).values[:, -1].double()
-        reach = nearest + 2 * (tile.row_slack[:count] + tile.column_slack.max())
-        # Just above, since a later candidate must be strictly less.
-        self.limit[tile.rows] = torch.minimum(self.limit[tile.rows], reach * (1 + 2.0**-40) + 2.0**-1000)
+        # Each group has a point at most this far, but for the row's own slack.
+        count, slack = tile.rows.stop - tile.rows.start, 2 * group_maxima(tile.column_slack, tile.low)
+        reach = (minima[:count] + slack.to(minima.dtype)).topk(self.size, dim=1, largest=False).values[:, -1].double()
+        # Just above, since a candidate must be strictly less.
+        reach = (reach + 2 * tile.row_slack[:count]) * (1 + 2.0**-20) + 2.0**-1000
+        self.limit[tile.rows] = torch.minimum(self.limit[tile.rows], reach)
 
     def offer(self, owner: Tensor, index: Tensor, low: Tensor, high: Tensor) -> None:
         """Offer candidates with low ≤ value ≤ high; `owner` is sorted."""
         if not len(owner):
             return
-        owners, line, slot, width = _lines(owner)
-        add = [_grid(line, slot, len(owners), width, values) for values in (low, high)]
-        add_index = _grid(line, slot, len(owners), width, index, -1)
-        self._keep(
-            owners,
-            torch.cat([self.low[owners], add[0]], 1),
-            torch.cat([self.high[owners], add[1]], 1),
-            torch.cat([self.index[owners], add_index], 1),
-        )
+        owners, counts = torch.unique_consecutive(owner, return_counts=True)
+        width = int(counts.max())
+        line = torch.arange(len(owners), device=owner.device).repeat_interleave(counts)
+        if len(owners) * width > 8 * len(owner):  # a few long lines among short ones: apart they need less room
+            for part in (counts[line] > width // 8, counts[line] <= width // 8):
+                self.offer(owner[part], index[part], low[part], high[part])
+            return
+        slot = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[line]
+        old, new = (self.low, self.high, self.index), ((low, torch.inf), (high, torch.inf), (index, -1))
+        grids = [values.new_full((len(owners), width), empty).index_put_((line, slot), values) for values, empty in new]
+        self._keep(owners, *(torch.cat([kept[owners], grid], 1) for kept, grid in zip(old, grids, strict=True)))
 
     def _keep(self, owners: Tensor, low: Tensor, high: Tensor, index: Tensor) -> None:
         limit = torch.minimum(high.topk(self.size, dim=1, largest=False).values[:, -1], self.limit[owners])
@@ -108,11 +121,12 @@ class Depth:
 
     def read(self, tile: Tile) -> None:
         """Offer a tile of d², whose rows are the balls' centres."""
-        # A little under 1/r², so that low · weight stays a lower bound.
-        weights = ((1 - 2.0**-20) / self.squared_radii[tile.rows]).clamp(max=1e30).to(tile.low.dtype)
+        largest = torch.finfo(tile.low.dtype).max
+        # A little under 1/r², so that low · weight stays a lower bound; negative for a row that does not count.
+        weights = ((1 - 2.0**-20) / self.squared_radii[tile.rows]).clamp(max=largest / 2).to(tile.low.dtype)
         weights = _padded(torch.where(self.kept[tile.rows], weights, -1), len(tile.low), -1)
         # Points are the owners here: the columns of a strip.
-        minima = torch.cat([group_minima(_scaled(low, w).T) for low, w in _strips(tile.low, weights)], 1)
+        minima = torch.cat([group_minima(_scaled(tile.low[strip], weights[strip]).T) for strip in _strips(tile.low)], 1)
         if torch.isinf(self.shortlist.limit[tile.columns]).any():
             least = minima[: tile.columns.stop - tile.columns.start].amin(1)
             self._offer(tile, weights, minima, torch.where(least.isfinite(), least, -torch.inf))
@@ -121,9 +135,9 @@ class Depth:
     def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, limit: Tensor) -> None:
         """Offer the entries whose scaled bound is at most their column's limit."""
         limit = _padded(limit, len(minima))
-        anything = torch.full_like(limit, torch.finfo(limit.dtype).max)
+        lowest, anything = torch.finfo(limit.dtype).min, torch.full_like(limit, torch.finfo(limit.dtype).max)
         for column, row, low in below(tile.low.T, torch.nonzero(minima <= limit[:, None]), anything):
-            scaled = low * weights[row]
+            scaled = (low * weights[row]).clamp(min=lowest)
             hit = (scaled <= limit[column]) & (weights[row] >= 0)
             column, row, scaled, low = column[hit], row[hit], scaled[hit], low[hit]
             point, owner = tile.columns.start + column, tile.rows.start + row
@@ -183,14 +197,14 @@ class Tally:
 
     def _count_crowd(self, tile: Tile) -> None:
         """The same where many points lie inside: whole rows are compared, and only the undecided entries listed."""
-        for start in range(tile.rows.start, tile.rows.stop, STRIP):
-            rows = slice(start, min(start + STRIP, tile.rows.stop))
-            here = slice(rows.start - tile.rows.start, rows.stop - tile.rows.start)
-            low = tile.low[here, : tile.columns.stop - tile.columns.start]
-            margin = 2 * (tile.row_slack[here] + tile.column_slack.max())
+        count, width = tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start
+        for here in _strips(tile.low[:count]):
+            rows = slice(tile.rows.start + here.start, tile.rows.start + here.stop)
+            low = tile.low[here, :width]
+            column_slack = tile.column_slack[: low.shape[1]].to(low.dtype)
             for level in range(self.inside.shape[1]):
                 radii = self.squared_radii[rows, level]
-                sure = low < just_under(radii - margin, low.dtype)[:, None]
+                sure = low < (radii - 2 * tile.row_slack[here]).to(low.dtype)[:, None] - 2 * column_slack
                 self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
                 self.around[tile.columns, level] += _total(sure.T, self.owner_weight, rows)
                 vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
@@ -222,25 +236,11 @@ def _padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:
     return torch.nn.functional.pad(values, (0, length - len(values)), value=fill)
 
 
-def _strips(low: Tensor, weights: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(torch.split(low, STRIP), torch.split(weights, STRIP), strict=True)
+def _strips(low: Tensor) -> list[slice]:
+    """The rows in strips that stay in the CPU's cache; an accelerator takes them all at once."""
+    return [slice(*strip) for strip in ranges(len(low), STRIP if low.device.type == "cpu" else len(low))]
 
 
 def _scaled(low: Tensor, weights: Tensor) -> Tensor:
     """Rows times their weights; ∞ where the weight is negative, which marks a row that does not count."""
     return (low * weights[:, None]).index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)
-
-
-def _lines(owner: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
-    """The distinct owners of a sorted list, and for each entry its owner's line and its slot on that line."""
-    owners, counts = torch.unique_consecutive(owner, return_counts=True)
-    line = torch.arange(len(owners), device=owner.device).repeat_interleave(counts)
-    slot = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[line]
-    return owners, line, slot, int(counts.max())
-
-
-def _grid(line: Tensor, slot: Tensor, height: int, width: int, values: Tensor, empty: float = torch.inf) -> Tensor:
-    """A matrix with the values at (line, slot) and `empty` elsewhere."""
-    grid = values.new_full((height, width), empty)
-    grid[line, slot] = values
-    return grid

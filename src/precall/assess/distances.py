@@ -7,8 +7,9 @@ The truth is the brute-force number
 One matrix product gives a whole tile of it, with an error that is known beforehand. In d dimensions, with z = x − c for
 a centre c, u the unit roundoff and v the rounding of the factors inside the product (0 in float32, 2⁻¹⁰ in TF32):
 
-    |fl(‖z‖² + ‖w‖² − 2 z·w) − d²(x, y)| ≤ ε (‖z‖ + ‖w‖)² ≤ 2ε‖z‖² + 2ε‖w‖²,     ε = (d + 16)u / (1 − (d + 16)u) + 3v.
+    |fl(‖z‖² + ‖w‖² − 2 z·w) − d²(x, y)| ≤ ε (‖z‖ + ‖w‖)² ≤ 2ε‖z‖² + 2ε‖w‖²,     ε = (d + 32)u / (1 − (d + 32)u) + 3v.
 
+(d + 2 roundings are the product's; the rest of 32 covers those of z, of the norms, of the bounds and of d² itself.)
 The product here carries the norms and this slack in two extra columns, so that it returns *lower bounds* of d²; adding
 the slack back twice gives upper bounds. A comparison that the two bounds decide is decided; any other asks for the
 pair's d² itself. So counts and orders are those of float64 brute force, whatever the product runs in.
@@ -29,8 +30,8 @@ from torch import Tensor
 from precall.assess.features import is_tensor
 
 GROUP = 16  # entries of a tile that share one minimum; a tile's sides are padded to whole groups
-TILE_ROWS, TILE_COLUMNS = 2048, 8192  # most of a tile: 64 MiB
-ROW_VALUES, COLUMN_VALUES = 1 << 20, 1 << 24  # values of a tile's factors: fewer rows where the dimension is large
+TILE_SIDES = {"cpu": (2048, 8192), "accelerator": (8192, 16384)}  # most rows and columns of a tile: 64, 512 MiB
+FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # and most values of its factors
 SETTLED_VALUES = 1 << 20  # values of the pairs settled at once: 8 MiB in float64
 GROUPS_AT_ONCE = 1 << 16  # groups looked into at once: 8 MiB of indices
 
@@ -82,9 +83,13 @@ class Cloud:
         for start, stop in ranges(self.n, max(1, SETTLED_VALUES // self.dimension)):
             yield self.rows(start, stop).double()
 
+    def some(self, count: int) -> Tensor:
+        """Indices of at most `count` rows, evenly spread."""
+        return torch.arange(0, self.n, -(-self.n // count), device=self.device)
+
     def centre(self) -> Tensor:
         """About the middle: the median of some rows, which an outlier does not move."""
-        return self.take(torch.linspace(0, self.n - 1, min(self.n, 255), device=self.device).long()).median(0).values
+        return self.take(self.some(255)).median(0).values
 
     def _at(self, position: Tensor) -> Tensor:
         if is_tensor(self.features):
@@ -183,18 +188,18 @@ class Frame:
 
     def factors(self, start: int, stop: int, precision: Precision) -> tuple[Tensor, Tensor]:
         """[z, 1, ‖z‖² − slack] of some rows and their slack, padded to whole groups with points at infinity."""
-        count, dtype = stop - start, precision.dtype
-        padded = -(-count // GROUP) * GROUP
-        factors = torch.empty((padded, self.cloud.dimension + 2), dtype=dtype, device=self.cloud.device)
-        slack = torch.zeros(padded, dtype=torch.float64, device=self.cloud.device)
+        count, dtype, d = stop - start, precision.dtype, self.cloud.dimension
+        # Tensor cores want rows that are a multiple of 16 bytes; the CPU only has more to multiply.
+        inner = d + 2 if self.cloud.device.type == "cpu" else -(-(d + 2) // 8) * 8
+        factors = torch.zeros((-(-count // GROUP) * GROUP, inner), dtype=dtype, device=self.cloud.device)
+        slack = torch.zeros(len(factors), dtype=torch.float64, device=self.cloud.device)
+        slack[:count] = precision.slack(self.squared_norms[start:stop], d)
         # float32 less float32 rounds once, like float64 less float64 made float32: both within the bound.
         wide = dtype if self.cloud.single else torch.float64
-        factors[:count, :-2] = self.cloud.rows(start, stop).to(wide) - self.centre.to(wide)
-        factors[count:, :-2] = 0
-        slack[:count] = precision.slack(self.squared_norms[start:stop], self.cloud.dimension)
-        factors[:, -2] = 1
-        factors[:count, -1] = (self.squared_norms[start:stop] - slack[:count]).to(dtype)
-        factors[count:, -1] = torch.inf
+        torch.sub(self.cloud.rows(start, stop).to(wide), self.centre.to(wide), out=factors[:count, :d])
+        factors[:, d] = 1
+        factors[:count, d + 1] = (self.squared_norms[start:stop] - slack[:count]).to(dtype)
+        factors[count:, d + 1] = torch.inf
         return factors, slack
 
 
@@ -203,7 +208,7 @@ class Precision:
     """What the tile products run in.
 
     Attributes:
-        dtype: float32, or float64 where squares would leave float32's range or the bound would grow useless.
+        dtype: float32, or float64 where float32 would settle too little.
         roundoff: v, the relative rounding of the factors inside the product.
     """
 
@@ -211,20 +216,29 @@ class Precision:
     roundoff: float
 
     @staticmethod
-    def of(*frames: Frame) -> Precision:
-        """float32 where every square stays in its range, with the factors' rounding as this machine does it."""
-        largest = max(float(frame.squared_norms.max()) for frame in frames)
+    def of(left: Frame, right: Frame) -> Precision:
+        """float32 where squares stay in its range and its bounds tell near from far; factors round as found here."""
+        single = Precision(torch.float32, factor_roundoff(left.cloud.device))
+        largest = float(torch.maximum(left.squared_norms.max(), right.squared_norms.max()))
         in_range = largest == 0 or 2.0**-80 < largest < 2.0**100
-        if in_range and frames[0].cloud.dimension < 1 << 20:
-            return Precision(torch.float32, factor_roundoff(frames[0].cloud.device))
+        if in_range and left.cloud.dimension < 1 << 20 and not single._is_vague(left, right):
+            return single
         return Precision(torch.float64, 0.0)
+
+    def _is_vague(self, left: Frame, right: Frame) -> bool:
+        """Whether one point in twenty, of some, has a slack that is much of the distance to its nearest, of some."""
+        i, j = left.cloud.some(64), right.cloud.some(64)
+        squared = torch.cdist(left.cloud.take(i), right.cloud.take(j), compute_mode="donot_use_mm_for_euclid_dist") ** 2
+        slack = 4 * self.slack(left.squared_norms[i], left.cloud.dimension)
+        nearest = torch.where(squared > 0, squared, torch.inf).amin(1)
+        return bool((slack > nearest / 8).double().mean() > 0.05)
 
     def slack(self, squared_norms: Tensor, dimension: int) -> Tensor:
         """2ε‖z‖², and a floor for what underflows (a point at the centre itself loses nothing)."""
         limits = torch.finfo(self.dtype)
-        terms = (dimension + 16) * limits.eps
+        terms = (dimension + 32) * limits.eps
         epsilon = terms / (1 - terms) + 3 * self.roundoff
-        return 2 * epsilon * squared_norms + 16 * (dimension + 16) * limits.tiny * (squared_norms > 0)
+        return 2 * epsilon * squared_norms + 16 * (dimension + 32) * limits.tiny * (squared_norms > 0)
 
 
 def factor_roundoff(device: torch.device) -> float:
@@ -233,7 +247,7 @@ def factor_roundoff(device: torch.device) -> float:
     Tensor cores in TF32 keep 10 bits, bfloat16 keeps 7; global settings and environment variables choose. So ask: a
     product with the identity returns 1 + 2⁻ᵇ unharmed where b bits are kept.
     """
-    identity = torch.eye(256, device=device)
+    identity = torch.eye(512, dtype=torch.float32, device=device)
     for bits, roundoff in ((23, 0.0), (10, 2.0**-10), (7, 2.0**-7)):
         if bool((torch.mm(identity + 2.0**-bits * identity, identity).diagonal() == 1 + 2.0**-bits).all()):
             return roundoff
@@ -245,12 +259,13 @@ def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
 
     A tile lives until the next one is asked for: they share their memory.
     """
-    precision, (height, width) = Precision.of(left, right), tile_shape(left.cloud)
+    precision, (height, width), d = Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
     for start, stop in ranges(left.cloud.n, height):
         factors, row_slack = left.factors(start, stop, precision)
         # z·w becomes −2 z·w, and [1, ‖z‖²] becomes [‖z‖², 1] to meet the other side's [1, ‖w‖²].
-        factors = torch.cat([factors[:, :-2].mul_(-2), factors[:, -1:], factors[:, -2:-1]], dim=1)
+        factors[:, :d] *= -2
+        factors[:, [d, d + 1]] = factors[:, [d + 1, d]]
         square = [(start, stop)] if left is right else []
         for first, last in square + ranges(right.cloud.n, width, stop if left is right else 0):
             others, column_slack = right.factors(first, last, precision)
@@ -261,10 +276,11 @@ def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
 
 
 def tile_shape(cloud: Cloud) -> tuple[int, int]:
-    """Rows and columns of a tile: fewer where the dimension is large, more rows on an accelerator."""
-    scale = 1 if cloud.device.type == "cpu" else 8
-    rows, columns = (values // cloud.dimension // GROUP * GROUP for values in (scale * ROW_VALUES, COLUMN_VALUES))
-    return max(GROUP, min(scale * TILE_ROWS, rows)), max(GROUP, min(TILE_COLUMNS, columns))
+    """Rows and columns of a tile: fewer where the dimension is large, more on an accelerator."""
+    kind = "cpu" if cloud.device.type == "cpu" else "accelerator"
+    fitting = (values // cloud.dimension // GROUP * GROUP for values in FACTOR_VALUES[kind])
+    rows, columns = (max(GROUP, min(pair)) for pair in zip(TILE_SIDES[kind], fitting, strict=True))
+    return rows, columns
 
 
 def ranges(n: int, size: int, start: int = 0) -> list[tuple[int, int]]:
@@ -278,6 +294,11 @@ def group_minima(low: Tensor) -> Tensor:
     A row's groups are strided and a column's are contiguous, so that either one's minimum runs along memory.
     """
     return _groups(low).amin(1) if low.is_contiguous() else _groups(low).amin(1).T
+
+
+def group_maxima(values: Tensor, low: Tensor) -> Tensor:
+    """The largest in each group of the columns of `low`, of a value that each column has."""
+    return values.view(GROUP, -1).amax(0) if low.is_contiguous() else values.view(-1, GROUP).amax(1)
 
 
 def _groups(low: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """Intervals for scores that have no closed form: disjoint subsamples, drawn without replacement.
 
 A score of n samples with standard deviation ~ c/√n is recomputed on B disjoint blocks of n/B samples; their spread
-over √B estimates its standard deviation, Student's t with B − 1 degrees of freedom does the rest. Drawing without
-replacement matters: a bootstrap repeats samples, and a repeated sample is its own nearest neighbour.
+over √B estimates its standard deviation. Two random partitions steady the estimate, and Student's t with 2 (B − 1)
+degrees of freedom does the rest. Drawing without replacement matters: a bootstrap repeats samples, and a repeated
+sample is its own nearest neighbour. For the k-NN sweep, whose cost is n², all this costs half as much as the sweep.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy.typing as npt
 
 from precall.assess.score import Interval
 
-BLOCKS = 8
+BLOCKS = 4
+PARTITIONS = 2
 COVERS = "the expectation of this score at these sample sizes (disjoint subsamples); its bias is not covered"
 
 Index = npt.NDArray[np.intp]
@@ -52,14 +54,13 @@ def subsampling_intervals(
     if blocks < 2:
         return dict.fromkeys(values)
     rng = np.random.default_rng(seed)
-    parts = zip(
-        np.array_split(rng.permutation(n_real), blocks), np.array_split(rng.permutation(n_fake), blocks), strict=True
-    )
-    scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in parts]
-    half_widths = {
-        name: float(t.isf((1 - level) / 2, blocks - 1) * np.std([s[name] for s in scores], ddof=1) / np.sqrt(blocks))
-        for name in values
-    }
+    spread = np.zeros(len(values))
+    for _ in range(PARTITIONS):
+        reals, fakes = (np.array_split(rng.permutation(n), blocks) for n in (n_real, n_fake))
+        scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in zip(reals, fakes, strict=True)]
+        spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
+    half = t.isf((1 - level) / 2, PARTITIONS * (blocks - 1)) * np.sqrt(spread / blocks)
+    half_widths = dict(zip(values, half.tolist(), strict=True))
     return {name: _around(values[name], half, level, (within or {}).get(name)) for name, half in half_widths.items()}
 
 

@@ -130,7 +130,7 @@ def fitted_mixture(x: Array, components: int, kind: str, seed: int) -> Any:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return mixture.fit(x.astype(np.float64))
+        return mixture.fit(x.astype(np.float32))
 
 
 def neighbors(task: Task, seed: int) -> Array:
