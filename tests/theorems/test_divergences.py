@@ -157,7 +157,8 @@ def test_conjugate_outside_its_domain(row):
     if math.isfinite(high):  # the supremum runs away with u
         assert row.conjugate(high + 0.3) == math.inf
         assert numerical_conjugate(row.f, high + 0.3) > 1e5
-        assert not np.isnan(row.conjugate(high))
+        for end in (high, np.float32(high), torch.tensor(high), torch.tensor(high, dtype=torch.float64)):
+            assert not np.isnan(float(row.conjugate(end)))
 
 
 # name: f(0), f'(∞), left and right end of dom f*, strong convexity
@@ -262,8 +263,8 @@ def test_log_ratio_of_logits(row):
 
 
 def test_printed_ratios_of_logits():
-    """[A.activ.ratio] the last column of the table."""
-    w = np.linspace(-4, 4, 17)
+    """[A.activ.ratio] the last column of the table, out to the logits where a float32 model saturates."""
+    w = np.linspace(-80, 80, 161)
     softplus = np.log1p(np.exp(w))
     ratios = {
         "kl": np.exp(w - 1),
@@ -275,9 +276,12 @@ def test_printed_ratios_of_logits():
         "js": np.exp(w),
         "2js": np.exp(w),
         "gan": np.exp(w),
+        "amari:0.5": (np.exp(-w) / 2) ** -2.0,
+        "amari:-1": (2 * np.exp(-w)) ** -0.5,
+        "amari:3": (2 * softplus) ** 0.5,
     }
     for name, ratio in ratios.items():
-        np.testing.assert_allclose(np.exp(DIVERGENCES[name].log_ratio(w)), ratio, rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(divergence(name).log_ratio(w), np.log(ratio), rtol=1e-12, atol=1e-14, err_msg=name)
 
 
 @all_rows
@@ -432,6 +436,10 @@ def test_numpy_and_torch_agree(row):
         np.testing.assert_allclose(on_tensor.numpy(), on_array, rtol=1e-12, atol=1e-14, err_msg=method)
 
 
+class Logits(torch.Tensor):
+    """A subclass whose own module is not torch's."""
+
+
 @all_rows
 def test_kind_in_kind_out(row):
     for method in (*METHODS_OF_U, "conjugate", "activation"):
@@ -440,6 +448,8 @@ def test_kind_in_kind_out(row):
         assert getattr(row, method)(torch.tensor([0.2])).dtype == torch.float32
         parameter = torch.nn.Parameter(torch.tensor([0.2]))
         assert getattr(row, method)(parameter).item() == getattr(row, method)(torch.tensor([0.2])).item()
+        logits = torch.tensor([0.2]).as_subclass(Logits)
+        assert isinstance(getattr(row, method)(logits), Logits)
 
 
 @all_rows

@@ -19,6 +19,7 @@ from precall.assess.moments import fid, kid
 from precall.assess.neighborhoods import Neighborhoods
 from precall.assess.results import Assessment, Comparison, Verdicts
 from precall.assess.score import Score
+from precall.assess.tasks import FEWEST
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -196,6 +197,11 @@ class _Run:
         split = classes.split_groups(
             groups_real=groups["real"], groups_fake=groups["fake"], n_real=len(self.real), n_fake=len(self.fake)
         )
+        small = min(min(len(real), len(fake)) for real, fake in split.rows.values())
+        if small < FEWEST and self.wanted & set(CLASSIFIERS):
+            way_out = 'Merge small groups, or ask for `metrics=("clusters", "neighbors")`.'
+            needed = f"at least {FEWEST} real and {FEWEST} fake samples each for a classifier's curve"
+            raise ValueError(f"`groups` must hold {needed}; the smallest has {small}. {way_out}")
         each = {
             label: Reference.fit(
                 self.real[real], k=self._k_of(real, fake), ties=self.reference.ties, seed=self.seed

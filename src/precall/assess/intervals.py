@@ -46,7 +46,7 @@ def subsampling_intervals(
         within: Range of a score, by name, that its interval is cut to (coverage lies in [0, 1]).
 
     Returns:
-        An interval for each name, or None where there are too few samples for even two blocks.
+        An interval for each name, or None where there are too few samples for even two blocks or a score is infinite.
     """
     from scipy.stats import t
 
@@ -58,10 +58,13 @@ def subsampling_intervals(
     for _ in range(PARTITIONS):
         reals, fakes = (np.array_split(rng.permutation(n), blocks) for n in (n_real, n_fake))
         scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in zip(reals, fakes, strict=True)]
-        spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
-    half = t.isf((1 - level) / 2, PARTITIONS * (blocks - 1)) * np.sqrt(spread / blocks)
-    half_widths = dict(zip(values, half.tolist(), strict=True))
-    return {name: _around(values[name], half, level, (within or {}).get(name)) for name, half in half_widths.items()}
+        with np.errstate(invalid="ignore"):  # a score may be infinite: realism of exact copies
+            spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
+    half_widths = t.isf((1 - level) / 2, PARTITIONS * (blocks - 1)) * np.sqrt(spread / blocks)
+    return {
+        name: _around(values[name], float(half), level, (within or {}).get(name)) if np.isfinite(half) else None
+        for name, half in zip(values, half_widths, strict=True)
+    }
 
 
 def _around(value: float, half: float, level: float, bounds: tuple[float, float] | None) -> Interval:

@@ -152,7 +152,8 @@ class Assessment:
             return "No curve was asked for."
         if (test := self.scores.get("c2st")) is not None and test.settings["p_value"] > 0.05:
             return "Indistinguishable from the data at this sample size."
-        invented, missed = 1 - self.spectrum.f_score(1 / 8), 1 - self.spectrum.f_score(8)
+        # mass of the model where the data has less than a tenth of its density, and the other way round
+        invented, missed = 1 - self.spectrum.alpha(10.0), 1 - self.spectrum.beta(0.1)
         if max(invented, missed) < 0.05:
             return "Close to the data: neither drops nor invents more than 5 %."
         if missed > 2 * invented:

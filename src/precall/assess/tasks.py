@@ -43,7 +43,7 @@ class Task:
         scale = np.where(scale > 1e-7 * (1 + np.abs(mean)), scale, np.inf)  # a constant column says nothing
         train, test = (((x - mean) / scale).astype(np.float32) for x in (train, test))
         if train.shape[1] > WIDTH:
-            axes = principal_axes(train)[:, :WIDTH]
+            axes = principal_axes(train, WIDTH)
             train, test = train @ axes, test @ axes
         return cls(train, labels, test)
 
@@ -54,15 +54,15 @@ class Task:
 
     @cached_property
     def axes(self) -> Array:
-        """Principal axes of the training points as columns, by decreasing variance."""
-        return principal_axes(self.train)
+        """The `NARROW` leading principal axes of the training points, as columns."""
+        return principal_axes(self.train, NARROW)
 
     @cached_property
     def narrow(self) -> View:
         """The points as they are, or on their `NARROW` leading principal axes where there are more dimensions."""
         if self.train.shape[1] <= NARROW:
             return self.train, self.test
-        return self.train @ self.axes[:, :NARROW], self.test @ self.axes[:, :NARROW]
+        return self.train @ self.axes, self.test @ self.axes
 
     @cached_property
     def leading(self) -> View:
@@ -98,10 +98,22 @@ def each(score: Callable[[Task, int], Array]) -> Member:
     return lambda tasks, seed: [np.asarray(score(task, seed), dtype=np.float64) for task in tasks]
 
 
-def principal_axes(x: Array) -> Array:
-    """Principal axes of `x` as columns, by decreasing variance."""
+def principal_axes(x: Array, most: int) -> Array:
+    """At most `most` leading principal axes of `x` as columns, by decreasing variance.
+
+    From the smaller of the two Gram matrices: `XXᵀ u = s² u` gives the axis `Xᵀu/s`.
+    """
+    from scipy.linalg import eigh
+
     centred = x - x.mean(axis=0)
-    return np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    n, d = x.shape
+    gram = centred @ centred.T if n < d else centred.T @ centred
+    leading = (max(0, len(gram) - most), len(gram) - 1)
+    values, vectors = eigh(gram, subset_by_index=leading, check_finite=False)
+    if n >= d:
+        return np.asarray(vectors[:, ::-1])
+    spread = values > 1e-6 * values[-1]  # n centred points span n − 1 dimensions at most
+    return np.asarray((centred.T @ (vectors[:, spread] / np.sqrt(values[spread])))[:, ::-1])
 
 
 def shrunk_covariance(x: Array) -> npt.NDArray[np.float64]:

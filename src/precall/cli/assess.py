@@ -83,7 +83,7 @@ def assess(
     assert isinstance(found, Comparison)
     command = "precall " + shlex.join(sys.argv[1:])
     if out is not None:
-        _write(found, out, command)
+        write(found, out, command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else table(found))
     if out is not None:
         typer.echo(f"page: {out / 'report.html'}", err=True)
@@ -113,7 +113,7 @@ def _named(given: str) -> tuple[str, str]:
     return (name, path) if equals and name else (Path(given).name or given, given)
 
 
-def _write(found: Comparison, out: Path, command: str) -> None:
+def write(found: Comparison, out: Path, command: str) -> None:
     from precall.report import page
 
     out.mkdir(parents=True, exist_ok=True)

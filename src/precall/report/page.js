@@ -106,13 +106,16 @@ function drawCurves() {
 }
 
 function drawMap() {
-  const chart = frame($("map"), {x: [0, 1], y: [0, 1], xLabel: "F₈ (recall)", yLabel: "F₁⸝₈ (precision)", title: "One point a model: F₁⸝₈ over F₈"});
-  data.models.forEach((m, i) => {
-    if (!shown.has(m.name) || !m.curve) return;
-    const x = m.scores.f8.value, y = m.scores.f1_8.value;
+  const chart = frame($("map"), {x: [0, 1], y: [0, 1], xLabel: "F8 (recall)", yLabel: "F1/8 (precision)", title: "One point a model: F1/8 over F8"});
+  const points = data.models.map((m, i) => ({m, i, x: m.scores.f8 && m.scores.f8.value, y: m.scores.f1_8 && m.scores.f1_8.value}))
+    .filter(p => shown.has(p.m.name) && p.m.curve).sort((a, b) => b.y - a.y);
+  let free = T;  // labels of near points are pushed apart, downwards
+  for (const {m, i, x, y} of points) {
+    const at = Math.max(chart.py(y) + 4, free + 13);
+    free = at;
     chart.root.append(svg("circle", {cx: chart.px(x), cy: chart.py(y), r: 6, fill: color(i), "data-model": m.name}),
-      svg("text", {x: chart.px(x) + (x > .7 ? -9 : 9), y: chart.py(y) + 4, "text-anchor": x > .7 ? "end" : "start"}, m.name));
-  });
+      svg("text", {x: chart.px(x) + (x > .5 ? -12 : 12), y: at, "text-anchor": x > .5 ? "end" : "start"}, m.name));
+  }
 }
 
 const slope = () => Math.pow(10, Number($("lam").value));
@@ -130,7 +133,7 @@ const fScore = (p, s) => (1 + s * s) * p.alpha * p.beta / (s * s * p.alpha + p.b
 function drawAtSlope() {
   const lam = slope();
   $("lam-value").textContent = "λ = " + significant(lam);
-  const head = ["model", "precision α(λ)", "recall β(λ)", "F₁(λ)", "F₈(λ)", "F₁⸝₈(λ)"];
+  const head = ["model", "precision α(λ)", "recall β(λ)", "F1(λ)", "F8(λ)", "F1/8(λ)"];
   $("at-lam").replaceChildren(el("thead", {}, el("tr", {}, ...head.map(h => el("th", {scope: "col"}, h)))),
     el("tbody", {}, ...data.models.map((m, i) => [m, i]).filter(([m]) => shown.has(m.name) && m.curve).map(([m, i]) => {
       const p = at(m, lam);

@@ -1,0 +1,95 @@
+"""The page without a browser: it is self-contained, escaped, and holds the numbers of the assessment."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from precall.assess.assessment import assess
+from precall.assess.inputs import Side
+from precall.report import page
+from precall.report.figures import plot
+from precall.samples import open_samples
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def compared():
+    rng = np.random.default_rng(0)
+
+    def pictured(scale):
+        pictures = (rng.integers(0, 255, (100, 3, 3)) // scale).astype(np.uint8)
+        return Side(pictures.reshape(100, 9) / 255, open_samples(pictures), np.arange(100))
+
+    metrics = ("linear", "clusters", "neighbors", "copies", "fid", "c2st")
+    labels = {"real": [0, 1] * 50, "fake": [0, 1] * 50}
+    return assess(real=pictured(1), fake={HOSTILE: pictured(1), "half": pictured(2)}, metrics=metrics, groups=labels)
+
+
+def data_of(html):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def test_the_numbers_on_the_page_are_those_of_the_assessment(compared):
+    data = data_of(page.render(compared))
+    for model, one in zip(data["models"], compared.values(), strict=True):
+        assert model["scores"] == json.loads(json.dumps(one.to_dict()["scores"]))
+        assert model["verdict"] == one.verdict
+        np.testing.assert_allclose(model["curve"]["alpha"], one.spectrum.alpha(np.array(model["curve"]["lam"])))
+
+
+def test_a_hostile_name_stays_text(compared):
+    html = page.render(compared)
+    assert HOSTILE not in html
+    assert html.count("<script") == 2
+    assert data_of(html)["models"][0]["name"] == HOSTILE
+
+
+def test_the_page_asks_the_network_for_nothing(compared):
+    html = page.render(compared)
+    assert "default-src 'none'" in html
+    assert not re.search(r'(src|href)="(https?:)?//', html)
+
+
+def test_galleries_show_pictures_with_their_nearest_neighbours(compared):
+    model = data_of(page.render(compared))["models"][1]
+    for gallery in ("missed", "invented"):
+        assert len(model[gallery]) == 16
+        assert model[gallery][0]["sample"]["image"].startswith("data:image/png;base64,")
+        assert model[gallery][0]["nearest"]["id"]
+    assert sum(cell["real"] for cell in model["mosaic"]) == pytest.approx(1)
+    assert sum(cell["fake"] for cell in model["mosaic"]) == pytest.approx(1)
+    assert {group["name"] for group in model["groups"]} == {"0", "1"}
+
+
+def test_missed_samples_are_those_with_the_highest_ratio(compared):
+    one = compared["half"]
+    shown = [int(entry["sample"]["id"]) for entry in data_of(page.render(compared))["models"][1]["missed"]]
+    assert shown[0] == int(np.argmax(one.real.log_ratio))
+    least = [int(entry["sample"]["id"]) for entry in data_of(page.render(compared))["models"][1]["invented"]]
+    assert least[0] == int(np.argmin(one.fake.log_ratio))
+
+
+def test_writing_makes_the_folder_and_leaves_no_part_behind(compared, tmp_path):
+    written = compared.to_html(tmp_path / "deep" / "report.html")
+    assert written.read_text().startswith("<!doctype html>")
+    assert [path.name for path in written.parent.iterdir()] == ["report.html"]
+
+
+def test_features_alone_give_a_page_without_galleries():
+    rng = np.random.default_rng(1)
+    one = assess(real=rng.normal(size=(80, 2)), fake=rng.normal(size=(80, 2)), metrics=("fid",))
+    data = data_of(page.render({"fake": one}))
+    assert "missed" not in data["models"][0]
+    assert "curve" not in data["models"][0]
+
+
+def test_figures_export(compared, tmp_path):
+    figure = plot(compared)
+    for kind in ("png", "svg"):
+        figure.savefig(tmp_path / f"curves.{kind}")
+        assert (tmp_path / f"curves.{kind}").stat().st_size > 1000
+    labels = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert labels == list(compared)
