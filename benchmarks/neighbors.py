@@ -44,7 +44,7 @@ def main() -> None:
         print(json.dumps(_memory_of_sweep(Path(options.child))))
         return
     torch.set_num_threads(options.threads)
-    n = 300 if options.smoke else 10_000
+    n = 200 if options.smoke else 10_000
     wide, narrow = (64, 8) if options.smoke else (2048, 64)
     results: dict[str, Any] = {"machine": _machine()}
     if "speed" in options.only:

@@ -47,7 +47,7 @@ def workplace(tmp_path, monkeypatch):
     """A folder with what the examples name."""
     rng = np.random.default_rng(0)
     monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
-    for folder in ("data", "samples", "other", "images"):
+    for folder in ("data", "samples", "other", "images", "a", "b"):
         (tmp_path / folder).mkdir()
         for i in range(60):
             Image.fromarray(rng.integers(0, 255, (6, 6, 3), dtype=np.uint8)).save(tmp_path / folder / f"{i}.png")

@@ -115,6 +115,14 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
         assert np.mean(np.abs(np.clip(score, -4, 4) - np.clip(truth, -4, 4))) < 0.8
 
 
+@pytest.mark.parametrize("name", MEMBERS)
+def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
+    """P = Q, three times as many reals: the log-ratio is 0, the log-odds would be 1.1."""
+    x = np.random.default_rng(4).normal(size=(1400, 2))
+    (score,) = MEMBERS[name]([Task.standardised(x[:1200], np.arange(1200) < 900, x[1200:])], 0)
+    assert np.median(score) == pytest.approx(0.0, abs=0.4)
+
+
 def test_what_a_task_learns_does_not_depend_on_what_it_judges():
     rng = np.random.default_rng(0)
     train, labels, test = rng.normal(size=(200, 4)), np.arange(200) < 100, rng.normal(size=(50, 4))

@@ -7,10 +7,8 @@ ratio for every sample, and, from one clean split, a certificate and a two-sampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -191,7 +189,7 @@ def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progr
     # each inner task judges all that it does not learn from: its own inner fold and the whole second half
     inner = [half & (samples.inner != k) for k in range(INNER)]
     tasks = samples.fold_tasks(Task.standardised) + [samples.task(rows, ~rows, Task.standardised) for rows in inner]
-    judged = _judgements(tasks, seed, progress)
+    judged = list(_judgements(tasks, seed, progress))
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in judged])
     scores = stacked(log_ratios, samples.real, samples.fold)
     committee = _committee(samples, [np.column_stack([scores[folds + k] for scores in judged]) for k in range(INNER)])
@@ -214,22 +212,12 @@ def _member_spectra(log_ratios: Floats, real: Labels) -> dict[str, RatioSpectrum
     return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
 
 
-def _judgements(tasks: list[Task], seed: int, progress: Progress | None) -> list[list[Array]]:
-    """What every member says about every task; the flexible members run beside the rigid ones."""
-    told = count(1)
-
-    def judged(names: Sequence[str]) -> dict[str, list[Array]]:
-        said = {}
-        for name in names:
-            said[name] = MEMBERS[name](tasks, seed)
-            if progress is not None:
-                progress(next(told), len(MEMBERS))
-        return said
-
-    names = list(MEMBERS)
-    with ThreadPoolExecutor(2) as pool:
-        rigid, flexible = pool.map(judged, (names[:-3], names[-3:]))
-    return [(rigid | flexible)[name] for name in names]
+def _judgements(tasks: list[Task], seed: int, progress: Progress | None) -> Iterator[list[Array]]:
+    """What every member says about every task."""
+    for done, member in enumerate(MEMBERS.values(), start=1):
+        yield member(tasks, seed)
+        if progress is not None:
+            progress(done, len(MEMBERS))
 
 
 def _committee(samples: Samples, log_ratios: list[Floats]) -> list[Floats]:

@@ -60,7 +60,7 @@ def cover_curve(*, lam: Any, fakes_in_ball: Counts, reals_in_ball: Counts, k: in
     to have q ≥ λp. A ball with exactly that many says λp = q and would count on both sides: `ties` is the share of
     reals with such a ball, and is taken off once. What is left is one test, "real where λp ≥ q": its error on fakes
     plus λ times its error on reals. Asked-for numbers within 1e-9 (relatively) of a whole one are that whole one, so
-    that λ = 0.7 and k' = 10 ask for 7.
+    that λ = 0.07 and k' = 100 ask for 7.
 
     The limit k' → ∞ with k'/N, k'/M → 0 is alpha(λ). At finite k' counts are noisy: under P = Q, N = M and λ = 1 the
     expectation, reported as `chance`, is about 1 − 0.28/√k' instead of 1. Nothing is clipped to [0, min(1, λ)].

@@ -31,7 +31,7 @@ def main(
 
       precall demo
 
-      precall assess --real data/ --fake ours=samples/ --fake theirs=other/ --out report/
+      precall assess --real data/ --fake ours=a/ --fake theirs=b/ --out report/
 
       precall encode images/ --encoder random-vgg --out features.npy
 

@@ -54,9 +54,9 @@ def assess(
 
       precall assess --real data/ --fake samples/
 
-      precall assess --real real.npy --fake ours=a.npy --fake theirs=b.npy --out report/
+      precall assess --real real.npy --fake a.npy --fake b.npy --out report/
 
-      precall assess --real data/ --fake samples/ --min-precision 0.7 --max-fid 20
+      precall assess --real data/ --fake samples/ --min-recall 0.5 --max-fid 20
     """
     from precall.assess.assessment import METRICS
     from precall.assess.assessment import assess as run
