@@ -84,13 +84,14 @@ def assert_exact(found, real, fake):
 
 
 @contextlib.contextmanager
-def small_tiles(rows=32, columns=48, at_once=40):
-    """Many ragged tiles, strips and chunks where the shipped sizes would make one of each."""
+def small_tiles(rows=32, columns=48, at_once=40, crowd=decisions.CROWD):
+    """Many ragged tiles, strips and chunks where the shipped sizes would make one of each; crowd 0: list every hit."""
     with (
         patch.dict(distances.TILE_SIDES, cpu=(rows, columns)),
         patch.object(distances, "SETTLED_VALUES", 40 * at_once),
         patch.object(distances, "GROUPS_AT_ONCE", at_once),
         patch.object(decisions, "STRIP", 16),
+        patch.object(decisions, "CROWD", crowd),
     ):
         yield
 
@@ -133,8 +134,8 @@ def test_sweep_equals_brute_force(seed, shapes, n, m, d, ties, dtypes, data):
     real, fake = real.astype(dtypes[0]), fake.astype(dtypes[1])
     k = data.draw(st.lists(st.integers(1, min(n, m) - 1), min_size=1, max_size=3))
     neighbors = data.draw(st.integers(1, min(n, m) - 1))
-    tiles = data.draw(st.sampled_from([small_tiles, contextlib.nullcontext]))
-    with tiles():
+    tiles = data.draw(st.sampled_from([{"crowd": 0}, {"crowd": 16}, {"rows": 2048, "columns": 8192, "crowd": 0}]))
+    with small_tiles(**tiles):
         assert_exact(sweep(real=real, fake=fake, k=k, ties=ties, neighbors=neighbors), real, fake)
 
 
