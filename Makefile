@@ -8,8 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: .venv/.installed  ## install into .venv, then show the demo
 	$(BIN)/precall demo
 
+# a worker a core, a thread a worker: more threads than cores wait for each other
 test: check  ## install the dev extra, then lint, types, doctests, tests
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: .venv/.dev  ## lint and types
 	$(BIN)/ruff check .

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,24 @@ def mlp(tasks: Sequence[Task], seed: int) -> list[Array]:
     AdamW with a cosine rate on balanced minibatches (half real, half fake, so the logit is the log-ratio itself). Each
     task keeps the weights of the step with the least log-loss on an inner held-out part of its training points.
     """
+    with _one_thread():
+        return _trained(tasks, seed)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The steps are many and tiny: spread over threads they take longer, much longer where the other core is busy."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _trained(tasks: Sequence[Task], seed: int) -> list[Array]:
     import torch
 
     generator = torch.Generator().manual_seed(seed)
