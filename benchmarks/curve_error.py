@@ -8,7 +8,9 @@ stack. `--smoke` takes seconds; the table in the docs is `--from-json` of a full
     python benchmarks/curve_error.py --n 2000 10000 --dims 1 8 64 512 --seeds 2 1 --out results.json
 
 The panel and the rules of "auto" were chosen on other data: the same seven families in 3, 24 and 200 dimensions with
-other seeds, and random modes, heavy tails, correlations and a ring in a plane with noise dimensions.
+other seeds, and random modes, heavy tails, correlations and a ring in a plane with noise dimensions. The families were
+known, though: the member "radial" is there because of shells, "modes" because of dropped modes. What the table shows of
+auto is how it weighs a panel that holds a fitting member, not how it does where none fits.
 """
 
 from __future__ import annotations

@@ -139,7 +139,8 @@ def test_constant_columns_and_wide_features_are_fine():
     x[:, 0] = 7.0
     x[:150, 1:4] += 2
     task = Task.standardised(x[::2], (np.arange(300) < 150)[::2], x[1::2])
-    assert task.train.shape[1] == 512
+    assert task.train.shape[1] == 149  # 150 centred points span no more
+    assert Task.standardised(rng.normal(size=(700, 600)), np.arange(700) < 350, x).test.shape == (300, 512)
     for name in ("discriminant", "linear", "diagonal"):
         (score,) = MEMBERS[name]([task], 0)
         assert score[:75].mean() > score[75:].mean() + 0.5

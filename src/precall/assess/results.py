@@ -147,9 +147,11 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: does the model drop modes, invent, both, or can it not be told from the data?"""
+        """One sentence: does the model copy, drop modes, invent, both, or can it not be told from the data?"""
         if self.estimator is None:
             return "No curve was asked for."
+        if (copies := self.scores.get("copies")) is not None and copies.value > 0.2:
+            return f"Copies: {copies.value:.0%} of its samples are nearly samples of the data."
         if (test := self.scores.get("c2st")) is not None and test.settings["p_value"] > 0.05:
             return "Indistinguishable from the data at this sample size."
         # mass of the model where the data has less than a tenth of its density, and the other way round

@@ -87,10 +87,10 @@ class Score:
 
 
 def _decimals(half_width: float) -> int:
-    """Decimals that show one significant digit of the half width: more would be noise."""
+    """Decimals that show one significant digit of the half width, at most 6: more would be noise."""
     if not (math.isfinite(half_width) and half_width > 0):
         return 4
-    return min(12, max(0, -math.floor(math.log10(half_width))))
+    return min(6, max(0, -math.floor(math.log10(half_width))))
 
 
 def plain(value: Any) -> Any:
