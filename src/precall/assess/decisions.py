@@ -26,7 +26,7 @@ from precall.assess.distances import (
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
 
-STRIP = 64  # rows of a tile that are scaled or counted at once: 2 MiB
+STRIP = 256  # rows of a tile that are scaled or counted at once: 16 MiB
 CROWD = 16  # a tile is crowded when one group in so many has a point inside
 
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from precall.assess.features import is_tensor
 
 GROUP = 16  # entries of a tile that share one minimum; a tile's sides are padded to whole groups
-TILE_SIDES = {"cpu": (2048, 8192), "accelerator": (8192, 16384)}  # most rows and columns of a tile: 64, 512 MiB
+TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # most rows and columns of a tile: 128, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # and most values of its factors
 SETTLED_VALUES = 1 << 20  # values of the pairs settled at once: 8 MiB in float64
 GROUPS_AT_ONCE = 1 << 16  # groups looked into at once: 8 MiB of indices
