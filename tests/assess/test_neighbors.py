@@ -152,6 +152,19 @@ def test_two_samples_of_each_are_enough():
     assert_exact(sweep(real=real, fake=fake, k=1), real, fake)
 
 
+@pytest.mark.parametrize("crowd", [0, 16])
+@pytest.mark.parametrize("repeated", ["real", "fake"])
+def test_left_out_copies_count_in_every_tile(repeated, crowd):
+    """Each sample stands for another number of copies, over several tiles, inside many balls of the other set."""
+    rng = np.random.default_rng(11)
+    copies = np.repeat(0.1 * rng.normal(size=(80, 2)), np.arange(80) % 7 + 1, axis=0)
+    pair = {"real": rng.normal(size=(90, 2)), "fake": rng.normal(size=(90, 2)), repeated: copies}
+    assert distances.Cloud(copies, 1).n < len(copies) / 2
+    with small_tiles(crowd=crowd):
+        assert_exact(sweep(**pair, k=(1, 30)), **pair)
+        assert_exact(sweep(**pair, k=2), **pair)
+
+
 @pytest.mark.parametrize("bits", [10, 7])
 def test_counts_do_not_depend_on_what_the_product_rounds_its_factors_to(bits):
     """As tensor cores do in TF32 (10 bits) and in bfloat16 (7): same counts, and the probe finds it out."""
