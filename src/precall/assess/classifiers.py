@@ -31,6 +31,7 @@ from precall.theory.bounds import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
 
 Progress = Callable[[int, int], None]
+SMALL = 1_000_000  # values of a training set
 Index = npt.NDArray[np.intp]
 
 LEVEL = 0.95
@@ -214,8 +215,14 @@ def _member_spectra(log_ratios: Floats, real: Labels) -> dict[str, RatioSpectrum
 
 def _judgements(tasks: list[Task], seed: int, progress: Progress | None) -> Iterator[list[Array]]:
     """What every member says about every task."""
+    from threadpoolctl import threadpool_limits
+
+    # small problems spread over threads take longer, much longer where another core is busy
+    small = tasks[0].train.size < SMALL
     for done, member in enumerate(MEMBERS.values(), start=1):
-        yield member(tasks, seed)
+        with threadpool_limits(1 if small else None):
+            judged = member(tasks, seed)
+        yield judged
         if progress is not None:
             progress(done, len(MEMBERS))
 
