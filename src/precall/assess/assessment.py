@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -63,9 +63,9 @@ def assess(
         progress: Called with (stage, done, total).
 
     Returns:
-        An `Assessment`, or a `Comparison` of them where `fake` is a mapping. Every score carries an interval and
-        says what it covers in `interval.covers`: k-NN and curve scores use disjoint subsamples, FID the delta method,
-        KID the closed form of its variance.
+        An `Assessment`, or a `Comparison` of them where `fake` is a mapping. Every score carries an interval
+        (None with too few samples for one) and says in `interval.covers` what it covers: k-NN and curve scores use
+        disjoint subsamples, FID the delta method, KID the closed form of its variance.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -98,7 +98,7 @@ class Reference:
         k: Neighbours that define a ball.
         ties: "closed" or "open".
         seed: Seed of everything random.
-        balls: The k-NN balls of the real samples.
+        progress: Called with (stage, done, total) while the k-NN balls are found.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -112,12 +112,17 @@ class Reference:
     k: int
     ties: str
     seed: int
-    balls: neighbors.Balls
+    progress: Progress | None = field(default=None, repr=False)
 
     @property
     def features(self) -> Features:
         """The real features, shape (n, d)."""
         return self.side.features
+
+    @cached_property
+    def balls(self) -> neighbors.Balls:
+        """The k-NN balls of the real samples, found when first asked for and then kept."""
+        return neighbors.within(self.features, k=self.k, progress=_stage(self.progress, "real balls"))
 
     @classmethod
     def fit(
@@ -130,12 +135,11 @@ class Reference:
         encoder: Any = None,
         progress: Progress | None = None,
     ) -> Reference:
-        """Check (and where needed encode) the real samples, and find their k-NN balls; arguments as in `assess`."""
+        """Check (and where needed encode) the real samples; arguments as in `assess`."""
         checks.choice("ties", ties, ("closed", "open"))
         found = side("real", real, encoder=encoder, progress=_stage(progress, "encode real"))
         _check_k(k, n_real=len(found.features))
-        balls = neighbors.within(found.features, k=k, progress=_stage(progress, "real balls"))
-        return cls(found, encoder, k, ties, seed, balls)
+        return cls(found, encoder, k, ties, seed, progress)
 
     def assess(
         self,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from precall.cli.assess import SHOWN
 from precall.cli.manners import emit
 
 
@@ -27,8 +28,7 @@ def report(
     if not isinstance(saved, dict) or "models" not in saved:
         raise ValueError(f"{results} must hold the results of `precall assess --out`; it holds no models.")
     for name, model in saved["models"].items():
-        shown = ("precision", "recall", "density", "coverage", "fid", "area")
-        scores = ", ".join(f"{key} {model['scores'][key]['value']:.4g}" for key in shown if key in model["scores"])
+        scores = ", ".join(f"{key} {model['scores'][key]['value']:.4g}" for key in SHOWN if key in model["scores"])
         emit(f"{name}: {model['verdict']} {scores}")
     if out is not None:
         from precall.report.figures import plot_saved
