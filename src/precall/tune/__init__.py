@@ -1,0 +1,60 @@
+"""Train or fine-tune a generator at the precision/recall trade-off you choose, a dial λ. Names load when used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precall.tune.objectives import FGAN as FGAN
+    from precall.tune.objectives import Area as Area
+    from precall.tune.objectives import DensityPR as DensityPR
+    from precall.tune.objectives import FlowGAN as FlowGAN
+    from precall.tune.objectives import Hinge as Hinge
+    from precall.tune.objectives import OBRSObjective as OBRSObjective
+    from precall.tune.objectives import PRObjective as PRObjective
+    from precall.tune.objectives import Scheduled as Scheduled
+    from precall.tune.objectives import naive_dual as naive_dual
+    from precall.tune.trainer import Settings as Settings
+    from precall.tune.trainer import Trainer as Trainer
+    from precall.tune.watch import TrainingStopped as TrainingStopped
+
+_HOME = {
+    "Area": "objectives",
+    "DensityPR": "objectives",
+    "FGAN": "objectives",
+    "FlowGAN": "objectives",
+    "Hinge": "objectives",
+    "OBRSObjective": "objectives",
+    "PRObjective": "objectives",
+    "Scheduled": "objectives",
+    "Settings": "trainer",
+    "Trainer": "trainer",
+    "TrainingStopped": "watch",
+    "naive_dual": "objectives",
+}
+
+__all__ = [
+    "FGAN",
+    "Area",
+    "DensityPR",
+    "FlowGAN",
+    "Hinge",
+    "OBRSObjective",
+    "PRObjective",
+    "Scheduled",
+    "Settings",
+    "Trainer",
+    "TrainingStopped",
+    "naive_dual",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'precall.tune' has no attribute {name!r}")
+    return getattr(import_module(f"precall.tune.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,99 @@
+"""Batches as a function of the step: the position in the data is one number, so a run resumes where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+RESIDENT = 2 << 30  # bytes of data that are kept on the accelerator
+
+
+class Batches:
+    """Shuffled batches of a sample set, each read by its number.
+
+    Sample i of the stream is the i-th of an endless sequence of permutations, one an epoch, each seeded by (seed,
+    epoch). A batch is `size` consecutive samples of the stream; with several processes each takes its share of it.
+
+    Args:
+        data: samples, shape (n, …), an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
+        size: samples a batch, over all processes together.
+        seed: of the permutations.
+        labels: a class a sample, or None.
+        device: where batches are put.
+        rank: this process, of `world`.
+        world: number of processes.
+
+    Example:
+        >>> batches = Batches(np.arange(5.0), size=3, seed=0)
+        >>> together = torch.cat([batches.at(0)[0], batches.at(1)[0]])
+        >>> sorted(together[:5].tolist())  # every sample once an epoch
+        [0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        size: int,
+        seed: int,
+        labels: Any = None,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self.data, self.labels = _resident(data, device), None if labels is None else torch.as_tensor(labels).to(device)
+        self.size, self.seed, self.device, self.rank, self.world = size, seed, torch.device(device), rank, world
+        if len(self) < 2:
+            raise ValueError(f"`data` must hold at least 2 samples; got {len(self)}.")
+        if self.labels is not None and len(self.labels) != len(self):
+            raise ValueError(f"`labels` must have one entry a sample, {len(self)}; got {len(self.labels)}.")
+        if size % world:
+            raise ValueError(f"`batch_size` must be a multiple of the number of processes, {world}; got {size}.")
+        self._order = lru_cache(maxsize=2)(self._permutation)
+
+    def __len__(self) -> int:
+        assert isinstance(self.data, Sized)
+        return len(self.data)
+
+    def at(self, number: int) -> tuple[Tensor, Tensor | None]:
+        """Batch `number`: samples in float, images of bytes scaled to [−1, 1], and their labels."""
+        index = torch.from_numpy(self._indices(number))
+        if isinstance(self.data, Tensor):
+            samples = self.data[index.to(self.data.device)].to(self.device, non_blocking=True)
+            return as_float(samples), None if self.labels is None else self.labels[index.to(self.device)]
+        return self._collated([self.data[int(i)] for i in index])
+
+    def _indices(self, number: int) -> npt.NDArray[np.int64]:
+        share = self.size // self.world
+        start = number * self.size + self.rank * share
+        epoch, offset = np.divmod(np.arange(start, start + share), len(self))
+        return np.array([self._order(int(e))[o] for e, o in zip(epoch, offset, strict=True)], dtype=np.int64)
+
+    def _permutation(self, epoch: int) -> npt.NDArray[np.int64]:
+        return np.random.default_rng([self.seed, epoch]).permutation(len(self))
+
+    def _collated(self, items: list[Any]) -> tuple[Tensor, Tensor | None]:
+        pairs = isinstance(items[0], tuple | list)
+        samples = torch.stack([torch.as_tensor(item[0] if pairs else item) for item in items]).to(self.device)
+        labels = torch.tensor([int(item[1]) for item in items], device=self.device) if pairs else None
+        return as_float(samples), labels
+
+
+def as_float(samples: Tensor) -> Tensor:
+    """Bytes as images in [−1, 1]; other numbers as float32."""
+    return samples.float() / 127.5 - 1 if samples.dtype == torch.uint8 else samples.float()
+
+
+def _resident(data: Any, device: torch.device | str) -> Any:
+    """An array as a tensor, on the device where it is small enough to stay there; a Dataset as it is."""
+    if isinstance(data, np.ndarray):
+        data = torch.from_numpy(np.ascontiguousarray(data))
+    if not isinstance(data, Tensor):
+        return data
+    return data.to(device) if data.numel() * data.element_size() <= RESIDENT else data

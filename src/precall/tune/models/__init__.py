@@ -1,0 +1,76 @@
+"""Generators, discriminators, flows and denoisers to train; names load when used, and torch with them.
+
+Every generator has `latent_shape`, `classes` (0: unconditional) and `forward(z, labels=None) -> x`; every discriminator
+`forward(x, labels=None) -> (n,)` logits, increasing in realness. Images are NCHW floats in [-1, 1].
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precall.tune.models.biggan import BigGANDiscriminator as BigGANDiscriminator
+    from precall.tune.models.biggan import BigGANGenerator as BigGANGenerator
+    from precall.tune.models.diffusion import Denoiser as Denoiser
+    from precall.tune.models.diffusion import MLPDenoiser as MLPDenoiser
+    from precall.tune.models.diffusion import UNetDenoiser as UNetDenoiser
+    from precall.tune.models.diffusion import edm_loss as edm_loss
+    from precall.tune.models.diffusion import sample as sample
+    from precall.tune.models.flows import NICE as NICE
+    from precall.tune.models.flows import Flow as Flow
+    from precall.tune.models.flows import Glow as Glow
+    from precall.tune.models.flows import RealNVP as RealNVP
+    from precall.tune.models.flows import ResidualFlow as ResidualFlow
+    from precall.tune.models.mlp import ConvDiscriminator as ConvDiscriminator
+    from precall.tune.models.mlp import ConvGenerator as ConvGenerator
+    from precall.tune.models.mlp import MLPDiscriminator as MLPDiscriminator
+    from precall.tune.models.mlp import MLPGenerator as MLPGenerator
+
+_HOME = {
+    "BigGANDiscriminator": "biggan",
+    "BigGANGenerator": "biggan",
+    "ConvDiscriminator": "mlp",
+    "ConvGenerator": "mlp",
+    "Denoiser": "diffusion",
+    "Flow": "flows",
+    "Glow": "flows",
+    "MLPDenoiser": "diffusion",
+    "MLPDiscriminator": "mlp",
+    "MLPGenerator": "mlp",
+    "NICE": "flows",
+    "RealNVP": "flows",
+    "ResidualFlow": "flows",
+    "UNetDenoiser": "diffusion",
+    "edm_loss": "diffusion",
+    "sample": "diffusion",
+}
+
+__all__ = [
+    "NICE",
+    "BigGANDiscriminator",
+    "BigGANGenerator",
+    "ConvDiscriminator",
+    "ConvGenerator",
+    "Denoiser",
+    "Flow",
+    "Glow",
+    "MLPDenoiser",
+    "MLPDiscriminator",
+    "MLPGenerator",
+    "RealNVP",
+    "ResidualFlow",
+    "UNetDenoiser",
+    "edm_loss",
+    "sample",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'precall.tune.models' has no attribute {name!r}")
+    return getattr(import_module(f"precall.tune.models.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,261 @@
+"""BigGAN for images of 32 and of 64 pixels, class-conditional or not.
+
+Residual blocks, spectral normalisation everywhere, batch normalisation whose gain and bias come from the class and from
+a part of the latent, self-attention on one scale, a projection discriminator.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from precall.theory import checks
+from precall.tune.models.layers import SpectralConv2d, SpectralEmbedding, SpectralLinear, given
+
+# Channels, in units of `ch`, that leave every block, and the scale attention works on (0: none)
+GENERATOR = {32: (4, 4, 4, 4), 64: (16, 16, 8, 4, 2)}  # the first is that of the first layer
+DISCRIMINATOR = {32: (4, 4, 4, 4), 64: (1, 2, 4, 8, 16)}
+HALVINGS = {32: 2, 64: 4}
+ATTENTION = {32: 0, 64: 32}
+LATENT = {1: 128, 4: 128, 5: 120}  # by the number of parts
+BOTTOM = 4  # side of the first feature map
+
+
+class ConditionalNorm(nn.Module):
+    """Batch normalisation with gain 1 + A y and bias B y, y the condition of the sample."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, channels: int, condition: int, linear: type[nn.Linear]) -> None:
+        super().__init__()
+        self.gain = linear(condition, channels, bias=False)
+        self.bias = linear(condition, channels, bias=False)
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        h = functional.batch_norm(x, self.running_mean, self.running_var, training=self.training)
+        return torch.addcmul(_plane(self.bias(y), h), h, _plane(1 + self.gain(y), h))
+
+
+def _plane(rows: Tensor, like: Tensor) -> Tensor:
+    return rows.to(like.dtype)[:, :, None, None]
+
+
+class Attention(nn.Module):
+    """x + γ · attention(x), keys and values on half the side; γ starts at 0."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        narrow, half = max(1, channels // 8), max(1, channels // 2)
+        self.query = SpectralConv2d(channels, narrow, 1, bias=False)
+        self.key = SpectralConv2d(channels, narrow, 1, bias=False)
+        self.value = SpectralConv2d(channels, half, 1, bias=False)
+        self.out = SpectralConv2d(half, channels, 1, bias=False)
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (
+            self.query(x),
+            functional.max_pool2d(self.key(x), 2),
+            functional.max_pool2d(self.value(x), 2),
+        )
+        q, k, v = (h.flatten(2).transpose(1, 2) for h in (query, key, value))
+        attended = (
+            functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+            .transpose(1, 2)
+            .reshape(len(x), -1, *x.shape[2:])
+        )
+        out: Tensor = x + self.gamma * self.out(attended)
+        return out
+
+
+class UpBlock(nn.Module):
+    """A residual block of the generator, which doubles the side."""
+
+    def __init__(self, channels: int, out: int, condition: int, linear: type[nn.Linear]) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = ConditionalNorm(channels, condition, linear), ConditionalNorm(out, condition, linear)
+        self.conv1, self.conv2 = SpectralConv2d(channels, out), SpectralConv2d(out, out)
+        self.shortcut = SpectralConv2d(channels, out, 1)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        h = self.conv1(functional.interpolate(functional.relu(self.norm1(x, y)), scale_factor=2))
+        h = self.conv2(functional.relu(self.norm2(h, y)))
+        out: Tensor = h + functional.interpolate(
+            self.shortcut(x), scale_factor=2
+        )  # a 1×1 convolution commutes with doubling
+        return out
+
+
+class DownBlock(nn.Module):
+    """A residual block of the discriminator; the first one of all takes the image without ReLU."""
+
+    def __init__(self, channels: int, out: int, *, halve: bool, first: bool) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = SpectralConv2d(channels, out), SpectralConv2d(out, out)
+        self.shortcut = SpectralConv2d(channels, out, 1) if halve or channels != out else None
+        self.halve, self.first = halve, first
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.conv2(functional.relu(self.conv1(x if self.first else functional.relu(x))))
+        if self.halve:  # before the shortcut's 1×1 convolution, with which averaging commutes
+            h, x = functional.avg_pool2d(h, 2), functional.avg_pool2d(x, 2)
+        out: Tensor = h + (x if self.shortcut is None else self.shortcut(x))
+        return out
+
+
+class BigGANGenerator(nn.Module):
+    """The generator of BigGAN at 32 or 64 pixels.
+
+    The latent falls into one part for the first layer and, if `hierarchical`, one for the normalisations of every
+    block, where it joins the class vector. With `shared=0, hierarchical=False, attention=0` the counts are those
+    published: 4.3 M parameters for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
+
+    Args:
+        size: 32 or 64, the side of the images.
+        ch: channel multiplier.
+        classes: number of classes, 0 for an unconditional model.
+        latent: dimension of z, one equal part for the first layer and one a block if `hierarchical`; None for 128, or
+            120 in five parts at size 64.
+        shared: dimension of the class vector shared by all normalisations, 0 for one-hot labels.
+        hierarchical: whether parts of z reach the normalisations.
+        attention: the side of the feature map attention works on, 0 for none; None for none at 32, 32 at 64.
+        channels: of the images.
+
+    Example:
+        >>> G = BigGANGenerator(32, ch=64, classes=10, shared=0, hierarchical=False)
+        >>> sum(p.numel() for p in G.parameters())
+        4304387
+
+    References:
+        Brock et al. (2019); Verine (2024), App. C.1.4.
+    """
+
+    def __init__(
+        self,
+        size: int = 32,
+        *,
+        ch: int = 64,
+        classes: int = 0,
+        latent: int | None = None,
+        shared: int = 128,
+        hierarchical: bool = True,
+        attention: int | None = None,
+        channels: int = 3,
+    ) -> None:
+        super().__init__()
+        widths = [ch * width for width in GENERATOR[_known(size)]]
+        self.parts = len(GENERATOR[size]) if hierarchical else 1
+        latent = _divisible(LATENT[self.parts] if latent is None else latent, self.parts)
+        self.classes, self.latent_shape = classes, (latent,)
+        self.embedding = nn.Embedding(classes, shared) if classes and shared else None
+        # An unconditional model is one of a single class: its condition is the constant 1
+        condition = (shared if self.embedding is not None else max(classes, 1)) + (
+            latent // self.parts if hierarchical else 0
+        )
+        linear = SpectralLinear if self.embedding is not None else nn.Linear
+        self.linear = SpectralLinear(latent // self.parts, widths[0] * BOTTOM**2)
+        self.blocks = nn.ModuleList(UpBlock(a, b, condition, linear) for a, b in pairwise(widths))
+        sides = [BOTTOM * 2 ** (i + 1) for i in range(len(self.blocks))]
+        self.attention = _attention(sides, widths[1:], ATTENTION[size] if attention is None else attention)
+        self.out = nn.Sequential(
+            nn.BatchNorm2d(widths[-1]), nn.ReLU(inplace=True), SpectralConv2d(widths[-1], channels)
+        )
+        orthogonal(self)
+
+    def _conditions(self, z: Tensor, labels: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """The part of z for the first layer, and the condition of every block."""
+        if not self.classes:
+            y = z.new_ones(len(z), 1)
+        elif self.embedding is not None:
+            y = self.embedding(given(labels, self.classes))
+        else:
+            y = functional.one_hot(given(labels, self.classes), self.classes).to(z)
+        first, *rest = z.chunk(self.parts, 1)
+        return first, [torch.cat([y, part], 1) for part in rest] or [y] * len(self.blocks)
+
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        first, conditions = self._conditions(z, labels)
+        h = self.linear(first).view(len(z), -1, BOTTOM, BOTTOM)
+        for block, attention, y in zip(self.blocks, self.attention, conditions, strict=True):
+            h = attention(block(h, y))
+        return torch.tanh(self.out(h))
+
+
+class BigGANDiscriminator(nn.Module):
+    """The projection discriminator of BigGAN at 32 or 64 pixels: logit = linear(h) + ⟨embedding(class), h⟩.
+
+    Args:
+        size: 32 or 64, the side of the images.
+        ch: channel multiplier.
+        classes: number of classes, 0 for an unconditional model.
+        attention: the side of the feature map attention works on, 0 for none; None for none at 32, 32 at 64.
+        channels: of the images.
+
+    Example:
+        >>> D = BigGANDiscriminator(32, ch=64, classes=10)
+        >>> sum(p.numel() for p in D.parameters())
+        4207361
+
+    References:
+        Brock et al. (2019); Miyato and Koyama (2018); Verine (2024), App. C.1.4.
+    """
+
+    def __init__(
+        self, size: int = 32, *, ch: int = 64, classes: int = 0, attention: int | None = None, channels: int = 3
+    ) -> None:
+        super().__init__()
+        widths = [channels, *(ch * width for width in DISCRIMINATOR[_known(size)])]
+        self.classes = classes
+        self.blocks = nn.ModuleList(
+            DownBlock(a, b, halve=i < HALVINGS[size], first=i == 0) for i, (a, b) in enumerate(pairwise(widths))
+        )
+        sides = [size // 2 ** min(i + 1, HALVINGS[size]) for i in range(len(self.blocks))]
+        self.attention = _attention(sides, widths[1:], ATTENTION[size] if attention is None else attention)
+        self.linear = SpectralLinear(widths[-1], 1)
+        self.embedding = SpectralEmbedding(classes, widths[-1]) if classes else None
+        orthogonal(self)
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        h = x
+        for block, attention in zip(self.blocks, self.attention, strict=True):
+            h = attention(block(h))
+        h = functional.relu(h).float().sum((2, 3))
+        logits: Tensor = self.linear(h).squeeze(1)
+        return logits if self.embedding is None else logits + (self.embedding(given(labels, self.classes)) * h).sum(1)
+
+
+def orthogonal(model: nn.Module) -> None:
+    """Orthogonal weights and zero biases in every linear layer, convolution and table of the model."""
+    for module in model.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear, nn.Embedding)):
+            nn.init.orthogonal_(module.weight)
+            if getattr(module, "bias", None) is not None:
+                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+
+def _known(size: int) -> int:
+    if size not in GENERATOR:
+        raise ValueError(f"`size` must be one of {', '.join(map(str, GENERATOR))}; got {size}.")
+    return size
+
+
+def _divisible(latent: int, parts: int) -> int:
+    if checks.count("latent", latent) % parts:
+        raise ValueError(
+            f"`latent` must be divisible by {parts}, one part a block and one for the first layer; got {latent}."
+        )
+    return latent
+
+
+def _attention(sides: list[int], widths: list[int], where: int) -> nn.ModuleList:
+    """One module a block: attention after the first whose side is `where`, nothing after the others."""
+    if where and where not in sides:
+        raise ValueError(f"`attention` must be 0 or one of {', '.join(map(str, sorted(set(sides))))}; got {where}.")
+    at = sides.index(where) if where else None
+    return nn.ModuleList(Attention(width) if i == at else nn.Identity() for i, width in enumerate(widths))

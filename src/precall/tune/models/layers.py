@@ -1,0 +1,86 @@
+"""Layers that several models share: spectral normalisation, and labels as vectors.
+
+Spectral normalisation is written here rather than taken from torch's parametrisations: under autocast on CUDA their
+power iteration runs in reduced precision, and they turn a layer into a class that cannot be pickled. This one stays in
+float32, needs no synchronisation with the device, and leaves a plain layer that can be copied and sent.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def normalised(layer: SpectralConv2d | SpectralLinear | SpectralEmbedding) -> Tensor:
+    """weight / σ₁, σ₁ = uᵀ W v from one step of power iteration on the layer's `u` (kept while training).
+
+    v is left without its norm until the end: these are many tiny operations, and each one costs a launch.
+    """
+    with torch.autocast(layer.weight.device.type, enabled=False):
+        W = layer.weight.flatten(1)
+        v = W.detach().T @ layer.u
+        Wv = W @ v
+        u = Wv.detach() / Wv.detach().norm()
+        if layer.training:
+            layer.u.copy_(u)
+        scaled: Tensor = layer.weight * (v.norm() / (u @ Wv))
+        return scaled
+
+
+def _start(weight: Tensor) -> Tensor:
+    direction = torch.randn(len(weight), device=weight.device)
+    start: Tensor = direction / direction.norm()
+    return start
+
+
+class SpectralConv2d(nn.Conv2d):
+    """A convolution whose kernel, as a matrix of out_channels rows, has largest singular value 1."""
+
+    u: Tensor
+
+    def __init__(self, channels: int, out: int, kernel: int = 3, stride: int = 1, bias: bool = True) -> None:
+        super().__init__(channels, out, kernel, stride, (kernel - 1) // 2, bias=bias)
+        self.register_buffer("u", _start(self.weight))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self._conv_forward(x, normalised(self), self.bias)
+        return out
+
+
+class SpectralLinear(nn.Linear):
+    """A linear layer with largest singular value 1."""
+
+    u: Tensor
+
+    def __init__(self, features: int, out: int, bias: bool = True) -> None:
+        super().__init__(features, out, bias)
+        self.register_buffer("u", _start(self.weight))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(x, normalised(self), self.bias)
+
+
+class SpectralEmbedding(nn.Embedding):
+    """A table of vectors, one a class, with largest singular value 1."""
+
+    u: Tensor
+
+    def __init__(self, classes: int, features: int) -> None:
+        super().__init__(classes, features)
+        self.register_buffer("u", _start(self.weight))
+
+    def forward(self, labels: Tensor) -> Tensor:
+        return functional.embedding(labels, normalised(self))
+
+
+def given(labels: Tensor | None, classes: int) -> Tensor:
+    """The labels of a conditional model, which must be there."""
+    if labels is None:
+        raise ValueError(f"`labels` must be given to a model of {classes} classes; got None.")
+    return labels
+
+
+def appended(x: Tensor, labels: Tensor | None, classes: int) -> Tensor:
+    """Vectors `x` followed by their one-hot labels; `x` itself where the model is unconditional."""
+    return torch.cat([x, functional.one_hot(given(labels, classes), classes).to(x)], 1) if classes else x

@@ -1,0 +1,446 @@
+"""Objectives of adversarial training: what the discriminator and the generator minimise, and the ratio in between.
+
+Every objective offers
+
+    discriminator_loss(real_logits, fake_logits)    a scalar to minimise over the discriminator
+    generator_loss(fake_logits)                     a scalar to minimise over the generator
+    log_ratio(logits)                               log p/q, as the logits state it
+
+and drops into any training loop. The generator losses are *frozen-ratio* losses: the ratio r is held fixed as a
+function of x, and `∇_θ E_{x~Q_θ}[l(r(x))]` is then the exact gradient of the f-divergence with `f''(u) = −l'(u)/u`. So
+l must fall with r; the published Algorithm 3 of the PR-GAN rises, which trains away from the data (docs/errata.md,
+VER-43).
+The mathematics is in docs/theory.md, Training losses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import elu, relu, softplus
+
+from precall.theory import checks
+from precall.theory.acceptance import obrs
+from precall.theory.divergences import PR, Divergence, divergence
+
+FORMS = ("smoothed", "tail")
+PLAYS = ("minimax", "nonsaturating")
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What a training loop asks of an objective."""
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """The discriminator's loss, a scalar."""
+
+    def generator_loss(self, fake_logits: Tensor) -> Tensor:
+        """The generator's loss, a scalar."""
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """log p/q at the samples these logits belong to."""
+
+
+@dataclass(frozen=True)
+class FGAN:
+    """The variational game of an f-divergence: `min_G max_T E_P[T] − E_Q[f*(T)]` with `T = a(w)` of a free logit w.
+
+    The generator's minimax loss `−E_Q[f*(T)]` is the exact frozen-ratio loss of D_f. The non-saturating play maximises
+    `E_Q[T]` instead, which descends the divergence with second derivative `f''(u)/u`: for "gan" the loss −log D(x).
+
+    Args:
+        divergence: a name of the table ("gan", "kl", "chi2", "amari:0.5", "pr:5", …) or a row.
+        play: "minimax" or "nonsaturating".
+
+    Example:
+        >>> objective = FGAN("gan")
+        >>> w = torch.tensor([0.0, 0.0])
+        >>> round(objective.discriminator_loss(w, w).item(), 4)  # 2 log 2, the loss of not knowing
+        1.3863
+
+    References:
+        Nowozin et al. (2016); Verine (2024), section 2.3 and Tab. 5.1; docs/theory.md, Divergences.
+    """
+
+    divergence: str | Divergence = "gan"
+    play: str = "minimax"
+    row: Divergence = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checks.choice("play", self.play, PLAYS)
+        object.__setattr__(self, "row", divergence(self.divergence))
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """`E_Q[f*(T)] − E_P[T]`."""
+        return _tensor(self.row.conjugate_of_logit(fake_logits).mean() - self.row.activation(real_logits).mean())
+
+    def generator_loss(self, fake_logits: Tensor) -> Tensor:
+        """`−E_Q[f*(T)]`, or `−E_Q[T]` for the non-saturating play."""
+        if self.play == "nonsaturating":
+            return _tensor(-self.row.activation(fake_logits).mean())
+        return _tensor(-self.row.conjugate_of_logit(fake_logits).mean())
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """`log (f*)'(T)`; a `ValueError` for "tv" and "pr:λ", whose conjugates carry no ratio."""
+        return _tensor(self.row.log_ratio(logits))
+
+
+def naive_dual(lam: float) -> FGAN:
+    """The variational game of D_λ itself, kept to show that it stalls.
+
+    Its conjugate is linear on [0, λ]: the best discriminator is a step, so the better it gets the less gradient it
+    passes on, and it carries no ratio. Use `PRObjective`.
+
+    Args:
+        lam: λ > 0.
+
+    References:
+        Verine (2024), eq. 5.7 (docs/errata.md, VER-38) and section 5.2.
+    """
+    return FGAN(PR(lam))
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """The λ-weighted hinge: `max_T λ E_P[min(0, T − 1)] + E_Q[min(0, −1 − T)] = −2 α(λ)`, at `T = sign(λp − q)`.
+
+    λ = 1 is the loss of BigGAN, which therefore descends the total variation. The generator maximises `E_Q[T]`.
+
+    Args:
+        lam: λ > 0; large for precision, small for recall.
+
+    Example:
+        >>> Hinge(lam=2.0).discriminator_loss(torch.zeros(3), torch.zeros(3)).item()  # λ + 1, at T = 0
+        3.0
+
+    References:
+        Verine (2024), eq. 2.22; docs/theory.md, Training losses.
+    """
+
+    lam: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.positive("lam", self.lam)
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """`λ E_P[(1 − T)₊] + E_Q[(1 + T)₊]`, at best 2 α(λ)."""
+        return self.lam * relu(1 - real_logits).mean() + relu(1 + fake_logits).mean()
+
+    def generator_loss(self, fake_logits: Tensor) -> Tensor:
+        """`−E_Q[T]`."""
+        return -fake_logits.mean()
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """Refused: at the optimum the hinge knows on which side of 1/λ the ratio lies, and no more."""
+        raise ValueError(
+            "a hinge discriminator tells the sign of λp − q and carries no ratio. Train with `FGAN` or `PRObjective`, "
+            "or fit a classifier to samples afterwards."
+        )
+
+
+@dataclass(frozen=True)
+class PRObjective:
+    """Train at the trade-off λ: the generator descends D_λ, the discriminator learns the ratio with another divergence.
+
+        smoothed   −E_Q[σ((log r + log λ)/τ)]   exact for the average of D_l over log l, with a logistic kernel of
+                                                 scale τ around log λ; τ → 0 is D_λ itself
+        tail       −E_Q[min(λ r, 1)]             exact for ∫_λ^∞ (λ/l²) D_l dl: precision at every slope above λ
+
+    Large λ asks for precision, small λ for recall; at λ = 1 both count alike.
+
+    Args:
+        lam: λ > 0.
+        smoothing: τ > 0 of the smoothed form, in units of log r. Small is faithful and flat, large is forgiving.
+        form: "smoothed", or "tail" for what the thesis' experiments descend.
+        critic: divergence the discriminator is trained with; any smooth row, "gan" (a logistic classifier) or "chi2".
+
+    Example:
+        >>> objective = PRObjective(lam=2.0)
+        >>> logits = torch.tensor([-1.0, 0.0, 1.0])
+        >>> objective.log_ratio(logits).tolist()
+        [-1.0, 0.0, 1.0]
+        >>> round(objective.generator_loss(logits).item(), 4)
+        -0.6451
+
+    References:
+        Verine (2024), Alg. 3 with docs/errata.md, VER-43; docs/theory.md, Training losses.
+    """
+
+    lam: float = 1.0
+    smoothing: float = 1.0
+    form: str = "smoothed"
+    critic: str | Divergence = "gan"
+
+    def __post_init__(self) -> None:
+        checks.positive("lam", self.lam)
+        checks.positive("smoothing", self.smoothing)
+        checks.choice("form", self.form, FORMS)
+        _smooth(self.critic)
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """The critic's, `E_Q[g*(T)] − E_P[T]`."""
+        return FGAN(self.critic).discriminator_loss(real_logits, fake_logits)
+
+    def generator_loss(self, fake_logits: Tensor) -> Tensor:
+        """`−E_Q[σ((log r + log λ)/τ)]`, or `−E_Q[min(λ r, 1)]`."""
+        log_lam_r = self.log_ratio(fake_logits) + math.log(self.lam)
+        if self.form == "tail":
+            return -log_lam_r.clamp(max=0).exp().mean()
+        return -torch.sigmoid(log_lam_r / self.smoothing).mean()
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """The critic's `log (g*)'(T)`."""
+        return FGAN(self.critic).log_ratio(logits)
+
+
+@dataclass(frozen=True)
+class Area:
+    """Maximise the area under the PR curve, all trade-offs at once: `A = ½ ∫ α(λ)²/λ² dλ`.
+
+    Its gradient weighs D_λ by `α(λ)/λ²`, the current curve. Integrated over λ this is the frozen-ratio loss with
+    `l'(r) = −α(1/r)`, where `α(1/t) = E_Q[min(r/t, 1)]` is read off the batch (r̄ held fixed):
+
+        l(r) = −∫₀^r α(1/t) dt = −E_r̄[ min(r, r̄) + r̄ (log r − log r̄)₊ ]
+
+    Every sample pulls by `E[min(r, r̄)] ≤ E[r̄] = 1` in units of log r: no ratio, however large, takes over.
+
+    Args:
+        critic: divergence the discriminator is trained with.
+
+    Example:
+        >>> round(Area().generator_loss(torch.zeros(4)).item(), 4)  # r = 1 everywhere
+        -1.0
+
+    References:
+        Verine (2024), section 5.4 asks for it, eq. 5.34 with docs/errata.md, VER-44; docs/theory.md, Area.
+    """
+
+    critic: str | Divergence = "gan"
+
+    def __post_init__(self) -> None:
+        _smooth(self.critic)
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """The critic's, `E_Q[g*(T)] − E_P[T]`."""
+        return FGAN(self.critic).discriminator_loss(real_logits, fake_logits)
+
+    def generator_loss(self, fake_logits: Tensor) -> Tensor:
+        """`−E_r E_r̄[min(r, r̄) + r̄ (log r − log r̄)₊]`, with r̄ the batch's own ratios, held fixed and of mean one."""
+        log_r = self.log_ratio(fake_logits).flatten()
+        log_r = log_r - (torch.logsumexp(log_r.detach(), 0) - math.log(log_r.numel()))  # E_Q[r] = 1
+        gap = log_r[:, None] - log_r.detach()[None, :]
+        return -(log_r.detach().exp() * (1 + elu(gap))).mean()  # e^gap below 0, 1 + gap above
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """The critic's `log (g*)'(T)`."""
+        return FGAN(self.critic).log_ratio(logits)
+
+
+@dataclass
+class OBRSObjective:
+    """Train the law *after* optimal budgeted rejection: descend `D_f(P‖Q̃)`, with `q̃ = min(K q, κ p)` and κ = K τ.
+
+    The ratio after rejection is `p/q̃ = max(r/K, 1/κ)`, and with r and τ held fixed the exact loss of the generator is
+    `K h(max(r/K, 1/κ))`, `h = f − u f'`: samples that are sure to be accepted pull, the rest is left to the rejection.
+    τ solves `E_Q[min(1, τ r)] = 1/K`; call `refresh` with fresh fake logits every hundred steps or so. The first
+    generator loss does so by itself.
+
+    Args:
+        divergence: the divergence to descend, any smooth row of the table.
+        budget: K ≥ 1, mean draws per kept sample once trained; 1 is plain training.
+        critic: divergence the discriminator is trained with (on draws before rejection).
+
+    Attributes:
+        log_tau: log τ, None until the first refresh.
+
+    Example:
+        >>> objective = OBRSObjective("kl", budget=2.0)
+        >>> objective.refresh(torch.log(torch.tensor([0.2, 0.8, 1.0, 2.0])))
+        >>> round(math.exp(objective.log_tau), 6)  # ½ (0.2 + 0.8 + 1.0)/4 + ¼ = ½
+        0.5
+
+    References:
+        Verine (2024), Alg. 7 with docs/errata.md, VER-51; docs/theory.md, Training losses.
+    """
+
+    divergence: str | Divergence = "gan"
+    budget: float = 2.0
+    critic: str | Divergence = "gan"
+    log_tau: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.budget(self.budget)
+        _smooth(self.critic)
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """The critic's, `E_Q[g*(T)] − E_P[T]`, on draws before rejection."""
+        return FGAN(self.critic).discriminator_loss(real_logits, fake_logits)
+
+    def generator_loss(self, fake_logits: Tensor) -> Tensor:
+        """`K E_Q[h(max(r/K, 1/κ))]`."""
+        if self.log_tau is None:
+            self.refresh(fake_logits)
+        log_K = math.log(self.budget)
+        log_refined = (self.log_ratio(fake_logits) - log_K).clamp(min=-log_K - _finite(self.log_tau))
+        return _tensor(self.budget * divergence(self.divergence).generator_loss(log_refined).mean())
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """The critic's log p/q, before rejection."""
+        return FGAN(self.critic).log_ratio(logits)
+
+    def refresh(self, fake_logits: Tensor) -> None:
+        """Solve τ for the budget on these logits of fresh fakes."""
+        log_r = self.log_ratio(fake_logits.detach()).flatten().double()
+        top = log_r.max().item()  # the rule does not mind a common factor; the exponential does
+        tau = obrs(ratios=(log_r - top).exp(), budget=self.budget).tau
+        self.log_tau = math.log(tau) - top
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold."""
+        return {"log_tau": self.log_tau}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put a checkpoint's τ back."""
+        self.log_tau = state["log_tau"]
+
+
+@dataclass(frozen=True)
+class FlowGAN:
+    """An adversarial objective plus the likelihood a flow can state: `loss_G + γ E_P[−log q]`.
+
+    Args:
+        objective: any objective of this module.
+        likelihood_weight: γ ≥ 0.
+
+    References:
+        Grover et al. (2018); Verine (2024), section 5.3.1; docs/theory.md, Training losses.
+    """
+
+    objective: Objective
+    likelihood_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.nonnegative("likelihood_weight", self.likelihood_weight, infinite=False)
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """That of the adversarial objective."""
+        return self.objective.discriminator_loss(real_logits, fake_logits)
+
+    def generator_loss(self, fake_logits: Tensor, real_log_prob: Tensor | None = None) -> Tensor:
+        """The adversarial loss, plus `−γ E_P[log q]` where the log-likelihood of a real batch is given."""
+        loss = self.objective.generator_loss(fake_logits)
+        return loss if real_log_prob is None else loss - self.likelihood_weight * real_log_prob.mean()
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """That of the adversarial objective."""
+        return self.objective.log_ratio(logits)
+
+
+@dataclass(frozen=True)
+class DensityPR:
+    """Train a model whose density is known at the trade-off λ, with a critic that learns log p alone.
+
+    A flow states its own log q, so nothing about the model has to be learned: the critic's output s(x) estimates
+    log p(x), by logistic regression of data against a noise whose density ν is known (draws of the model mixed with a
+    broad base). The generator then maximises α(λ) itself, not a frozen-ratio surrogate, so it needs no smoothing:
+
+        λ ≥ 1    α(λ) = E_Q[min(λ p/q, 1)]      on draws, through x and through log q (the reparametrised gradient)
+        λ < 1    β(λ) = E_P[min(1, q/(λ p))]    on data, through log q
+
+    Both are the same trade-off, β = α/λ; each is taken where its average is the less noisy one.
+
+    Where the minimum is far below 1 both are flat. `power` γ below 1 lifts them there, `E[(min(·, 1)^γ − 1)/γ]`. The
+    limit γ → 0 is `E_Q[min(log(λ p/q), 0)] = −D_λ − ∫_λ^∞ D_l dl/l`, the slopes above λ as reverse KL weighs them, or
+    with the roles exchanged the slopes below λ as likelihood does. Move γ from 0.05 to 1.
+
+    Args:
+        lam: λ > 0.
+        power: γ in (0, 1]; 1 is α(λ) or β(λ).
+
+    Example:
+        >>> objective = DensityPR(lam=2.0)
+        >>> log_p, log_q = torch.log(torch.tensor([0.1, 0.5])), torch.log(torch.tensor([0.4, 0.5]))
+        >>> round(-objective.generator_loss(log_p, log_q).item(), 6)  # mean of min(2 · ¼, 1) and min(2 · 1, 1)
+        0.75
+
+    References:
+        docs/theory.md, Training losses.
+    """
+
+    lam: float = 1.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.positive("lam", self.lam)
+        checks.unit("power", checks.positive("power", self.power))
+
+    def discriminator_loss(self, real_logits: Tensor, noise_logits: Tensor) -> Tensor:
+        """Logistic loss of `s(x) − log ν(x)`, data against noise; its optimum is s = log p."""
+        return softplus(-real_logits).mean() + softplus(noise_logits).mean()
+
+    @property
+    def on_data(self) -> bool:
+        """Whether the generator's loss is an average over data (λ < 1, recall) or over draws."""
+        return self.lam < 1
+
+    def generator_loss(self, log_p: Tensor, log_q: Tensor) -> Tensor:
+        """`−α(λ)` from draws for λ ≥ 1, `−β(λ)` from data for λ < 1; plus a constant where γ < 1."""
+        log_lam_u = log_p - log_q + math.log(self.lam)
+        log_min = (-log_lam_u if self.on_data else log_lam_u).clamp(max=0)
+        return -log_min.exp().mean() if self.power == 1 else -torch.expm1(self.power * log_min).mean() / self.power
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """An objective whose fields move geometrically from start values to its own, over the first steps of a run.
+
+    Args:
+        objective: the objective to end with.
+        steps: number of steps the way takes.
+        start: field name → positive value at step 0.
+
+    Example:
+        >>> schedule = Scheduled(PRObjective(lam=100.0), steps=10, start={"lam": 1.0})
+        >>> [round(schedule.at(step).lam, 6) for step in (0, 5, 10, 99)]
+        [1.0, 10.0, 100.0, 100.0]
+    """
+
+    objective: Any
+    steps: int
+    start: dict[str, float]
+
+    def __post_init__(self) -> None:
+        checks.count("steps", self.steps)
+        for name, value in self.start.items():
+            if not hasattr(self.objective, name):
+                kind = type(self.objective).__name__
+                raise ValueError(f"`start` names {name!r}, which {kind} does not have. Name one of its fields.")
+            checks.positive(name, value)
+
+    def at(self, step: int) -> Any:
+        """The objective at that step."""
+        if step >= self.steps:
+            return self.objective
+        way = step / self.steps
+        now = {name: first ** (1 - way) * getattr(self.objective, name) ** way for name, first in self.start.items()}
+        return replace(self.objective, **now)
+
+
+def _smooth(critic: str | Divergence) -> None:
+    """Refuse a critic that carries no ratio, with the sentence of its row."""
+    divergence(critic).log_ratio(0.0)
+
+
+def _finite(log_tau: float | None) -> float:
+    """log τ as a number: ∞ where every positive ratio is kept."""
+    return math.inf if log_tau is None else log_tau
+
+
+def _tensor(values: Any) -> Tensor:
+    """The table's functions are typed for arrays and tensors alike; here they are given tensors."""
+    assert isinstance(values, Tensor)
+    return values

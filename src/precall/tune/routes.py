@@ -1,0 +1,117 @@
+"""From batches to losses: the two ways a generator can be trained, density unknown and density known.
+
+A route holds the two networks and says, for an objective and a batch, what the discriminator and the generator
+minimise. The training loop does not know which route it is on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from precall.tune.objectives import DensityPR, FlowGAN
+
+
+class Route(Protocol):
+    """What the training loop asks of a route."""
+
+    def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
+        """The discriminator's loss on a real batch and as many latents."""
+
+    def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
+        """The generator's loss."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """A discriminator's loss, and the logits it came from."""
+
+    loss: Tensor
+    real_logits: Tensor
+    fake_logits: Tensor
+
+
+@dataclass(frozen=True)
+class Adversarial:
+    """Density unknown: the discriminator tells data from draws, and its logits carry the ratio."""
+
+    generator: nn.Module
+    discriminator: nn.Module
+
+    def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
+        """One pass over data and draws together."""
+        with torch.no_grad():
+            fake = self.generator(z, labels)
+        both = None if labels is None else torch.cat([labels, labels])
+        real_logits, fake_logits = self.discriminator(torch.cat([real, fake]), both).float().split(len(real))
+        return Losses(objective.discriminator_loss(real_logits, fake_logits), real_logits, fake_logits)
+
+    def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
+        """The objective's loss on fresh draws, and the likelihood of data where a `FlowGAN` asks for it."""
+        logits = self.discriminator(self.generator(z, labels), labels).float()
+        if isinstance(objective, FlowGAN):
+            return objective.generator_loss(logits, self.generator.log_prob(real))  # type: ignore[operator]
+        loss: Tensor = objective.generator_loss(logits)
+        return loss
+
+
+@dataclass(frozen=True)
+class KnownDensity:
+    """Density known: the critic learns log p against a noise of known density, half model, half broad base.
+
+    Args:
+        generator: a flow, with `forward_with_log_prob` and `log_prob`.
+        critic: a network whose output is to become log p.
+        mean: centre of the base, shape of one sample.
+        scale: standard deviation of the base in each coordinate, broader than the data's.
+    """
+
+    generator: nn.Module
+    critic: nn.Module
+    mean: Tensor
+    scale: Tensor
+
+    def discriminator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
+        """Logistic regression of data against noise with the offset −log ν; z is used for half of the noise."""
+        half = len(z) // 2
+        with torch.no_grad():
+            broad = self.mean + self.scale * z[half:].reshape(-1, *self.mean.shape)  # latents are standard normal
+            noise = torch.cat([self.generator(z[:half]), broad])
+            log_noise = self._log_noise(torch.cat([real, noise]))
+        logits = self.critic(torch.cat([real, noise])).float() - log_noise
+        real_logits, noise_logits = logits.split([len(real), len(noise)])
+        return Losses(objective.discriminator_loss(real_logits, noise_logits), real_logits, noise_logits)
+
+    def generator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
+        """`−α(λ)` through draws and their density, or `−β(λ)` through the density of data."""
+        if objective.on_data:
+            with torch.no_grad():
+                log_p = self.critic(real).float()
+            return objective.generator_loss(log_p, self.generator.log_prob(real))  # type: ignore[operator]
+        x, log_q = self.generator.forward_with_log_prob(z)  # type: ignore[operator]
+        return objective.generator_loss(self.critic(x).float(), log_q)
+
+    def _log_noise(self, x: Tensor) -> Tensor:
+        """log ν = log(½ q + ½ base)."""
+        standard = (x - self.mean) / self.scale
+        constant = self.scale.log().sum() + self.mean.numel() * math.log(2 * math.pi) / 2
+        log_base = -standard.flatten(1).square().sum(1) / 2 - constant
+        log_q = self.generator.log_prob(x)  # type: ignore[operator]
+        return torch.logaddexp(log_q, log_base) - math.log(2)
+
+
+def route(generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor) -> Route:
+    """The route an objective asks for; `some_data` places the base of `KnownDensity`."""
+    if not isinstance(objective, DensityPR):
+        return Adversarial(generator, discriminator)
+    if not hasattr(generator, "forward_with_log_prob"):
+        raise ValueError(
+            f"`DensityPR` needs a generator that states its density (a flow, with `forward_with_log_prob` and "
+            f"`log_prob`); got {type(generator).__name__}. Use `PRObjective`."
+        )
+    scale = 2 * some_data.std(0).clamp(min=1e-3)  # broader than the data
+    return KnownDensity(generator, discriminator, some_data.mean(0), scale)

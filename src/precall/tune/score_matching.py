@@ -1,0 +1,169 @@
+"""Training a diffusion model on any f-divergence: score matching weighted by the ratio.
+
+Let P_t and Q_t be the data and the model after the same forward process, u_t = p_t/q_t and s the score of Q_t. Then
+
+    D_f(P‖Q) = D_f(P_T‖Q_T) + ½ ∫₀ᵀ g(t)² E_{P_t}[ u_t f''(u_t) |∇ log p_t − s|² ] dt
+
+The weight u f''(u) is 1 for KL (the usual score matching), 2u for χ², 1/u for the reverse KL. With the noise level σ as
+the time, g² = 2σ, and ∇ log p_σ − s = (E[x|x_σ] − D(x_σ; σ))/σ² for a denoiser D, so that
+
+    D_f(P_σmin‖Q_σmin) − D_f(P_σmax‖Q_σmax) = ∫ σ⁻² E_{P_σ}[ u f''(u) |E[x|x_σ] − D(x_σ; σ)|² ] d log σ
+
+The ratio is that of noised data against noised samples of the model, from a classifier told the noise level. It is held
+fixed while the denoiser learns; then E[x|x_σ] may be replaced by x itself, which adds a constant. The objective is in
+docs/theory.md, Training losses.
+"""
+
+from __future__ import annotations
+
+import math
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from precall.theory import checks
+from precall.theory.divergences import Divergence, divergence
+from precall.tune.models.diffusion import ResidualMLP, noised, squared_errors
+
+__all__ = ["MLPRatio", "ScoreMatching"]
+
+
+class MLPRatio(nn.Module):
+    """log u_σ(x) = log p_σ/q_σ by a perceptron told the noise level; it starts at 0, that is u = 1.
+
+    Args:
+        shape: of one sample; images are taken as vectors.
+        width: of the layers.
+        depth: number of residual layers.
+        sigma_data: standard deviation of the data, which sets the scale of the input.
+
+    Example:
+        >>> MLPRatio((2,), width=16)(torch.ones(3, 2), torch.tensor([0.1, 1.0, 10.0]))
+        tensor([0., 0., 0.], grad_fn=<SqueezeBackward1>)
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...] = (2,), *, width: int = 256, depth: int = 3, sigma_data: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.sigma_data = checks.positive("sigma_data", sigma_data)
+        self.net = ResidualMLP(prod(shape), 1, width=width, depth=depth)
+
+    def forward(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """Logits (n,) of noisy samples at their noise levels (n,)."""
+        scaled = x.flatten(1) / (sigma**2 + self.sigma_data**2).sqrt()[:, None]
+        logits: Tensor = self.net(scaled, sigma.log() / 4)
+        return logits.squeeze(1)
+
+
+class ScoreMatching:
+    """The f-weighted score-matching objective and the ratio it needs.
+
+    A round of training alternates `ratio_loss` on data and samples of the model with `denoiser_loss` on data. For KL
+    the ratio is not used. The equality above holds where the denoiser is that of the model's own noised law; of a
+    learned denoiser the integral is a surrogate, for KL an upper bound.
+
+    Args:
+        divergence: a smooth row of the divergence table, or its name: "kl", "chi2", "reverse_kl", …
+        ratio: the classifier: `ratio(x, sigma)` gives log p_σ/q_σ of noisy samples, (n,).
+        sigma_min: the least noise level.
+        sigma_max: the greatest; there P and Q should be all but equal.
+
+    Raises:
+        ValueError: for TV and λ-PR, whose f'' is a point mass: no sample ever has that ratio.
+
+    Example:
+        >>> chi2 = ScoreMatching("chi2", MLPRatio((2,)))
+        >>> chi2.weight(torch.tensor([0.0, math.log(3.0)]))  # u f''(u) = 2u
+        tensor([2., 6.])
+
+    References:
+        Verine (2024), Sec. 7.2.3 with its erratum; docs/theory.md, Training losses.
+    """
+
+    def __init__(
+        self,
+        divergence: str | Divergence,
+        ratio: nn.Module,
+        *,
+        sigma_min: float = 0.002,
+        sigma_max: float = 80.0,
+    ) -> None:
+        self.divergence = _smooth(divergence)
+        self.ratio = ratio
+        self.sigma_min = checks.positive("sigma_min", sigma_min)
+        self.sigma_max = checks.positive("sigma_max", sigma_max)
+        if sigma_max <= sigma_min:
+            raise ValueError(f"`sigma_max` must be above `sigma_min` = {sigma_min:g}; got {sigma_max:g}.")
+
+    def weight(self, log_u: Tensor) -> Tensor:
+        """u f''(u) from log u, without gradient; worked out in float64, where u neither overflows nor vanishes."""
+        u = log_u.detach().double().exp()
+        weight: Tensor = (u * self.divergence.second(u)).to(log_u.dtype)
+        return weight
+
+    def levels(self, n: int, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """n noise levels, log-uniform between `sigma_min` and `sigma_max`."""
+        uniform = torch.rand(n, generator=generator, device=like.device, dtype=like.dtype)
+        return self.sigma_min * (self.sigma_max / self.sigma_min) ** uniform
+
+    def ratio_loss(self, *, real: Tensor, fake: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The logistic loss of the classifier between noised data and noised samples of the model, mean of the two.
+
+        At its least the logit is log p_σ/q_σ; it is 2 log 2 where the two cannot be told apart.
+
+        Args:
+            real: data, (n, ...).
+            fake: samples of the model, (m, ...).
+            generator: of the noise; None for torch's own.
+        """
+        at_real, at_fake = (self._logits(x.detach(), generator) for x in (real, fake))
+        return functional.softplus(-at_real).mean() + functional.softplus(at_fake).mean()
+
+    def _logits(self, x: Tensor, generator: torch.Generator | None) -> Tensor:
+        sigma = self.levels(len(x), x, generator)
+        logits: Tensor = self.ratio(noised(x, sigma, generator), sigma)
+        return logits
+
+    def denoiser_losses(
+        self, denoiser: nn.Module, x: Tensor, noisy: Tensor, sigma: Tensor, labels: Tensor | None = None
+    ) -> Tensor:
+        """log(σ_max/σ_min) σ⁻² u f''(u) |D(x_σ; σ) − x|² of every sample, (n,): their mean is the integral over log σ.
+
+        With `x` the data that was noised this is what one trains on; with E[x|x_σ] in its place, the divergence itself.
+        """
+        with torch.no_grad():
+            weight = self.weight(self.ratio(noisy, sigma))
+        span = math.log(self.sigma_max / self.sigma_min)
+        return span * sigma**-2 * weight * squared_errors(denoiser, x, noisy, sigma, labels)
+
+    def denoiser_loss(
+        self,
+        denoiser: nn.Module,
+        *,
+        real: Tensor,
+        labels: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The objective of the denoiser on a batch of data, up to a constant: in nats, with noise levels drawn.
+
+        Args:
+            denoiser: `denoiser(x, sigma, labels)`.
+            real: data, (n, ...).
+            labels: (n,) classes of a conditional model.
+            generator: of the noise; None for torch's own.
+        """
+        sigma = self.levels(len(real), real, generator)
+        return self.denoiser_losses(denoiser, real, noised(real, sigma, generator), sigma, labels).mean()
+
+
+def _smooth(which: str | Divergence) -> Divergence:
+    row = divergence(which)
+    if row.kinks:
+        raise ValueError(
+            f"`divergence` must have a second derivative that is a function; got {row.name!r}, whose f'' is a point "
+            'mass. Use a smooth one, such as "kl", "chi2" or "reverse_kl".'
+        )
+    return row

@@ -1,0 +1,455 @@
+"""The training loop: one generator, one discriminator, one objective, on any number of devices (Lightning Fabric).
+
+    trainer = Trainer(generator, discriminator, PRObjective(lam=5.0), data, settings=Settings(batch_size=128))
+    trainer.fit(10_000)
+
+A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
+holds all that is left (both networks, their average, both optimisers, the random states). On the CPU a run that was
+killed and resumed ends in the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from precall.theory import checks
+from precall.tune import checkpoints
+from precall.tune.batches import Batches, as_float
+from precall.tune.objectives import Scheduled
+from precall.tune.routes import Losses, Route, route
+from precall.tune.watch import TrainingStopped, Watch
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is trained; what is trained are the trainer's other arguments.
+
+    Attributes:
+        batch_size: real samples (and as many draws) a step, over all devices.
+        discriminator_steps: steps of the discriminator for each of the generator.
+        accumulate: batches whose gradients are averaged before a step.
+        generator_lr: Adam's learning rate for the generator.
+        discriminator_lr: and for the discriminator.
+        betas: Adam's, for both.
+        cooldown: last share of the run over which both rates fall linearly to zero.
+        clip: largest norm of a gradient; None leaves it.
+        ema: decay of the generator's moving average, from which samples are drawn.
+        r1: weight of `½ E_P|∇D|²`, every `r1_every` steps.
+        r1_every: how often the penalty is taken (its weight is multiplied by as much).
+        warmup: first steps that train a flow by likelihood alone.
+        flip: mirror images of a batch at random.
+        refresh_every: steps between two solutions of τ, for objectives with `refresh`.
+        log_every: steps between two rows of the log.
+        assess_every: steps between two assessments on held-out data; 0 for none.
+        assess_n: samples of each kind in such an assessment.
+        checkpoint_every: steps between two checkpoints; 0 for one at the end.
+        precision: "32-true" or "bf16-mixed".
+        seed: of batches and latents.
+    """
+
+    batch_size: int = 256
+    discriminator_steps: int = 1
+    accumulate: int = 1
+    generator_lr: float = 2e-4
+    discriminator_lr: float = 2e-4
+    betas: tuple[float, float] = (0.0, 0.99)
+    cooldown: float = 0.0
+    clip: float | None = None
+    ema: float = 0.999
+    r1: float = 0.0
+    r1_every: int = 1
+    warmup: int = 0
+    flip: bool = False
+    refresh_every: int = 100
+    log_every: int = 50
+    assess_every: int = 0
+    assess_n: int = 1000
+    checkpoint_every: int = 1000
+    precision: str = "32-true"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "discriminator_steps", "accumulate", "r1_every", "refresh_every", "log_every"):
+            checks.count(name, getattr(self, name))
+        checks.choice("precision", self.precision, ("32-true", "bf16-mixed"))
+        checks.unit("ema", self.ema)
+        checks.unit("cooldown", self.cooldown)
+
+
+class Trainer:
+    """Train a generator against a discriminator at an objective.
+
+    Args:
+        generator: `forward(z, labels) -> samples`, with `latent_shape` (standard normal latents) and `classes`.
+        discriminator: `forward(samples, labels) -> logits` of shape (n,).
+        objective: one of `precall.tune.objectives`, or a `Scheduled` one.
+        data: samples, shape (n, …): an array, a tensor (bytes are taken for images) or a torch Dataset.
+        labels: a class a sample, for conditional networks.
+        held_out: samples the generator is assessed against while it trains.
+        features: from samples to the features it is assessed in; the flattened samples where None.
+        settings: how to train.
+        out: folder for `log.csv`, `checkpoint.safetensors` and sample grids; None writes nothing.
+        loggers: Lightning loggers (TensorBoard, W&B, …) that get the same numbers.
+        fabric: a Lightning `Fabric`, for devices and strategies; the best single device where None.
+
+    Example:
+        >>> from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
+        >>> from precall.tune.objectives import PRObjective
+        >>> data = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+        >>> settings = Settings(batch_size=16, log_every=2)
+        >>> trainer = Trainer(MLPGenerator(), MLPDiscriminator(), PRObjective(lam=2.0), data, settings=settings)
+        >>> trainer.fit(2).step
+        2
+        >>> trainer.sample(3).shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        generator: nn.Module,
+        discriminator: nn.Module,
+        objective: Any,
+        data: Any,
+        *,
+        labels: Any = None,
+        held_out: Any = None,
+        features: Callable[[Tensor], Any] | None = None,
+        settings: Settings | None = None,
+        out: str | Path | None = None,
+        loggers: Sequence[Any] = (),
+        fabric: Fabric | None = None,
+    ) -> None:
+        self.settings = settings = settings or Settings()
+        self.fabric = fabric or _fabric(settings.precision)
+        device = self.fabric.device
+        self.generator, self.discriminator = generator.to(device), discriminator.to(device)
+        self.average = copy.deepcopy(generator).requires_grad_(False).eval()
+        self.objective, self.out, self.loggers = objective, None if out is None else Path(out), tuple(loggers)
+        self.features = features
+        rank, world = self.fabric.global_rank, self.fabric.world_size
+        self.batches = Batches(
+            data, size=settings.batch_size, seed=settings.seed, labels=labels, device=device, rank=rank, world=world
+        )
+        self.held_out = None if held_out is None else as_float(torch.as_tensor(held_out)[: settings.assess_n])
+        self.rng = torch.Generator(device).manual_seed(settings.seed * 1009 + rank)
+        self.optimizers = {
+            "generator": _adam(generator, settings.generator_lr, settings.betas),
+            "discriminator": _adam(discriminator, settings.discriminator_lr, settings.betas),
+        }
+        self.route: Route = route(generator, discriminator, _final(objective), self._some_data())
+        self.watch = Watch()
+        self.step = 0  # generator steps done
+        self.batch = 0  # batches taken
+
+    def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
+        """Train until `steps` steps of the generator are done in all; a resumed run counts from where it was.
+
+        Raises:
+            TrainingStopped: if a loss is no longer a number, or the discriminator has collapsed; the sentence says what
+                to try. What was saved before stays.
+        """
+        total = checks.count("steps", steps)
+        try:
+            while self.step < total:
+                self._cool(total)
+                row = self._one_step(_at(self.objective, self.step))
+                self.step += 1
+                self._after(row, total, progress)
+        except KeyboardInterrupt:
+            self._checkpoint()
+            raise
+        self._checkpoint()
+        return self
+
+    # ------------------------------------------------------------------------------------------------ one step
+
+    def _one_step(self, objective: Any) -> dict[str, Tensor]:
+        for _ in range(self.settings.discriminator_steps):
+            losses = self._step("discriminator", lambda: self._discriminator_loss(objective))
+        generator_loss = self._step("generator", lambda: self._generator_loss(objective))
+        self._update_average()
+        if hasattr(objective, "refresh") and self.step % self.settings.refresh_every == 0:
+            objective.refresh(self._fresh_logits())
+        return {"generator_loss": generator_loss, **losses}
+
+    def _step(self, which: str, loss: Callable[[], dict[str, Tensor]]) -> Any:
+        """One step of an optimiser on the mean gradient of `accumulate` batches; what was computed on the way."""
+        optimizer, network = self.optimizers[which], getattr(self, which)
+        optimizer.zero_grad(set_to_none=True)
+        network.requires_grad_(True)
+        other = self.generator if which == "discriminator" else self.discriminator
+        other.requires_grad_(False)
+        for _ in range(self.settings.accumulate):
+            seen = loss()
+            self.fabric.backward(seen["loss"] / self.settings.accumulate)
+        self._average_gradients(network)
+        if self.settings.clip is not None:
+            nn.utils.clip_grad_norm_(network.parameters(), self.settings.clip)
+        optimizer.step()
+        return {f"{which}_loss": seen["loss"].detach(), **_detached(seen)} if which == "discriminator" else seen["loss"]
+
+    def _discriminator_loss(self, objective: Any) -> dict[str, Tensor]:
+        real, labels, z = self._draw()
+        with self.fabric.autocast():
+            losses: Losses = self.route.discriminator_loss(objective, real, labels, z)
+        loss = losses.loss
+        if self.settings.r1 and self.step % self.settings.r1_every == 0:
+            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * self._gradient_penalty(real, labels)
+        return {"loss": loss, "real_logits": losses.real_logits, "fake_logits": losses.fake_logits}
+
+    def _generator_loss(self, objective: Any) -> dict[str, Tensor]:
+        real, labels, z = self._draw()
+        with self.fabric.autocast():
+            if self.step < self.settings.warmup:
+                return {"loss": -self.generator.log_prob(real).mean()}  # type: ignore[operator]
+            return {"loss": self.route.generator_loss(objective, real, labels, z)}
+
+    def _gradient_penalty(self, real: Tensor, labels: Tensor | None) -> Tensor:
+        """`E_P|∇_x D(x)|²`."""
+        x = real.detach().requires_grad_(True)
+        logits = self.discriminator(x, labels)
+        (slope,) = torch.autograd.grad(logits.sum(), x, create_graph=True)
+        return slope.flatten(1).square().sum(1).mean()
+
+    def _draw(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The next batch, and as many latents."""
+        real, labels = self.batches.at(self.batch)
+        self.batch += 1
+        if self.settings.flip:
+            mirrored = torch.rand(len(real), 1, 1, 1, generator=self.rng, device=real.device) < 0.5
+            real = torch.where(mirrored, real.flip(-1), real)
+        return real, labels if self._classes else None, self._latents(len(real), self.rng)
+
+    def _latents(self, n: int, rng: torch.Generator) -> Tensor:
+        return torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
+
+    @property
+    def _classes(self) -> int:
+        return int(getattr(self.generator, "classes", 0))
+
+    def _average_gradients(self, network: nn.Module) -> None:
+        # by hand: DDP's hooks expect one forward for one backward, and two networks at play have several
+        if self.fabric.world_size == 1:
+            return
+        gradients = [p.grad for p in network.parameters() if p.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        mean = self.fabric.all_reduce(flat, reduce_op="mean")
+        assert isinstance(mean, Tensor)
+        for gradient, part in zip(gradients, torch.split(mean, [g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """`average ← ema · average + (1 − ema) · generator`, over as many steps as there were, early on."""
+        decay = min(self.settings.ema, (1 + self.step) / (10 + self.step))
+        ours, theirs = self.average.state_dict(), self.generator.state_dict()
+        moving = [name for name, value in theirs.items() if value.is_floating_point()]
+        torch._foreach_lerp_([ours[name] for name in moving], [theirs[name] for name in moving], 1 - decay)
+        for name in theirs.keys() - set(moving):
+            ours[name].copy_(theirs[name])
+
+    @torch.no_grad()
+    def _fresh_logits(self) -> Tensor:
+        _, labels, z = self._draw()
+        with self.fabric.autocast():
+            logits: Tensor = self.discriminator(self.generator(z, labels), labels)
+        return logits.float()
+
+    def _cool(self, total: int) -> None:
+        """Both learning rates, at this step of a run of `total`."""
+        left = (total - self.step) / max(1.0, self.settings.cooldown * total)
+        for which, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"] = getattr(self.settings, f"{which}_lr") * min(1.0, left)
+
+    # -------------------------------------------------------------------------------------------- between steps
+
+    def _after(self, row: dict[str, Tensor], total: int, progress: Progress | None) -> None:
+        settings, last = self.settings, self.step == total
+        if self.step % settings.log_every == 0 or last:
+            self._log(self.watch.read(row, step=self.step))
+            if progress is not None:
+                progress("train", self.step, total)
+        if settings.assess_every and (self.step % settings.assess_every == 0 or last):
+            self._assess()
+        if settings.checkpoint_every and self.step % settings.checkpoint_every == 0 and not last:
+            self._checkpoint()
+
+    def _log(self, numbers: dict[str, float]) -> None:
+        for logger in self.loggers:
+            logger.log_metrics(numbers, step=self.step)
+        if self.out is None or self.fabric.global_rank:
+            return
+        path = self.out / "log.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", newline="") as file:
+            csv.writer(file).writerows([self.step, name, repr(value)] for name, value in numbers.items())
+
+    def _assess(self) -> None:
+        """Precision and recall of the average against held-out data, on a side budget; and a picture of samples."""
+        from precall.tune import pictures
+
+        fake = self.sample(self.settings.assess_n, seed=self.settings.seed)
+        if self.held_out is not None:
+            self._log(neighbor_scores(self.held_out, fake, self.features))
+        if self.out is not None and not self.fabric.global_rank:
+            pictures.save(fake, self.out / f"samples-{self.step:07d}.png")
+
+    @torch.no_grad()
+    def sample(self, n: int, *, seed: int = 0, labels: Any = None, average: bool = True) -> Tensor:
+        """Draw from the model (from its moving average, unless told otherwise), on the CPU.
+
+        Args:
+            n: number of samples.
+            seed: of the latents; training draws from another stream and does not notice.
+            labels: classes to draw, one a sample; taken in turn where None.
+            average: whether to draw from the moving average of the weights.
+        """
+        network = self.average if average else self.generator
+        rng = torch.Generator(self.fabric.device).manual_seed(seed)
+        classes = torch.arange(n) % max(1, self._classes) if labels is None else torch.as_tensor(labels)
+        parts = []
+        for start in range(0, n, 500):
+            z = self._latents(min(500, n - start), rng)
+            which = classes[start : start + 500].to(z.device) if self._classes else None
+            with self.fabric.autocast():
+                parts.append(network(z, which).float().cpu())
+        return torch.cat(parts)
+
+    # ---------------------------------------------------------------------------------------------- checkpoints
+
+    def save(self, path: str | Path) -> None:
+        """Write all a run needs to go on, in one file."""
+        tensors = {"rng/latents": self.rng.get_state(), "rng/torch": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            tensors["rng/cuda"] = torch.cuda.get_rng_state(self.fabric.device)
+        for name in ("generator", "discriminator", "average"):
+            tensors |= checkpoints.pack(name, getattr(self, name).state_dict())
+        groups = {}
+        for name, optimizer in self.optimizers.items():
+            moments, groups[name] = checkpoints.pack_optimizer(f"optimizer/{name}", optimizer)
+            tensors |= moments
+        final = _final(self.objective)
+        facts = {
+            "step": self.step,
+            "batch": self.batch,
+            "groups": groups,
+            "objective": final.state_dict() if hasattr(final, "state_dict") else {},
+            "settings": asdict(self.settings),
+        }
+        checkpoints.write(path, tensors, facts)
+
+    def load(self, path: str | Path) -> Trainer:
+        """Go on from a checkpoint of a trainer with the same networks, data and settings.
+
+        Raises:
+            ValueError: if the file is no checkpoint, or was written for other networks or settings.
+        """
+        tensors, facts = checkpoints.read(path)
+        self._same_settings(path, facts["settings"])
+        self.initialize(path, names=("generator", "discriminator", "average"))
+        for name, optimizer in self.optimizers.items():
+            state = checkpoints.unpack_optimizer(f"optimizer/{name}", tensors, facts["groups"][name])
+            optimizer.load_state_dict(state)
+        if facts["objective"]:
+            _final(self.objective).load_state_dict(facts["objective"])
+        self.rng.set_state(tensors["rng/latents"])
+        torch.set_rng_state(tensors["rng/torch"])
+        if "rng/cuda" in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors["rng/cuda"], self.fabric.device)
+        self.step, self.batch = facts["step"], facts["batch"]
+        self._forget_after(self.step)
+        return self
+
+    def initialize(self, path: str | Path, names: Sequence[str] = ("generator", "discriminator", "average")) -> Trainer:
+        """Take networks from a checkpoint and nothing else, to fine-tune them."""
+        tensors, _ = checkpoints.read(path)
+        for name in names:
+            try:
+                getattr(self, name).load_state_dict(checkpoints.unpack(name, tensors))
+            except RuntimeError as error:
+                reason = str(error).splitlines()[-1].strip()
+                raise ValueError(f"`{path}` was written for another {name}: {reason}") from None
+        return self
+
+    def _checkpoint(self) -> None:
+        if self.out is None or self.fabric.global_rank:
+            return
+        for name, value in self.average.state_dict().items():
+            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                raise TrainingStopped(f"the generator's {name} is no longer a number; the last checkpoint is kept.")
+        self.save(self.out / "checkpoint.safetensors")
+
+    def _same_settings(self, path: str | Path, then: dict[str, Any]) -> None:
+        now = asdict(self.settings)
+        for name, value in now.items():
+            if name in then and _plain(then[name]) != _plain(value):
+                raise ValueError(
+                    f"`{path}` was written with {name} = {then[name]}, this run has {value}; to resume they must be "
+                    "the same. To start another run from its networks use `initialize`."
+                )
+
+    def _forget_after(self, step: int) -> None:
+        """Drop what the killed run logged after the checkpoint: it will be logged again."""
+        path = None if self.out is None else self.out / "log.csv"
+        if path is None or not path.is_file() or self.fabric.global_rank:
+            return
+        rows = [row for row in csv.reader(path.read_text().splitlines()) if int(row[0]) <= step]
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+
+    def _some_data(self) -> Tensor:
+        """Enough of the data to know where it lies."""
+        return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])
+
+
+def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:
+    """Precision, recall, density and coverage of samples, in the given features or as they are."""
+    from precall.assess.neighbors import sweep
+
+    of = features or (lambda samples: samples.flatten(1).numpy())
+    n = min(len(real), len(fake))
+    found = sweep(real=of(real[:n]), fake=of(fake[:n]), k=min(5, n - 1))
+    return {name: float(getattr(found, name)()) for name in ("precision", "recall", "density", "coverage")}
+
+
+def _fabric(precision: str) -> Fabric:
+    try:
+        from lightning.fabric import Fabric
+    except ImportError:
+        raise ValueError("training needs Lightning: pip install 'precall[tune]'.") from None
+    return Fabric(accelerator="auto", devices=1, precision=precision)  # type: ignore[arg-type]
+
+
+def _adam(network: nn.Module, lr: float, betas: tuple[float, float]) -> torch.optim.Adam:
+    fused = any(p.is_cuda for p in network.parameters())
+    return torch.optim.Adam(network.parameters(), lr=lr, betas=betas, fused=fused)
+
+
+def _at(objective: Any, step: int) -> Any:
+    return objective.at(step) if isinstance(objective, Scheduled) else objective
+
+
+def _final(objective: Any) -> Any:
+    return objective.objective if isinstance(objective, Scheduled) else objective
+
+
+def _detached(seen: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach() for name, value in seen.items() if name != "loss"}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
