@@ -1,7 +1,8 @@
 """precall: precision and recall of generative models.
 
-Assess a model's samples against data: are they good (precision), do they cover the data (recall)? Everything is read
-off one object, the `RatioSpectrum`. Names load when used, so `import precall` is quick.
+Assess a model's samples against data: are they good (precision), do they cover the data (recall)? Tune a model to the
+trade-off you choose, improve the samples of a finished one. Everything is read off one object, the `RatioSpectrum`.
+Names load when used, so `import precall` is quick.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
-_ROOMS = ("assess", "theory")
+_ROOMS = ("assess", "improve", "theory", "tune")
 _HOME = {
     "Assessment": "precall.assess.results",
     "Comparison": "precall.assess.results",
@@ -28,7 +29,18 @@ _HOME = {
     "Reference": "precall.assess.assessment",
 }
 
-__all__ = ["Assessment", "Comparison", "Divergence", "RatioSpectrum", "Reference", "__version__", "assess", "theory"]
+__all__ = [
+    "Assessment",
+    "Comparison",
+    "Divergence",
+    "RatioSpectrum",
+    "Reference",
+    "__version__",
+    "assess",
+    "improve",
+    "theory",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

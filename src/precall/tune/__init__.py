@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from precall.tune.data import TrainingData as TrainingData
+    from precall.tune.data import load_data as load_data
     from precall.tune.objectives import FGAN as FGAN
     from precall.tune.objectives import Area as Area
     from precall.tune.objectives import DensityPR as DensityPR
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from precall.tune.objectives import PRObjective as PRObjective
     from precall.tune.objectives import Scheduled as Scheduled
     from precall.tune.objectives import naive_dual as naive_dual
+    from precall.tune.recipes import Recipe as Recipe
+    from precall.tune.recipes import recipe as recipe
+    from precall.tune.score_matching import ScoreMatching as ScoreMatching
     from precall.tune.trainer import Settings as Settings
     from precall.tune.trainer import Trainer as Trainer
     from precall.tune.watch import TrainingStopped as TrainingStopped
@@ -27,11 +32,16 @@ _HOME = {
     "Hinge": "objectives",
     "OBRSObjective": "objectives",
     "PRObjective": "objectives",
+    "Recipe": "recipes",
     "Scheduled": "objectives",
+    "ScoreMatching": "score_matching",
     "Settings": "trainer",
     "Trainer": "trainer",
+    "TrainingData": "data",
     "TrainingStopped": "watch",
+    "load_data": "data",
     "naive_dual": "objectives",
+    "recipe": "recipes",
 }
 
 __all__ = [
@@ -42,11 +52,16 @@ __all__ = [
     "Hinge",
     "OBRSObjective",
     "PRObjective",
+    "Recipe",
     "Scheduled",
+    "ScoreMatching",
     "Settings",
     "Trainer",
+    "TrainingData",
     "TrainingStopped",
+    "load_data",
     "naive_dual",
+    "recipe",
 ]
 
 

@@ -23,7 +23,8 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, A
     temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     try:
-        save_file(plain, temporary, metadata={"format": FORMAT, "facts": json.dumps(facts, sort_keys=True)})
+        # one key: the order of several is not the same from file to file
+        save_file(plain, temporary, metadata={FORMAT: json.dumps(facts, sort_keys=True)})
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, place)
@@ -45,9 +46,9 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
     except SafetensorError as error:
         raise ValueError(f"`{path}` must be a checkpoint in safetensors; it does not read ({error}).") from None
-    if metadata.get("format") != FORMAT:
+    if FORMAT not in metadata:
         raise ValueError(f"`{path}` must be a checkpoint written by precall; it is another safetensors file.")
-    return tensors, json.loads(metadata["facts"])
+    return tensors, json.loads(metadata[FORMAT])
 
 
 def pack(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:

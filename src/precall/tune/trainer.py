@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import copy
 import csv
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,21 +160,22 @@ class Trainer:
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
         """Train until `steps` steps of the generator are done in all; a resumed run counts from where it was.
 
+        Ctrl-C finishes the step at hand, writes a checkpoint and raises `KeyboardInterrupt`.
+
         Raises:
             TrainingStopped: if a loss is no longer a number, or the discriminator has collapsed; the sentence says what
                 to try. What was saved before stays.
         """
         total = checks.count("steps", steps)
-        try:
-            while self.step < total:
+        with interrupts_after_a_step() as interrupted:
+            while self.step < total and not interrupted():
                 self._cool(total)
                 row = self._one_step(_at(self.objective, self.step))
                 self.step += 1
                 self._after(row, total, progress)
-        except KeyboardInterrupt:
             self._checkpoint()
-            raise
-        self._checkpoint()
+            if interrupted():
+                raise KeyboardInterrupt
         return self
 
     # ------------------------------------------------------------------------------------------------ one step
@@ -414,6 +418,26 @@ class Trainer:
     def _some_data(self) -> Tensor:
         """Enough of the data to know where it lies."""
         return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])
+
+
+@contextmanager
+def interrupts_after_a_step() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, to be asked between steps: half a step cannot be resumed. A second one is not held."""
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
+        yield lambda: False
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def hold(number: int, frame: Any) -> None:
+        pressed.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:

@@ -1,0 +1,415 @@
+"""Data to train on: made, found on this machine, fetched where a checksum is known, or any samples by their path."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import os
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.encoders.cache import cache_dir
+from precall.encoders.weights import TIMEOUT
+from precall.samples import SampleSet, hashing, open_samples
+from precall.samples.arrays import Rows
+from precall.samples.sampleset import shown
+from precall.theory import checks
+
+Array = npt.NDArray[Any]
+Labels = npt.NDArray[np.int64]
+Pixels = npt.NDArray[np.uint8]
+
+SYSTEM = Path("/usr/share/datasets")  # where Debian's dataset-* packages put their files
+HELD_OUT = 10  # one sample in so many is held out where the data brings no split of its own
+POINTS, HELD_OUT_POINTS = 50_000, 10_000
+LARGEST = 1 << 30  # bytes of a file, unpacked
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Samples to train on, and others that are held out.
+
+    Attributes:
+        samples: images as bytes, shape (n, channels, height, width), or points as float32, shape (n, d).
+        labels: a class a sample, from 0; None where there are none.
+        held_out: other samples of the same law, for assessment.
+        held_out_labels: their classes.
+        classes: number of classes; 0 where there are none.
+        name: what was asked for.
+    """
+
+    samples: Array
+    labels: Labels | None
+    held_out: Array
+    held_out_labels: Labels | None
+    classes: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.samples.shape[1:] != self.held_out.shape[1:]:
+            raise ValueError(
+                f"`samples` and `held_out` must hold samples of one shape; got {self.shape} and "
+                f"{self.held_out.shape[1:]}."
+            )
+        for one, labels in ((self.samples, self.labels), (self.held_out, self.held_out_labels)):
+            if labels is not None:
+                checks.same_length(samples=one, labels=labels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample: (channels, height, width), or (d,)."""
+        return tuple(self.samples.shape[1:])
+
+
+def load_data(name: str | Path, data_dir: str | Path | None = None) -> TrainingData:
+    """Data by name, or any samples by their path.
+
+    | name | samples | files |
+    |---|---|---|
+    | `8-gaussians`, `25-gaussians` | 50,000 points of the plane, and 10,000 | made from a seed |
+    | `digits` | 8 × 8 grey, 1,797 | come with scikit-learn |
+    | `mnist`, `fashion-mnist` | 28 × 28 grey, 60,000 and 10,000 | four idx files, gzipped or not |
+    | `cifar-10` | 32 × 32 RGB, 50,000 and 10,000 | `data_batch_*.bin` and `test_batch.bin`, or one .npz |
+    | `celeba-64` | 64 × 64 RGB, from the largest centred square | `img_align_celeba/`, or a zip of the images |
+    | a path | as `precall.samples.open_samples` reads it | images of one size, features, tables of numbers |
+
+    Files are looked for in `data_dir` (and in its folder of that name), among the system's dataset packages, and in
+    `<cache>/data/<name>`. Fashion-MNIST is then fetched, and held to the SHA-256 of its contents; for the rest the
+    error says which files to put where. Data without a split of its own has one sample in ten held out, drawn with a
+    fixed seed. Images whose channels are all equal become grey ones.
+
+    Args:
+        name: one of the names above, or a path.
+        data_dir: where to look first.
+
+    Returns:
+        The data.
+
+    Raises:
+        ValueError: if the data is not to be had, or its files are not what they should be.
+
+    Example:
+        >>> data = load_data("digits")
+        >>> data.samples.shape, data.held_out.shape, data.samples.dtype, data.classes
+        ((1618, 1, 8, 8), (179, 1, 8, 8), dtype('uint8'), 10)
+    """
+    if data_dir is not None and not Path(data_dir).is_dir():
+        raise ValueError(f"`data_dir` must be a folder that exists; got `{shown(str(data_dir))}`.")
+    if str(name) in DATASETS:
+        return DATASETS[str(name)](str(name), None if data_dir is None else Path(data_dir))
+    if not Path(name).exists():
+        known = ", ".join(DATASETS)
+        raise ValueError(f"`data` must be one of {known}, or a path that exists; got `{shown(str(name))}`.")
+    return _split(_read(open_samples(name)), None, name=str(name))
+
+
+# ------------------------------------------------------------------------------------------------------------ made
+
+
+def _gaussians(name: str, centers: npt.NDArray[np.float64], scale: float) -> TrainingData:
+    """Equal Gaussians around the centres; a point's label is its mode."""
+    samples, labels = _drawn(centers, scale, POINTS, seed=0)
+    held_out, held_out_labels = _drawn(centers, scale, HELD_OUT_POINTS, seed=1)
+    return TrainingData(samples, labels, held_out, held_out_labels, len(centers), name)
+
+
+def _drawn(centers: npt.NDArray[np.float64], scale: float, n: int, seed: int) -> tuple[Array, Labels]:
+    rng = np.random.default_rng(seed)
+    modes = rng.integers(len(centers), size=n)
+    return (centers[modes] + scale * rng.normal(size=(n, 2))).astype(np.float32), modes
+
+
+def _eight(name: str, data_dir: Path | None) -> TrainingData:
+    """Scale 0.3, on a circle of radius 4."""
+    angles = np.arange(8) * (2 * math.pi / 8)
+    return _gaussians(name, 4 * np.stack([np.cos(angles), np.sin(angles)], axis=1), 0.3)
+
+
+def _twenty_five(name: str, data_dir: Path | None) -> TrainingData:
+    """A 5 × 5 grid of spacing 2, scale 0.05, all divided by √8: the whole has about unit variance."""
+    line = np.arange(-4.0, 5.0, 2.0)
+    grid = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
+    return _gaussians(name, grid / math.sqrt(8), 0.05 / math.sqrt(8))
+
+
+def _digits(name: str, data_dir: Path | None) -> TrainingData:
+    """Scikit-learn's digits; their grey levels 0, …, 16 become the bytes 0, …, 255."""
+    from sklearn.datasets import load_digits
+
+    levels, labels = load_digits(return_X_y=True)
+    images = np.rint(levels.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
+    return _split(images, labels.astype(np.int64), name=name, classes=10)
+
+
+# ----------------------------------------------------------------------------------------------------------- found
+
+IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+CIFAR = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
+KERAS = ("x_train", "y_train", "x_test", "y_test")
+# folders that other tools unpack into
+CUSTOMARY = {"mnist": "MNIST/raw", "fashion-mnist": "FashionMNIST/raw", "cifar-10": "cifar-10-batches-bin"}
+# SHA-256 of what the archives hold: the archives themselves differ from mirror to mirror
+FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+CONTENTS = {
+    "fashion-mnist": {
+        "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "t10k-images-idx3-ubyte": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    }
+}
+
+
+def places(name: str, data_dir: Path | None) -> Iterator[Path]:
+    """Folders where the files of `name` may lie, in the order they are looked through."""
+    roots = [] if data_dir is None else [data_dir]
+    for root in (*roots, SYSTEM, cache_dir() / "data"):
+        yield root / name
+        if name in CUSTOMARY:
+            yield root / CUSTOMARY[name]
+        if root == data_dir:
+            yield root
+
+
+def _idx(name: str, data_dir: Path | None) -> TrainingData:
+    """MNIST or Fashion-MNIST."""
+    for place in places(name, data_dir):
+        files = [_either(place / file) for file in IDX]
+        if all(files):
+            return _from_idx(name, [file for file in files if file is not None])
+    if name not in CONTENTS:
+        raise _missing(name, f"{', '.join(IDX)} (as they are, or as .gz)")
+    return _from_idx(name, [_fetched(name, file) for file in IDX])
+
+
+def _either(path: Path) -> Path | None:
+    """The file, plain or gzipped."""
+    return next((file for file in (path, path.with_name(path.name + ".gz")) if file.is_file()), None)
+
+
+def _from_idx(name: str, files: Sequence[Path]) -> TrainingData:
+    images, labels, held_out, held_out_labels = (read_idx(file) for file in files)
+    for pixels, classes, file in ((images, labels, files[0]), (held_out, held_out_labels, files[2])):
+        if pixels.ndim != 3 or classes.shape != pixels.shape[:1] or classes.max(initial=0) > 9:
+            got = f"{pixels.shape} and {classes.shape} up to {classes.max(initial=0)}"
+            raise ValueError(
+                f"`{shown(str(file))}` must hold images, and the file beside it a label from 0 to 9 each; got {got}."
+            )
+    return TrainingData(
+        images[:, None], labels.astype(np.int64), held_out[:, None], held_out_labels.astype(np.int64), 10, name
+    )
+
+
+def read_idx(path: Path) -> Pixels:
+    """An array of bytes in the idx format, gzipped or not: two zeros, type 8, the number of axes, their lengths.
+
+    Raises:
+        ValueError: if the file is not that, or shorter or longer than it says.
+    """
+    content = _content(path)
+    axes = content[3] if len(content) > 3 else 0
+    header = 4 + 4 * axes
+    if content[:3] != b"\0\0\x08" or not axes or len(content) < header:
+        raise ValueError(f"`{shown(str(path))}` must be an idx file of bytes; it starts with {content[:4].hex(' ')!r}.")
+    shape = np.frombuffer(content, ">u4", axes, offset=4).tolist()
+    if len(content) != header + math.prod(shape):
+        raise ValueError(
+            f"`{shown(str(path))}` must hold {' × '.join(map(str, shape))} bytes after its header; "
+            f"got {len(content) - header}. Fetch it again."
+        )
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()  # torch wants to own its memory
+
+
+def _content(path: Path) -> bytes:
+    """A file's bytes, unpacked, refused beyond any size such data has."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            content = file.read(LARGEST + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"`{shown(str(path))}` must be a gzipped file; {error}. Fetch it again.") from None
+    if len(content) > LARGEST:
+        raise ValueError(f"`{shown(str(path))}` must hold at most {LARGEST:,} bytes, unpacked; it holds more.")
+    return content
+
+
+def _cifar(name: str, data_dir: Path | None) -> TrainingData:
+    """The binary version, or one .npz with x_train, y_train, x_test and y_test."""
+    for place in places(name, data_dir):
+        if all((place / file).is_file() for file in CIFAR):
+            parts = [read_cifar(place / file) for file in CIFAR]
+            samples, labels = (np.concatenate([part[i] for part in parts[:-1]]) for i in range(2))
+            return TrainingData(samples, labels, *parts[-1], 10, name)
+        if (place / "cifar-10.npz").is_file():
+            return _from_npz(name, place / "cifar-10.npz")
+    raise _missing(name, f"{', '.join(CIFAR)} (the binary version), or cifar-10.npz with {', '.join(KERAS)}")
+
+
+def read_cifar(path: Path) -> tuple[Pixels, Labels]:
+    """Images and labels of a CIFAR-10 binary file: records of a label and 3 × 32 × 32 bytes."""
+    content = _content(path)
+    if not content or len(content) % 3073:
+        raise ValueError(f"`{shown(str(path))}` must hold records of 3,073 bytes; got {len(content):,} bytes.")
+    records = np.frombuffer(content, np.uint8).reshape(-1, 3073)
+    if records[:, 0].max() > 9:
+        raise ValueError(f"`{shown(str(path))}` must have labels from 0 to 9; got {records[:, 0].max()}.")
+    return records[:, 1:].reshape(-1, 3, 32, 32).copy(), records[:, 0].astype(np.int64)
+
+
+def _from_npz(name: str, path: Path) -> TrainingData:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            samples, labels, held_out, held_out_labels = (archive[key] for key in KERAS)
+    except (ValueError, OSError, KeyError, EOFError, zlib.error) as error:
+        raise ValueError(f"`{shown(str(path))}` must be a .npz with {', '.join(KERAS)}; {error}") from None
+    sides = (_as_nchw(samples, path), _as_nchw(held_out, path))
+    classes = (labels.reshape(-1).astype(np.int64), held_out_labels.reshape(-1).astype(np.int64))
+    return TrainingData(sides[0], classes[0], sides[1], classes[1], 10, name)
+
+
+def _as_nchw(images: Array, path: Path) -> Pixels:
+    if images.dtype != np.uint8 or images.ndim != 4 or 3 not in (images.shape[1], images.shape[3]):
+        got = f"{images.shape} of {images.dtype}"
+        raise ValueError(f"`{shown(str(path))}` must hold RGB images as uint8, channels first or last; got {got}.")
+    return images if images.shape[1] == 3 else images.transpose(0, 3, 1, 2)
+
+
+def _celeba(name: str, data_dir: Path | None) -> TrainingData:
+    """Aligned faces: the largest centred square, resized to 64 × 64."""
+    for place in places(name, data_dir):
+        for source in (place / "img_align_celeba", *sorted(place.glob("*celeba*.zip"))):
+            if source.exists():
+                return _split(read_images(open_samples(source), lambda image: squared(image, 64)), None, name=name)
+    raise _missing(name, "img_align_celeba (the folder of aligned images) or img_align_celeba.zip")
+
+
+def squared(image: Pixels, side: int) -> Pixels:
+    """The largest centred square of an image, resized with a Lanczos filter.
+
+    Example:
+        >>> wide = np.zeros((4, 8, 3), np.uint8)
+        >>> wide[:, 2:6] = 200
+        >>> bool((squared(wide, 2) == 200).all())
+        True
+    """
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    edge = min(height, width)
+    top, left = (height - edge) // 2, (width - edge) // 2
+    square = Image.fromarray(image[top : top + edge, left : left + edge])
+    return np.asarray(square.resize((side, side), Image.Resampling.LANCZOS))
+
+
+def _missing(name: str, files: str) -> ValueError:
+    place = cache_dir() / "data" / name
+    return ValueError(f"`{name}` is not on this machine: put {files} into `{place}`, or name their folder, `data_dir`.")
+
+
+def _fetched(name: str, file: str) -> Path:
+    """A file in the cache, fetched if it is not there, its contents held to their SHA-256."""
+    place, url = cache_dir() / "data" / name / f"{file}.gz", f"{FASHION}/{file}.gz"
+    if not place.exists():
+        try:
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+                archive = answer.read(LARGEST)
+            found = hashlib.sha256(zlib.decompressobj(31).decompress(archive, LARGEST)).hexdigest()
+        except (OSError, zlib.error) as error:
+            reason = f"{url} cannot be fetched ({error})"
+            raise ValueError(f"{_missing(name, ', '.join(f'{one}.gz' for one in IDX))} {reason}.") from None
+        if found != CONTENTS[name][file]:
+            raise ValueError(
+                f"{url} must unpack to bytes of SHA-256 {CONTENTS[name][file]}; got {found}. Nothing was kept."
+            )
+        hashing.write_atomically(place, archive)
+    return place
+
+
+# ------------------------------------------------------------------------------------------------------ any samples
+
+
+def _read(samples: SampleSet) -> Array:
+    """All samples of a set as one array."""
+    if samples.kind == "images":
+        return read_images(samples, lambda image: image)
+    if isinstance(samples, Rows):
+        return checks.numbers("data", samples.array).astype(np.float32)
+    if samples.kind == "table":
+        return _numbers(samples)
+    expected = "images, features or a table of numbers"
+    raise ValueError(f"`data` must hold {expected} to train on; `{shown(samples.name)}` holds {samples.kind}.")
+
+
+def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixels:
+    """All images of a set, prepared one by one, as NCHW bytes; grey where all channels are equal.
+
+    Raises:
+        ValueError: if the prepared images are not of one size.
+    """
+    first = prepare(samples[0])
+    images = np.empty((len(samples), 3, *first.shape[:2]), np.uint8)
+
+    def put(index: int) -> None:
+        image = prepare(samples[index])
+        if image.shape != first.shape:
+            (height, width), (h, w) = image.shape[:2], first.shape[:2]
+            raise ValueError(
+                f"images must be of one size; `{shown(samples.ids[index])}` has {height} × {width} pixels, "
+                f"the first {h} × {w}. Resize them."
+            )
+        images[index] = image.transpose(2, 0, 1)
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for _ in pool.map(put, range(len(samples))):
+            pass
+    grey = (images == images[:, :1]).all()
+    return images[:, :1].copy() if grey else images
+
+
+def _numbers(samples: SampleSet) -> Array:
+    """A table as a matrix, if all its cells are numbers."""
+    rows = [samples[index] for index in range(len(samples))]
+    try:
+        return checks.numbers("data", [[float(cell) for cell in row.values()] for row in rows]).astype(np.float32)
+    except ValueError:
+        column, cell = next((c, x) for row in rows for c, x in row.items() if not _is_finite(x))
+        raise ValueError(
+            f"`data` as a table must hold finite numbers; column {shown(column)!r} has {shown(cell)!r}. "
+            "Drop or encode the others."
+        ) from None
+
+
+def _is_finite(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+def _split(samples: Array, labels: Labels | None, *, name: str, classes: int = 0) -> TrainingData:
+    """One sample in `HELD_OUT` held out, drawn with a fixed seed."""
+    if len(samples) < 2 * HELD_OUT:
+        raise ValueError(f"`data` must hold at least {2 * HELD_OUT} samples; got {len(samples)}.")
+    order = np.random.default_rng(0).permutation(len(samples))
+    out, kept = order[: len(samples) // HELD_OUT], order[len(samples) // HELD_OUT :]
+    both = (None, None) if labels is None else (labels[kept], labels[out])
+    return TrainingData(samples[kept], both[0], samples[out], both[1], classes, name)
+
+
+DATASETS: dict[str, Callable[[str, Path | None], TrainingData]] = {
+    "8-gaussians": _eight,
+    "25-gaussians": _twenty_five,
+    "digits": _digits,
+    "mnist": _idx,
+    "fashion-mnist": _idx,
+    "cifar-10": _cifar,
+    "celeba-64": _celeba,
+}

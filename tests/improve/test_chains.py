@@ -1,0 +1,98 @@
+"""Independence chains: their invariant law, their accounting, their start."""
+
+import numpy as np
+import pytest
+
+from precall.improve.chains import Metropolis, _last_states
+from precall.improve.sampling import SamplingError, sample
+
+P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
+LOG_R = np.log(P / Q)
+
+
+def generator(n, rng):
+    return rng.choice(3, size=n, p=Q)
+
+
+def ratio(x):
+    return LOG_R[x]
+
+
+def shares(samples):
+    return np.bincount(samples, minlength=3) / len(samples)
+
+
+def transition():
+    """Matrix of one step: propose by q, move with min(1, r'/r)."""
+    r = P / Q
+    move = Q[None] * np.minimum(1, r[None] / r[:, None])
+    np.fill_diagonal(move, 0)
+    return move + np.diag(1 - move.sum(axis=1))
+
+
+@pytest.mark.parametrize("budget", [1, 2, 4, 30])
+def test_the_law_after_k_draws_is_the_chains(budget):
+    """The first draw is the start, every other one a step: q T^(K − 1), which tends to p."""
+    kept = sample(generator, ratio, method="metropolis", budget=budget, n=20_000).samples
+    assert shares(kept) == pytest.approx(Q @ np.linalg.matrix_power(transition(), budget - 1), abs=0.015)
+    if budget == 30:
+        assert shares(kept) == pytest.approx(P, abs=0.015)
+
+
+def test_the_data_is_invariant():
+    """A chain that starts in P is in P after any number of steps."""
+    assert pytest.approx(P, abs=1e-12) == P @ transition()
+    rng = np.random.default_rng(0)
+    n, K = 20_000, 3
+    draws = generator(n * K, rng).reshape(n, K)
+    draws[:, 0] = rng.choice(3, size=n, p=P)
+    last = _last_states(LOG_R[draws.ravel()], np.arange(n + 1) * K, rng, None)
+    assert shares(draws.ravel()[last]) == pytest.approx(P, abs=0.015)
+
+
+def test_a_start_at_real_samples_makes_every_draw_a_proposal():
+    start = LOG_R[np.random.default_rng(1).choice(3, size=5000, p=P)]
+    kept = sample(generator, ratio, method=Metropolis(start=start), budget=4, n=20_000)
+    r = P / Q
+    stays = 1 - (Q[None] * np.minimum(1, r[None] / r[:, None])).sum(axis=1)  # at a real sample, per step
+    never = P * stays**4
+    assert 0.2 < never.sum() < 0.8
+    # P = P T⁴ less the chains that never left their real sample
+    assert shares(kept.samples) == pytest.approx((P - never) / (1 - never.sum()), abs=0.015)
+    assert kept.draws == pytest.approx(80_000 / (1 - never.sum()), rel=0.02)
+
+
+def test_a_start_that_no_draw_can_match_is_given_up():
+    with pytest.raises(SamplingError, match="too few chains have left it; 0 of 50") as caught:
+        sample(generator, ratio, method=Metropolis(start=[900.0]), budget=2, n=50)
+    assert caught.value.partial.draws < 50_000
+
+
+def test_a_fractional_budget_is_the_mean_number_of_draws():
+    result = sample(generator, ratio, method="metropolis", budget=2.5, n=1000, batch_size=64)
+    assert result.draws == 2500
+    assert result.ratio_calls == 2500
+    assert result.acceptance_rate == pytest.approx(1 / 2.5)
+
+
+def test_a_chain_leaves_ratio_zero_at_once_and_comes_back_never():
+    with np.errstate(divide="ignore"):
+        log_r = np.log(np.array([1.0, 0.5, 0.0]))
+    draws = np.array([2, 2, 1, 0, 1, 2, 2, 2])  # two chains of four
+    last = _last_states(log_r[draws], np.array([0, 4, 8]), np.random.default_rng(0), None)
+    assert draws[last[0]] in (0, 1)
+    assert draws[last[1]] == 1
+
+
+def test_a_generator_that_stops_leaves_whole_chains():
+    left = 95
+
+    def tired(n, rng):
+        nonlocal left
+        n = min(n, left)
+        left -= n
+        return generator(n, rng)
+
+    with pytest.raises(SamplingError, match="stopped after 95 draws; 9 of 100") as caught:
+        sample(tired, ratio, method="metropolis", budget=10, n=100)
+    assert len(caught.value.partial.samples) == 9

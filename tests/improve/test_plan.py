@@ -1,0 +1,164 @@
+"""What a budget would buy: the closed forms against the refined spectrum, and the least budget against both."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from precall.improve import plan
+from precall.improve.plan import max_budget
+from precall.theory.acceptance import obrs
+from precall.theory.spectrum import RatioSpectrum
+from strategies import SLOPES, budgets, pairs
+
+# much invented, little missed: precision and recall are far apart
+LOPSIDED = RatioSpectrum.from_masses(p=[0.6, 0.3, 0.05, 0.05, 0.0], q=[0.1, 0.1, 0.1, 0.0, 0.7])
+shares = st.floats(0, 1) | st.sampled_from([0.0, 0.25, 0.5, 1.0])
+
+
+def spectrum_of(pair):
+    return RatioSpectrum.from_masses(p=pair[0], q=pair[1])
+
+
+@given(pairs(), budgets, shares)
+def test_the_prediction_is_the_refined_spectrum(pair, budget, share):
+    spectrum = spectrum_of(pair)
+    prediction, refined = plan(spectrum, [budget], recalls=[share]), spectrum.refined(budget)
+    np.testing.assert_allclose(prediction.alpha(SLOPES, budget=budget), refined.alpha(SLOPES), atol=1e-12)
+    (outcome,) = prediction.outcomes
+    assert outcome.area == pytest.approx(refined.area, abs=1e-12)
+    assert outcome.f8 == pytest.approx(refined.f_score(8), abs=1e-12)
+    assert outcome.f1_8 == pytest.approx(refined.f_score(1 / 8), abs=1e-12)
+    assert outcome.tv == pytest.approx(refined.total_variation, abs=1e-12)
+
+
+@given(pairs(), budgets, st.floats(0.02, 0.98))
+def test_precision_and_recall_are_the_refined_ones_away_from_jumps(pair, budget, share):
+    """Both readings jump where the curve has a vertical or horizontal end; one of the neighbours must agree."""
+    spectrum = spectrum_of(pair)
+    prediction, refined = plan(spectrum, [budget], recalls=[share]), spectrum.refined(budget)
+    around = np.clip(share + np.array([1e-9, -1e-9]), 0, 1)
+    low, high = refined.precision(recall=around)
+    assert low - 1e-7 <= prediction.precision(recall=share, budget=budget) <= high + 1e-7
+    assert prediction.outcomes[0].precision[0] == prediction.precision(recall=share, budget=budget)
+    low, high = refined.recall(precision=around)
+    assert low - 1e-7 <= prediction.recall(precision=share, budget=budget) <= high + 1e-7
+
+
+@given(pairs(), budgets)
+def test_rate_and_slopes_are_those_of_the_rule(pair, budget):
+    p, q = pair
+    ratios = np.divide(p, q, out=np.zeros_like(p), where=q > 0)
+    assume(ratios.any())
+    rule = obrs(ratios=ratios, budget=budget, weights=q)
+    (outcome,) = plan(spectrum_of(pair), [budget]).outcomes
+    assert outcome.acceptance_rate == pytest.approx(rule.rate, rel=1e-9)
+    assert outcome.tau == pytest.approx(outcome.kappa * outcome.acceptance_rate)
+    if rule.threshold > 0:
+        # where τ is not unique (all clipped, or all at one ratio) any of them gives the same acceptance
+        np.testing.assert_allclose(np.minimum(1, outcome.tau * ratios), rule(ratios), atol=1e-9)
+        assert spectrum_of(pair).refined(budget).alpha(outcome.kappa * (1 + 1e-9)) == pytest.approx(1)
+
+
+@given(pairs(), st.floats(1, 30), st.floats(1.001, 3))
+def test_more_draws_never_buy_less_and_each_buys_less_than_the_one_before(pair, budget, more):
+    spectrum = spectrum_of(pair)
+    less, much = plan(spectrum, [budget, budget * more]).outcomes
+    for better in ("area", "f8", "f1_8"):
+        assert getattr(much, better) >= getattr(less, better) - 1e-12
+    assert much.tv <= less.tv + 1e-12
+    assert all(b >= a - 1e-12 for a, b in zip(less.precision, much.precision, strict=True))
+    assert much.area_per_draw <= less.area_per_draw + 1e-9
+    # concave: the chord lies between the slopes at its ends
+    chord = (much.area - less.area) / (budget * more - budget)
+    assert much.area_per_draw - 1e-6 <= chord <= less.area_per_draw + 1e-6
+
+
+@given(pairs(), st.floats(1.01, 20), shares)
+def test_density_of_benefit_is_the_derivative(pair, budget, share):
+    spectrum, h = spectrum_of(pair), 1e-6
+    here, there = plan(spectrum, [budget, budget + h], recalls=[share]).outcomes
+    curvature_and_kinks = here.area_per_draw - there.area_per_draw + 1e-7
+    assert abs((there.area - here.area) / h - here.area_per_draw) <= curvature_and_kinks + 1e-6
+    if there.precision[0] < 1:
+        assert (there.precision[0] - here.precision[0]) / h == pytest.approx(here.precision_per_draw[0], abs=1e-6)
+
+
+@given(pairs(), st.floats(0.01, 1), shares)
+def test_least_budget_is_attained_and_minimal(pair, precision, recall):
+    spectrum = spectrum_of(pair)
+    found = plan(spectrum)
+    least = found.least_budget(precision=precision, recall=recall)
+    if math.isinf(least):
+        assert spectrum.refined(1e9).precision(recall=min(1.0, recall + 1e-9)) == 0
+        return
+    assert 1 <= least <= found.max_budget * (1 + 1e-12)
+    assert found.precision(recall=recall, budget=least) == pytest.approx(precision, abs=1e-9) or least == 1
+    refined = spectrum.refined(least * (1 + 1e-9))
+    assert refined.alpha(precision / recall if recall else math.inf) >= precision - 1e-8
+    if least > 1 + 1e-6:
+        cheaper = spectrum.refined(least * (1 - 1e-6))
+        assert cheaper.alpha(precision / recall if recall else math.inf) < precision
+
+
+def test_least_budget_does_not_take_recall_for_precision():
+    found = plan(LOPSIDED)
+    # alpha = 0.2 + 0.05 λ around λ = 0.8, where beta is 0.3
+    assert found.least_budget(precision=0.9, recall=0.3) == pytest.approx(0.9 / 0.24)
+    assert found.least_budget(precision=0.3, recall=0.9) == pytest.approx(0.3 / found.spectrum.precision(recall=0.9))
+    assert found.least_budget(precision=0.24, recall=0.29) == 1
+    assert found.least_budget(precision=0.05, recall=0.96) == math.inf
+    assert found.max_recall == pytest.approx(0.95)
+
+
+def test_budgets_end_where_draws_buy_nothing():
+    found = plan(RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.125, 0.875]))
+    assert [outcome.budget for outcome in found.outcomes] == [1, 1.5, 2, 3, 4]
+    assert found.outcomes[-1].area == 1
+    assert found.outcomes[-1].area_per_draw == 0
+    assert found.outcomes[-1].precision_per_draw == (0, 0, 0)
+    beyond, infinite = plan(found.spectrum, [7, math.inf]).outcomes
+    assert (beyond.acceptance_rate, infinite.acceptance_rate) == (0.25, 0.25)
+    assert found.alpha(SLOPES, budget=math.inf) == pytest.approx(np.minimum(1, SLOPES))
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "budgets"),
+    [
+        ([0.5, 0.5], [0.5, 0.5], [1]),  # the model is the data
+        ([1.0, 0.0], [0.0, 1.0], [1]),  # they share nothing
+        ([1.0, 1e-300], [1e-300, 1.0], [1, 1.5, 2, 3, 5, 10, 20, 50, 100]),
+    ],
+)
+def test_extremes(p, q, budgets):
+    found = plan(RatioSpectrum.from_masses(p=p, q=q))
+    assert [outcome.budget for outcome in found.outcomes] == budgets
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+@given(pairs())
+def test_max_budget_is_the_largest_ratio_over_its_mean(pair):
+    p, q = pair
+    both = (p > 0) & (q > 0)
+    expected = (p[both] / q[both]).max() / p[both].sum() if both.any() else 1.0
+    assert max_budget(spectrum_of(pair)) == pytest.approx(max(1.0, expected))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: plan([0.5, 0.5]), "`spectrum` must be a RatioSpectrum; got list"),
+        (lambda: plan(LOPSIDED, [0.5]), "`budget` must be at least 1"),
+        (lambda: plan(LOPSIDED, []), "`budgets` must hold at least one"),
+        (lambda: plan(LOPSIDED, recalls=[1.2]), "`recalls` must be between 0 and 1"),
+        (lambda: plan(LOPSIDED).least_budget(precision=2, recall=0.5), "`precision` must be between 0 and 1"),
+        (lambda: plan(LOPSIDED).least_budget(precision=0.5, recall=-1), "`recall` must not be negative"),
+        (lambda: plan(LOPSIDED).alpha(1.0, budget=0), "`budget` must be at least 1"),
+    ],
+)
+def test_wrong_input_costs_a_sentence(call, sentence):
+    with pytest.raises(ValueError, match=sentence.replace("[", r"\[")):
+        call()

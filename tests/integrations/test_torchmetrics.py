@@ -1,0 +1,117 @@
+"""The metrics in a loop, merged, and over two processes: always the value that `precall.assess` gives."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+from integrations import two_processes
+from integrations.two_processes import MAKE, SHARES, fed, samples
+from precall.assess.assessment import assess
+from precall.integrations.torchmetrics import FrechetDistance, KernelDistance, NearestNeighborScores, PRCurve
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_batches_give_what_assess_gives(name):
+    real, fake = samples()
+    found = fed(MAKE[name](), real, fake).compute()
+    scores = assess(real=real, fake=fake, metrics=(name,), k=4).scores
+    shared = found.keys() & scores.keys()
+    assert len(shared) == {"neighbors": 4, "fid": 1, "kid": 1, "clusters": 4}[name]
+    for score in shared:
+        assert float(found[score]) == pytest.approx(scores[score].value, rel=1e-5, abs=1e-6), score
+
+
+def test_precision_and_recall_are_not_exchanged():
+    found = fed(NearestNeighborScores(), *samples()).compute()
+    assert found["precision"] > 0.9 > 0.75 > found["recall"]
+    curve = fed(PRCurve(), *samples()).compute()
+    assert curve["f1_8"] > 0.9 > 0.8 > curve["f8"]
+    assert curve["alpha"][-1] > 0.9 > 0.8 > curve["beta"][0]
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_merged_states_are_one_state(name):
+    real, fake = samples()
+    first, second = fed(MAKE[name](), real[:50], fake[:80]), fed(MAKE[name](), real[50:], fake[80:])
+    second.merge_state(first)  # the incoming state goes first
+    same(second.compute(), fed(MAKE[name](), real, fake).compute())
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_reset_forgets_and_pickles_remember(name):
+    real, fake = samples()
+    metric = fed(MAKE[name](), real, fake)
+    expected = metric.compute()
+    same(pickle.loads(pickle.dumps(metric)).compute(), expected)
+    metric.reset()
+    with pytest.raises(ValueError, match="real samples so far"), pytest.warns(UserWarning, match="before the"):
+        metric.compute()
+    same(fed(metric, real, fake).compute(), expected)
+
+
+def test_a_collection_names_every_score():
+    collection = MetricCollection([NearestNeighborScores(), FrechetDistance(dimension=3)])
+    found = fed(collection, *samples()).compute()
+    assert set(found) == {"precision", "recall", "density", "coverage", "fid"}
+
+
+def test_the_spectrum_is_that_of_the_curve():
+    metric = fed(PRCurve(), *samples())
+    found = metric.compute()
+    np.testing.assert_allclose(metric.spectrum().alpha(found["lam"].numpy()), found["alpha"].numpy(), rtol=1e-5)
+
+
+def test_double_precision_is_kept_where_asked_for():
+    """In float32 these samples are all copies of one another."""
+    real = 1e8 + torch.arange(8, dtype=torch.float64)[:, None]
+    metric = NearestNeighborScores(k=1).set_dtype(torch.float64)
+    found = fed(metric, real, real + 100).compute()
+    assert found["precision"] == 0
+    assert found["precision"].dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: NearestNeighborScores(k=0), "`k` must be a whole number of at least 1"),
+        (lambda: NearestNeighborScores(ties="half"), "`ties` must be one of closed, open"),
+        (lambda: PRCurve(estimator="fid"), "`estimator` must be one of auto"),
+        (lambda: KernelDistance().update(torch.ones(3), real=True), "`features` must be a matrix"),
+        (lambda: KernelDistance().update(torch.tensor([[float("nan")]]), real=True), "`features` must be finite"),
+        (lambda: FrechetDistance(dimension=2).update(torch.ones(3, 3), real=True), "must have dimension 2; got 3"),
+        (lambda: fed(KernelDistance(), torch.ones(3, 3), torch.ones(3, 2)), "must have dimension 3 as before; got 2"),
+        (lambda: fed(KernelDistance(), torch.ones(3, 3), torch.ones(0, 3)).compute(), "no fake samples so far"),
+    ],
+)
+def test_a_mistake_costs_one_sentence(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+@pytest.fixture(scope="module")
+def found_by(tmp_path_factory):
+    """What each of two processes computed."""
+    out = tmp_path_factory.mktemp("processes") / "found"
+    command = [sys.executable, two_processes.__file__, out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(f"{out}.{rank}", weights_only=True) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("share", SHARES)
+def test_two_processes_give_the_value_of_one(found_by, share, name):
+    expected = fed(MAKE[name](), *samples()).compute()
+    for found in found_by:
+        same(found[f"{share} {name}"], expected)
