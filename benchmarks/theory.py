@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from precall.theory.acceptance import obrs
 from precall.theory.spectrum import RatioSpectrum
 
 DIVERGENCES = ("kl", "reverse_kl", "chi2", "hellinger2", "js", "tv")
@@ -43,6 +44,7 @@ def main() -> None:
     timed("six divergences", lambda: [spectrum.divergence(name) for name in DIVERGENCES])
     timed("frontier of 101 points", lambda: spectrum.frontier(order=1, points=101))
     times["together"] = sum(times.values())
+    timed("τ of as many ratios", lambda: obrs(ratios=np.exp(fake), budget=2.5))
     timed("curve from as many scores", lambda: RatioSpectrum.from_scores(real=real, fake=fake).area)
     for name, seconds in times.items():
         print(f"{name:28s} {seconds:8.3f} s")

@@ -82,12 +82,12 @@ def calibrated(scores: Floats, real: Labels, fold: Folds) -> Floats:
         rest = fold != k
         blocks = score_blocks(real=scores[rest & real], fake=scores[rest & ~real])
         block = np.searchsorted(blocks.edges, scores[~rest], side="right") - 1
-        of_block = _finite_log_ratio(blocks, n=int((rest & real).sum()), m=int((rest & ~real).sum()))
+        of_block = finite_log_ratio(blocks, n=int((rest & real).sum()), m=int((rest & ~real).sum()))
         log_ratio[~rest] = of_block[np.maximum(block, 0)]
     return log_ratio
 
 
-def _finite_log_ratio(blocks: ScoreBlocks, *, n: int, m: int) -> Floats:
+def finite_log_ratio(blocks: ScoreBlocks, *, n: int, m: int) -> Floats:
     """Log-ratio of each block with half a sample added; isotonic again, since that moves small blocks most."""
     from scipy.optimize import isotonic_regression
     from scipy.special import logit

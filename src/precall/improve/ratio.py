@@ -346,19 +346,27 @@ def effective_sample_size(log_ratio: Any) -> float:
 
 
 def warn_if_thin(log_ratio: Any) -> None:
-    """Warn in one sentence where few of the samples carry the ratio's mass."""
+    """Warn in one sentence where few of many samples carry the ratio's mass."""
+    if np.size(log_ratio) >= ENOUGH and (thin := thinness(log_ratio)) is not None:
+        warnings.warn(f"{thin} Calibrate the ratio, or lower the budget.", RatioWarning, stacklevel=3)
+
+
+def thinness(log_ratio: Any, few: int = FEW) -> str | None:
+    """A sentence where few of the samples carry the ratio's mass, else None.
+
+    Args:
+        log_ratio: log-ratios of draws, shape (n,).
+        few: how many samples are few: half of the mass on them is worth the sentence.
+    """
     weight = _weights(log_ratio)
     n, size = weight.size, float(weight.sum() ** 2 / (weight @ weight))
-    if n < ENOUGH:
-        return
-    top = float(np.sort(weight)[-FEW:].sum() / weight.sum())
-    if size < THIN * n or top > 0.5:
-        warnings.warn(
-            f"the largest ratios rest on few samples: {n:,} of them have an effective sample size of {size:,.1f}, "
-            f"and the {FEW} largest ratios carry {top:.0%} of the mass. Calibrate it, or lower the budget.",
-            RatioWarning,
-            stacklevel=3,
-        )
+    top = float(np.sort(weight)[-few:].sum() / weight.sum())
+    if size >= THIN * n and top <= 0.5:
+        return None
+    return (
+        f"the largest ratios rest on few samples: the {few} largest of {n:,} carry {top:.0%} of the mass, an effective "
+        f"sample size of {size:,.1f}."
+    )
 
 
 def _weights(log_ratio: Any) -> Array:
@@ -388,13 +396,11 @@ def _temperature(*, real: Array, fake: Array) -> Affine:
 
 
 def _isotonic(*, real: Array, fake: Array) -> Steps:
-    """Block ratios with half a sample of each kind added; isotonic again, since that moves small blocks most."""
-    from scipy.optimize import isotonic_regression
-    from scipy.special import logit
+    """The log-ratio of each block of the score's error hull, with half a sample of each kind added."""
+    from precall.assess.stacking import finite_log_ratio
 
     blocks = score_blocks(real=real, fake=fake)
-    p, q = blocks.p + 0.5 / real.size, blocks.q + 0.5 / fake.size
-    return Steps(blocks.edges, logit(isotonic_regression(p / (p + q), weights=blocks.p + blocks.q).x))
+    return Steps(blocks.edges, finite_log_ratio(blocks, n=real.size, m=fake.size))
 
 
 def _row(which: str | Divergence) -> Divergence:

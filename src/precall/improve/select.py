@@ -24,7 +24,7 @@ from precall.assess.inputs import Side, side
 from precall.assess.panel import MEMBERS
 from precall.assess.score import plain
 from precall.improve.plan import Plan, plan
-from precall.improve.ratio import RatioWarning
+from precall.improve.ratio import RatioWarning, effective_sample_size, thinness
 from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.checks import Array
@@ -34,8 +34,7 @@ Progress = Callable[[str, int, int], None]
 Index = npt.NDArray[np.intp]
 
 ESTIMATORS = ("auto", *MEMBERS)
-FEW = 5  # so many ratios that carry half of the mass, or
-THIN = 0.01  # an effective sample size below this share of the samples, are worth a sentence
+FEW = 5  # so many ratios that carry half of the mass are worth a sentence
 TWINS = 0.01  # share of repeated fakes, beyond that of the data, that is worth a sentence
 DOUBT = 0.05  # p-value from which the two-sample test says that there is nothing to select by
 
@@ -232,7 +231,7 @@ def selection(judged: Judged, *, budget: float, seed: int = 0) -> Selection:
         budget=checks.budget(budget),
         spectrum_before=result.spectrum,
         predicted=result.spectrum.refined(n / len(choice.indices)),
-        effective_sample_size=_effective_size(_shares(result.log_ratio_fake)),
+        effective_sample_size=effective_sample_size(result.log_ratio_fake),
         n_real=len(result.log_ratio_real),
         n_fake=n,
         estimator=result.name,
@@ -276,7 +275,7 @@ def choose(*, log_ratios: Any, budget: float, seed: int = 0) -> Choice:
     with np.errstate(over="ignore"):
         tau = float(rule.tau * np.exp(-shift))
     by_ratio = np.lexsort((rng.permutation(n), log_r))  # ties in random order
-    return Choice(systematic(acceptance, by_ratio, rng), acceptance, tau, _thoughts(shares, kept, wanted, K))
+    return Choice(systematic(acceptance, by_ratio, rng), acceptance, tau, _thoughts(log_r, shares, kept, wanted, K))
 
 
 def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> Index:
@@ -317,7 +316,7 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
     }
 
 
-def _thoughts(shares: Array, kept: int, wanted: int, K: float) -> tuple[str, ...]:
+def _thoughts(log_r: Array, shares: Array, kept: int, wanted: int, K: float) -> tuple[str, ...]:
     """What the ratios alone have to say about a choice."""
     notes, n = [], shares.size
     if kept > wanted:
@@ -325,12 +324,8 @@ def _thoughts(shares: Array, kept: int, wanted: int, K: float) -> tuple[str, ...
             f"{kept:,} of {n:,} samples are kept, not {wanted:,}: the largest ratio is {n / shares.sum():.3g} times "
             f"the mean one, and a budget beyond that ({K:g}) buys nothing."
         )
-    size, top = _effective_size(shares), float(np.sort(shares)[-FEW:].sum() / shares.sum())
-    if n > 2 * FEW and (size < THIN * n or top > 0.5):
-        notes.append(
-            f"the largest ratios rest on few samples: the {FEW} largest of {n:,} carry {top:.0%} of the mass, an "
-            f"effective sample size of {size:,.1f}. Lower the budget, or judge with more samples."
-        )
+    if n > 2 * FEW and (thin := thinness(log_r, FEW)) is not None:
+        notes.append(f"{thin} Lower the budget, or judge with more samples.")
     return tuple(notes)
 
 
@@ -361,10 +356,6 @@ def _shares(log_r: Array) -> Array:
     """Ratios over the largest one; where some are infinite, 1 for them and 0 for the others."""
     top = log_r.max()
     return np.asarray(np.exp(log_r - top) if np.isfinite(top) else log_r == top, dtype=np.float64)
-
-
-def _effective_size(weights: Array) -> float:
-    return float(weights.sum() ** 2 / (weights @ weights))
 
 
 def _samples(found: Side, name: str) -> Side:

@@ -422,7 +422,7 @@ class Trainer:
 
 @contextmanager
 def interrupts_after_a_step() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, to be asked between steps: half a step cannot be resumed. A second one is not held."""
+    """Whether Ctrl-C was pressed, to be asked between steps: half a step cannot be resumed. A second is not held."""
     pressed: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
         yield lambda: False

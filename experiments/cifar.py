@@ -1,0 +1,165 @@
+"""The dial on CIFAR-10 with a BigGAN of 32 pixels, scaled to a few minutes of one GPU.
+
+    python experiments/cifar.py base  --data-dir DIR [--steps 8000]
+    python experiments/cifar.py tune  --data-dir DIR --lam 0.1 1 10 [--steps 2500]
+    python experiments/cifar.py score --data-dir DIR --inception FILE [--out experiments/results]
+
+`base` trains a plain conditional GAN, `tune` fine-tunes it at each λ (in parallel on one device), `score` takes FID,
+precision, recall, density and coverage in Inception features. FILE is a TorchScript network from images of side 299 in
+[−1, 1] to 2048 features. The published runs are hundreds of times as long; the numbers are to be compared with one
+another, not with theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from precall.tune.data import load_data
+from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator
+from precall.tune.objectives import FGAN, PRObjective, Scheduled
+from precall.tune.pictures import grid
+from precall.tune.trainer import Settings, Trainer
+
+RUNS = Path("runs/cifar")
+
+
+def trainer(options: argparse.Namespace, objective: Any, out: Path) -> Trainer:
+    """A conditional BigGAN pair of width `--ch` on CIFAR-10."""
+    data = load_data("cifar-10", options.data_dir)
+    torch.manual_seed(options.seed)
+    torch.backends.cudnn.benchmark = True
+    pair = (
+        BigGANGenerator(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
+        BigGANDiscriminator(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
+    )
+    settings = Settings(
+        batch_size=options.batch_size,
+        discriminator_steps=2,
+        generator_lr=2e-4,
+        discriminator_lr=2e-4,
+        betas=(0.0, 0.99),
+        ema=0.999,
+        flip=True,
+        log_every=200,
+        checkpoint_every=0,
+        precision="bf16-mixed" if torch.cuda.is_available() else "32-true",
+        seed=options.seed,
+    )
+    return Trainer(*pair, objective, data.samples, labels=data.labels, settings=settings, out=out)
+
+
+def base(options: argparse.Namespace) -> None:
+    """The plain GAN all fine-tuning starts from."""
+    started = time.perf_counter()
+    run = trainer(options, FGAN("gan", play="nonsaturating"), RUNS / "base")
+    run.fit(options.steps, progress=lambda _, done, total: print(done, total, flush=True) if done % 1000 == 0 else None)
+    seconds = time.perf_counter() - started
+    print(f"base: {options.steps} steps in {seconds:.0f} s, {options.steps / seconds:.1f} steps/s")
+
+
+def tuned(options: argparse.Namespace, lam: float) -> str:
+    """One model of the dial, and 10,000 draws of it."""
+    started = time.perf_counter()
+    schedule = {"lam": 1.0, "smoothing": 2.0}
+    objective = Scheduled(PRObjective(lam), steps=max(1, options.steps // 2), start=schedule)
+    run = trainer(options, objective, RUNS / f"lam-{lam:g}").initialize(RUNS / "base" / "checkpoint.safetensors")
+    run.fit(options.steps)
+    draws(run, options.n, RUNS / f"lam-{lam:g}")
+    return f"λ = {lam:g}: {options.steps} steps in {time.perf_counter() - started:.0f} s"
+
+
+def draws(run: Trainer, n: int, folder: Path) -> None:
+    """Write n draws as bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    images = run.sample(n, seed=7)
+    np.save(folder / "samples.npy", ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).numpy())
+
+
+def tune(options: argparse.Namespace) -> None:
+    """Every λ at once, on one device."""
+    run = trainer(options, FGAN(), RUNS / "base").initialize(RUNS / "base" / "checkpoint.safetensors")
+    draws(run, options.n, RUNS / "base")
+    with ProcessPoolExecutor(len(options.lam), mp_context=get_context("spawn")) as pool:
+        for said in pool.map(tuned, [options] * len(options.lam), options.lam):
+            print(said, flush=True)
+
+
+@torch.no_grad()
+def features(network: Any, images: np.ndarray, device: str) -> np.ndarray:
+    """Inception features of byte images, bilinear to side 299."""
+    found = []
+    for start in range(0, len(images), 250):
+        x = torch.as_tensor(images[start : start + 250]).to(device).float() / 127.5 - 1
+        x = torch.nn.functional.interpolate(x, size=(299, 299), mode="bilinear", align_corners=False)
+        found.append(network(x).float().cpu().numpy())
+    return np.concatenate(found)
+
+
+def score(options: argparse.Namespace) -> None:
+    """FID, precision, recall, density and coverage of every model, beside the data's own second half."""
+    from precall.assess.moments import Moments, fid
+    from precall.assess.neighbors import sweep
+
+    data = load_data("cifar-10", options.data_dir)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = torch.jit.load(options.inception, map_location=device).float().eval()
+    train = features(network, data.samples[: options.reference], device)
+    held_out = features(network, data.held_out[: options.n], device)
+    reference = Moments.of(train)
+    table = {}
+    for name in ["base", *(f"lam-{lam:g}" for lam in options.lam), "data"]:
+        fake = train[: options.n] if name == "data" else features(network, np.load(RUNS / name / "samples.npy"), device)
+        found = sweep(real=held_out, fake=fake, k=5)
+        table[name] = {
+            "fid": round(float(fid(real=reference, fake=Moments.of(fake)).value), 2),
+            **{s: round(float(getattr(found, s)()), 4) for s in ("precision", "recall", "density", "coverage")},
+        }
+        print(name, table[name], flush=True)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        facts = {"n": options.n, "reference": len(train), "k": 5, "table": table, "ch": options.ch}
+        (options.out / "cifar.json").write_text(json.dumps(facts, indent=1) + "\n")
+        figure([f"lam-{lam:g}" for lam in options.lam], options.out / "cifar.png")
+
+
+def figure(names: list[str], path: Path) -> None:
+    """Sixty draws of every model, ten a class column."""
+    from matplotlib.figure import Figure
+
+    sheet = Figure(figsize=(5 * len(names), 3.4), layout="constrained")
+    for axes, name in zip(np.atleast_1d(sheet.subplots(1, len(names))), names, strict=True):
+        images = np.load(RUNS / name / "samples.npy", mmap_mode="r")[:60].astype(np.float32) / 127.5 - 1
+        axes.imshow(grid(images))
+        axes.set(title=name.replace("lam-", "λ = "), xticks=[], yticks=[])
+    sheet.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """One stage."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("stage", choices=["base", "tune", "score"])
+    parser.add_argument("--data-dir")
+    parser.add_argument("--inception")
+    parser.add_argument("--lam", type=float, nargs="+", default=[0.1, 1.0, 10.0])
+    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--ch", type=int, default=32)
+    parser.add_argument("--n", type=int, default=10_000, help="draws, and held-out images")
+    parser.add_argument("--reference", type=int, default=50_000, help="training images FID is taken against")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    {"base": base, "tune": tune, "score": score}[options.stage](options)
+
+
+if __name__ == "__main__":
+    main()

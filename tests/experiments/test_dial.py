@@ -1,0 +1,63 @@
+"""The dial's experiments run, small."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def run(cwd, script, *words):
+    done = subprocess.run([sys.executable, EXPERIMENTS / script, *words], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_gaussians8(tmp_path):
+    summary = json.loads(run(tmp_path, "gaussians8.py", "--smoke"))
+    assert set(summary) == {"mle", "lam 10"}
+    assert 0 < summary["mle"]["beta(0.1)"]["mean"] <= 1
+
+
+def test_dial_on_digits(tmp_path):
+    run(tmp_path, "dial.py", "--smoke", "--data", "digits", "--out", "results")
+    found = json.loads((tmp_path / "results" / "dial-digits.json").read_text())
+    assert list(found["table"]) == ["0.1", "0.3", "1", "3", "10"]
+    assert len(found["runs"]) == 5
+    assert set(found["runs"][2]["soft"]) == {"0.9", "0.8", "0.7", "0.6", "0.5"}
+    assert (tmp_path / "results" / "dial-digits.png").stat().st_size > 0
+
+
+class Features(nn.Module):
+    """Stands in for Inception: 12 numbers of an image."""
+
+    def forward(self, x):
+        return nn.functional.adaptive_avg_pool2d(x, 2).flatten(1)
+
+
+@pytest.fixture
+def little_cifar(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
+        rows = rng.integers(0, 256, (20, 3073), dtype=np.uint8)
+        rows[:, 0] = np.arange(20) % 10
+        rows.tofile(tmp_path / name)
+    torch.jit.script(Features()).save(str(tmp_path / "features.pt"))
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_cifar_stages(little_cifar):
+    common = ("--data-dir", ".", "--ch", "4", "--steps", "2", "--batch-size", "8", "--n", "20", "--lam", "1", "10")
+    assert "2 steps" in run(little_cifar, "cifar.py", "base", *common)
+    run(little_cifar, "cifar.py", "tune", *common)
+    run(little_cifar, "cifar.py", "score", *common, "--inception", "features.pt", "--out", "results")
+    table = json.loads((little_cifar / "results" / "cifar.json").read_text())["table"]
+    assert set(table) == {"base", "lam-1", "lam-10", "data"}
+    assert set(table["data"]) == {"fid", "precision", "recall", "density", "coverage"}
