@@ -12,7 +12,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 CLI = Path(__file__).parent / "cli.md"
-VERBS = ("assess", "encode", "report", "demo", "cite")
+VERBS = ("assess", "tune", "improve", "encode", "report", "demo", "cite")
 
 
 def help_pages() -> str:

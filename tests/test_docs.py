@@ -58,6 +58,11 @@ def workplace(tmp_path, monkeypatch):
             archive.write(path, path.name)
     for name in ("real", "a", "b"):
         np.save(tmp_path / f"{name}.npy", rng.normal(size=(60, 2)))
+    for name in ("real", "fake"):
+        rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
+        (tmp_path / f"{name}.csv").write_text("sex,x\n" + rows)
+    (tmp_path / "answers.jsonl").write_text("".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60)))
+    np.savez(tmp_path / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
     (tmp_path / "report").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path

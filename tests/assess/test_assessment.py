@@ -10,6 +10,7 @@ import torch
 import precall
 from precall.assess import neighbors
 from precall.assess.assessment import METRICS, Reference, assess, cover_spectrum
+from precall.assess.moments import Moments
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 
@@ -156,6 +157,45 @@ def test_samples_that_are_not_features_are_encoded_and_kept_for_the_page(tmp_pat
     assert one.scores["precision"].value == 0
     assert one.sources["fake"].show(3) == other[3]
     assert one.protocol["real"]["encoder"] == "ngrams"
+
+
+def test_an_encoder_is_loaded_once_for_all_sides(tmp_path, monkeypatch):
+    from precall import encoders
+
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path))
+    names = []
+    load = encoders.load_encoder
+    monkeypatch.setattr(encoders, "load_encoder", lambda name, **kw: names.append(name) or load(name, **kw))
+    texts = [f"text {i} of many" for i in range(30)]
+    assess(real=texts, fake={"a": texts[:20], "b": texts[10:]}, metrics=("fid",), encoder="ngrams")
+    pictures = np.random.default_rng(0).integers(0, 255, (20, 4, 4, 3), dtype=np.uint8)
+    assess(real=pictures, fake=pictures[:10], metrics=("fid",))
+    assert names == ["ngrams", "random-vgg"]
+
+
+def test_statistics_stand_in_for_samples_in_fid(modes, tmp_path):
+    expected = assess(real=modes["real"], fake=modes["dropped"], metrics=("fid",)).fid
+    statistics = {"mu": modes["real"].mean(0), "sigma": np.cov(modes["real"], rowvar=False)}
+    np.savez(tmp_path / "counted.npz", **statistics, n=300)
+    np.savez(tmp_path / "bare.npz", **statistics)
+    for real, n_real in (
+        (str(tmp_path / "counted.npz"), 300),
+        (tmp_path / "bare.npz", None),
+        (Moments.of(modes["real"]), 300),
+    ):
+        one = assess(real=real, fake=modes["dropped"], metrics=("fid",))
+        assert one.fid.value == pytest.approx(expected.value, rel=1e-9)
+        assert (one.fid.n_real, one.protocol["n_real"]) == (n_real, n_real)
+        assert "fake samples" in one.fid.interval.covers  # the statistics count as fixed
+        json.dumps(one.to_dict(), allow_nan=False)
+        one.to_html(tmp_path / "page.html")
+    both = assess(real=tmp_path / "bare.npz", fake=tmp_path / "counted.npz", metrics=("fid",))
+    assert both.fid.value == pytest.approx(0, abs=1e-6)
+    assert both.fid.interval is None
+    with pytest.raises(ValueError, match=r"`fake` holds statistics .* got metrics clusters, kid"):
+        assess(real=modes["real"], fake=tmp_path / "bare.npz", metrics=("fid", "kid", "clusters"))
+    with pytest.raises(ValueError, match="`groups` needs samples"):
+        assess(real=tmp_path / "bare.npz", fake=modes["real"], metrics=("fid",), groups={})
 
 
 def test_cover_spectrum_is_the_cover_curve_made_concave(modes):

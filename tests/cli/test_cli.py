@@ -53,11 +53,44 @@ def test_out_writes_page_json_and_picture_that_report_reads_again(run, files, tm
     out = tmp_path / "new" / "report"
     done = run("assess", "--real", files["real"], "--fake", f"away={files['far']}", *QUICK, "--out", out)
     assert done.exit_code == 0, done.output
-    assert {path.name for path in out.iterdir()} == {"report.html", "results.json", "curves.png"}
+    written = {path.name for path in out.iterdir()}
+    assert written == {"report.html", "results.json", "galleries.json", "curves.png"}
     again = run("report", out / "results.json", "--out", tmp_path / "curves.svg")
     assert again.exit_code == 0, again.output
     assert again.stdout.startswith("away: ")
     assert (tmp_path / "curves.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_report_makes_the_same_page_again_galleries_and_all(run, tmp_path):
+    (tmp_path / "real.txt").write_text("".join(f"the cat {i} sat\n" for i in range(60)))
+    (tmp_path / "fake.txt").write_text("".join(f"<b>dog {i}</b>\n" for i in range(60)))
+    words = ("--real", tmp_path / "real.txt", "--fake", tmp_path / "fake.txt", "--encoder", "ngrams")
+    out = tmp_path / "out"
+    done = run("assess", *words, "--metrics", "linear,clusters,neighbors,copies", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert (out / "galleries.json").exists()
+    assert run("report", out / "results.json", "--out", tmp_path / "again.html").exit_code == 0
+    assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
+    # a second run into the same folder that shows no samples leaves none of the first
+    assert run("assess", *words, "--metrics", "fid", "--out", out).exit_code == 0
+    assert not (out / "galleries.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("no json", "must be JSON"),
+        ('{"models": {}}', "it holds no models"),
+        ("[]", "it holds no models"),
+        ('{"models": {"a": {"scores": {}}}}', "it lacks 'verdict'"),
+        ('{"models": {"a": 3}}', "must hold whole results"),
+    ],
+)
+def test_report_of_something_else_costs_a_line(run, tmp_path, content, said):
+    (tmp_path / "results.json").write_text(content)
+    done = run("report", tmp_path / "results.json", "--out", tmp_path / "page.html")
+    assert done.exit_code == 1
+    assert said in done.output
 
 
 @pytest.mark.parametrize(
@@ -121,12 +154,154 @@ def test_folders_with_a_broken_image_fail_or_skip_as_asked(run, tmp_path):
     assert "skipped 1 of 13" in skipped.output
 
 
+# ---------------------------------------------------------------------------------------------------- groups and keys
+
+
+def rows_of(n, rng, *, b_varies):
+    """Two groups; in "b" the number hardly varies, unless it should."""
+    labels = ["a", "b"] * (n // 2)
+    return [(label, rng.normal(0, 1 if label == "a" or b_varies else 0.05)) for label in labels]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Group "b" of the fakes lacks variety, and is spelt in a file of its own too."""
+    rng = np.random.default_rng(0)
+    for name, varies in (("real", True), ("fake", False)):
+        rows = rows_of(160, rng, b_varies=varies)
+        (tmp_path / f"{name}.csv").write_text("sex,x\n" + "".join(f"{label},{x:.6f}\n" for label, x in rows))
+        (tmp_path / f"{name}.txt").write_text("".join(f"{label}\n" for label, _ in rows))
+        np.save(tmp_path / f"{name}-x.npy", np.array([[x] for _, x in rows]))
+    return tmp_path
+
+
+def recalls(done):
+    assert done.exit_code == 0, done.output
+    (model,) = json.loads(done.stdout)["models"].values()
+    return {label: group["scores"]["recall"]["value"] for label, group in model["groups"].items()}
+
+
+def test_groups_are_a_column_of_a_table(run, tables):
+    words = ("--real", tables / "real.csv", "--fake", f"ours={tables / 'fake.csv'}", "--groups", "sex", *QUICK)
+    found = recalls(run("assess", *words, "--json"))
+    assert found["a"] > 0.85 > 0.4 > found["b"]
+    shown = run("assess", *words).stdout.splitlines()
+    assert [line.split("  ")[0] for line in shown[1:4]] == ["ours", "ours: a", "ours: b"]
+
+
+def test_groups_are_lines_of_files(run, tables):
+    files = ("--groups", f"real={tables / 'real.txt'}", "--groups", f"ours={tables / 'fake.txt'}")
+    words = ("--real", tables / "real-x.npy", "--fake", f"ours={tables / 'fake-x.npy'}", *QUICK, "--json")
+    found = recalls(run("assess", *words, *files))
+    assert found["a"] > 0.85 > 0.4 > found["b"]
+    (tables / "fake.txt").write_text("a\n" * 3)
+    short = run("assess", *words, *files)
+    assert short.exit_code == 1
+    assert "one label for each of the 160 samples" in short.output
+
+
+def test_groups_are_folders_even_where_an_image_is_skipped(run, tmp_path):
+    rng = np.random.default_rng(0)
+    for side, shade in (("real", 255), ("fake", 40)):
+        for label, top in (("cat", 255), ("dog", shade), (f"only-{side}", 255)):
+            (tmp_path / side / label).mkdir(parents=True)
+            for i in range(30):
+                pixels = rng.integers(0, top, (4, 4, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / side / label / f"{i}.png")
+    (tmp_path / "fake" / "cat" / "0.png").write_bytes(b"broken")  # labels must not slip by one
+    done = run(
+        "assess", "--real", tmp_path / "real", "--fake", f"ours={tmp_path / 'fake'}", "--groups", "folders",
+        "--encoder", "pixels", "--metrics", "neighbors", "--on-error", "skip", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (model,) = json.loads(done.stdout)["models"].values()
+    assert {label: group["protocol"]["n_fake"] for label, group in model["groups"].items()} == {"cat": 29, "dog": 30}
+    recall = {label: group["scores"]["recall"]["value"] for label, group in model["groups"].items()}
+    assert recall["cat"] > 0.8 > 0.1 > recall["dog"]
+    assert "never produced, and so without scores: only-real" in done.stderr
+    assert "not in the data, and so without scores: only-fake" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        (("--groups", "age"), 1, "must be one of its columns (sex, x); got 'age'"),
+        (("--groups", "real=nowhere.txt"), 2, "--groups ours=FILE"),
+        (("--groups", "sex", "--groups", "x"), 2, "expected `folders`, a column, or"),
+        (("--groups", "real=nowhere.txt", "--groups", "ours=nowhere.txt"), 1, "nowhere.txt"),
+        (("--key", "features"), 2, "none of the sources has names"),
+    ],
+)
+def test_a_wrong_group_costs_a_line(run, tables, given, status, said):
+    done = run("assess", "--real", tables / "real.csv", "--fake", f"ours={tables / 'fake.csv'}", *QUICK, *given)
+    assert done.exit_code == status
+    assert said in " ".join(done.output.replace("│", " ").split())
+
+
+def test_arrays_have_no_labels_of_their_own(run, files):
+    done = run("assess", "--real", files["real"], "--fake", files["same"], "--groups", "folders", *QUICK)
+    assert done.exit_code == 1
+    assert "must be name=file with one label a line" in done.output
+
+
+def test_key_chooses_the_array(run, tmp_path):
+    rng = np.random.default_rng(0)
+    good, bad = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 50
+    np.savez(tmp_path / "fake.npz", good=good, bad=bad)
+    np.save(tmp_path / "real.npy", rng.normal(size=(60, 2)))
+    words = ("--real", tmp_path / "real.npy", "--fake", f"it={tmp_path / 'fake.npz'}", "--metrics", "neighbors")
+    precision = {}
+    for key in ("good", "bad"):
+        found = json.loads(run("assess", *words, "--key", key, "--json").stdout)
+        precision[key] = found["models"]["it"]["scores"]["precision"]["value"]
+    assert precision["good"] > 0.8 > 0 == precision["bad"]
+    assert "`key` must be one of the arrays" in run("assess", *words).output
+
+
+def test_statistics_give_fid_and_nothing_else(run, files, tmp_path):
+    real = np.load(files["real"])
+    np.savez(tmp_path / "statistics.npz", mu=real.mean(0), sigma=np.cov(real, rowvar=False))
+    words = ("assess", "--real", tmp_path / "statistics.npz", "--fake", f"far={files['far']}")
+    done = run(*words, "--metrics", "fid", "--json")
+    assert done.exit_code == 0, done.output
+    score = json.loads(done.stdout)["models"]["far"]["scores"]["fid"]
+    assert score["value"] == pytest.approx(3 * 81)
+    assert (score["n_real"], score["n_fake"]) == (None, 120)
+    refused = run(*words)
+    assert refused.exit_code == 1
+    assert "`real` holds statistics (mu, sigma), which give FID only" in refused.output
+    assert run(*words, "--metrics", "fid", "--out", tmp_path / "out").exit_code == 0
+
+
 def test_encode_writes_features_and_their_protocol(run, tmp_path):
     (tmp_path / "texts.txt").write_text("one line\nanother line\n")
     done = run("encode", tmp_path / "texts.txt", "--encoder", "ngrams", "--out", tmp_path / "features.npy")
     assert done.exit_code == 0, done.output
     assert np.load(tmp_path / "features.npy").shape == (2, 1024)
     assert json.loads((tmp_path / "features.json").read_text())["encoder"] == "ngrams"
+
+
+def test_encode_takes_the_array_it_is_told(run, tmp_path):
+    np.savez(tmp_path / "both.npz", ones=np.ones((3, 2)), twos=np.full((4, 5), 2.0))
+    words = ("encode", tmp_path / "both.npz", "--out", tmp_path / "features.npy")
+    done = run(*words, "--key", "twos")
+    assert done.exit_code == 0, done.output
+    assert np.array_equal(np.load(tmp_path / "features.npy"), np.full((4, 5), 2.0))
+    assert "`key` must be one of the arrays" in run(*words).output
+    (tmp_path / "texts.jsonl").write_text('{"text": "one", "answer": "two"}\n')
+    read = [
+        run("encode", tmp_path / "texts.jsonl", "--encoder", "ngrams", "--key", key, "--out", tmp_path / f"{key}.npy")
+        for key in ("text", "answer")
+    ]
+    assert [done.exit_code for done in read] == [0, 0]
+    assert not np.array_equal(np.load(tmp_path / "text.npy"), np.load(tmp_path / "answer.npy"))
+
+
+def test_encode_without_names_refuses_a_key(run, files, tmp_path):
+    done = run("encode", files["real"], "--key", "x", "--out", tmp_path / "features.npy")
+    assert done.exit_code == 2
+    assert "no names to choose from" in " ".join(done.output.replace("│", " ").split())
+    assert not (tmp_path / "features.npy").exists()
 
 
 def test_cite_names_the_papers(run):

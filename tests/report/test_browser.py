@@ -54,6 +54,10 @@ def test_a_person_can_use_the_page(page_and_numbers):
         assert page.locator("#lam-value").inner_text() == "λ = 2.00"
         assert page.locator("#at-lam").inner_text() != before
 
+        # what a budget would buy is drawn for every model
+        assert page.locator('[data-chart="budget"]').count() == 2
+        assert page.locator('[data-chart="frontier"]').count() == 1
+
         # a toggle hides a model's curve, a second one brings it back
         assert page.locator("#curve path.curve").count() == 2
         page.locator("#legend button").first.click()

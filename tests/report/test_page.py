@@ -64,6 +64,26 @@ def test_galleries_show_pictures_with_their_nearest_neighbours(compared):
     assert {group["name"] for group in model["groups"]} == {"0", "1"}
 
 
+def test_every_model_has_its_budgets_and_its_groups(compared):
+    for model, one in zip(data_of(page.render(compared))["models"], compared.values(), strict=True):
+        for entry in model["budgets"]:
+            best = one.spectrum.refined(entry["budget"]).curve(101)
+            np.testing.assert_allclose((entry["alpha"], entry["beta"]), (best.alpha, best.beta))
+        for entry in model["groups"]:
+            spectrum = one.groups[int(entry["name"])].spectrum
+            np.testing.assert_allclose(entry["alpha"], spectrum.curve(101).alpha)
+        assert f"{one.fairness.precision.value:.2f}" in model["fairness"]
+
+
+def test_saved_results_make_the_same_page(compared):
+    """Through JSON and back: nothing on the page needs the assessment itself."""
+    saved = json.loads(json.dumps({"models": compared.to_dict()["models"], "shown": page.samples_shown(compared)}))
+    assert page.render_saved(saved["models"], saved["shown"], command="c") == page.render(compared, command="c")
+    without = data_of(page.render_saved(saved["models"]))["models"][1]
+    assert "missed" not in without
+    assert without["budgets"]
+
+
 def test_missed_samples_are_those_with_the_highest_ratio(compared):
     one = compared["half"]
     shown = [int(entry["sample"]["id"]) for entry in data_of(page.render(compared))["models"][1]["missed"]]

@@ -49,7 +49,8 @@ def assess(
 
     Args:
         real: The data: features of shape (n, d) (array, memory-mapped array or tensor), or samples of any kind that
-            `precall.samples.open_samples` takes (a folder of images, a file, texts, …), which are then encoded.
+            `precall.samples.open_samples` takes (a folder of images, a file, texts, …), which are then encoded. For
+            `metrics=("fid",)` also `Moments`, or a `.npz` of `mu` and `sigma`.
         fake: A model's samples, as `real`, or a mapping from model names to such.
         metrics: Names among `METRICS`; by default auto, clusters, neighbors, copies, fid, kid and c2st. "is" takes the
             rows of `fake` as class probabilities.
@@ -57,7 +58,8 @@ def assess(
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random: same seed, same numbers.
         groups: Labels of the samples, `{"real": labels, "fake": labels}`, to assess each group and the gap between
-            them; with several models `"fake"` maps their names to labels.
+            them; with several models `"fake"` maps their names to labels. Groups of one side only are named in the
+            protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`; None is the default of their kind.
         engine: Where the work runs: "local" is this process.
         progress: Called with (stage, done, total).
@@ -99,6 +101,7 @@ class Reference:
         ties: "closed" or "open".
         seed: Seed of everything random.
         progress: Called with (stage, done, total) while the k-NN balls are found.
+        loaded: The encoders in use, by name: each is loaded once.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -113,6 +116,7 @@ class Reference:
     ties: str
     seed: int
     progress: Progress | None = field(default=None, repr=False)
+    loaded: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def features(self) -> Features:
@@ -137,9 +141,11 @@ class Reference:
     ) -> Reference:
         """Check (and where needed encode) the real samples; arguments as in `assess`."""
         checks.choice("ties", ties, ("closed", "open"))
-        found = side("real", real, encoder=encoder, progress=_stage(progress, "encode real"))
-        _check_k(k, n_real=len(found.features))
-        return cls(found, encoder, k, ties, seed, progress)
+        loaded: dict[str, Any] = {}
+        found = side("real", real, encoder=encoder, loaded=loaded, progress=_stage(progress, "encode real"))
+        if found.moments is None:
+            _check_k(k, n_real=len(found.features))
+        return cls(found, encoder, k, ties, seed, progress, loaded)
 
     def assess(
         self,
@@ -152,8 +158,10 @@ class Reference:
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
         wanted = _wanted(metrics)
+        _check_statistics("real", self.side, wanted, groups)
         stage = _stage(progress, f"encode {name}")
-        found = side("fake", fake, encoder=self.encoder, reference=self.side, progress=stage)
+        found = side("fake", fake, encoder=self.encoder, reference=self.side, loaded=self.loaded, progress=stage)
+        _check_statistics("fake", found, wanted, groups)
         same_dimension(real=self.features, fake=found.features)
         run = _Run(self, found, name, wanted, progress)
         whole = run.assessment()
@@ -184,10 +192,11 @@ class _Run:
                 self._classifier(classifier)
         if "c2st" in self.wanted:
             self._two_sample_test()
-        for metric, measure in (("fid", fid), ("kid", kid)):
-            if metric in self.wanted:
-                self._tell(metric)
-                self.scores[metric] = measure(real=self.real, fake=self.fake)
+        if "fid" in self.wanted:
+            self._fid()
+        if "kid" in self.wanted:
+            self._tell("kid")
+            self.scores["kid"] = kid(real=self.real, fake=self.fake)
         if "is" in self.wanted:
             self.scores["inception_score"] = classes.inception_score(self.fake)
         if "mauve" in self.wanted:
@@ -199,7 +208,10 @@ class _Run:
         if set(groups) != {"real", "fake"}:
             raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
         split = classes.split_groups(
-            groups_real=groups["real"], groups_fake=groups["fake"], n_real=len(self.real), n_fake=len(self.fake)
+            groups_real=self.reference.side.of_rows(groups["real"]),
+            groups_fake=self.side.of_rows(groups["fake"]),
+            n_real=len(self.real),
+            n_fake=len(self.fake),
         )
         small = min(min(len(real), len(fake)) for real, fake in split.rows.values())
         if small < FEWEST and self.wanted & set(CLASSIFIERS):
@@ -214,7 +226,8 @@ class _Run:
         }
         curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
         gap = classes.fairness(curves) if len(curves) > 1 else None
-        return replace(whole, groups=each, fairness=gap)
+        alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
+        return replace(whole, groups=each, fairness=gap, protocol={**whole.protocol, "groups": alone})
 
     # --------------------------------------------------------------------------------------------------- metrics
 
@@ -259,6 +272,13 @@ class _Run:
         found = classify(name, real=self.real, fake=self.fake, seed=self.seed, progress=_stage(self.progress, name))
         self.classifiers[name], self.spectra[name] = found, found.spectrum
         self._curve_scores(name, found.spectrum, found.spectrum_of, {**found.settings})
+
+    def _fid(self) -> None:
+        """From the features, or from the statistics that came in their place."""
+        self._tell("fid")
+        real, fake = self.reference.side, self.side
+        score = fid(real=real.moments or real.features, fake=fake.moments or fake.features)
+        self.scores["fid"] = replace(score, n_real=real.n, n_fake=fake.n)
 
     def _two_sample_test(self) -> None:
         if not self.classifiers:
@@ -374,14 +394,14 @@ class _Run:
     def _protocol(self) -> dict[str, Any]:
         reference = self.reference
         return {
-            "n_real": len(self.real),
-            "n_fake": len(self.fake),
+            "n_real": reference.side.n,
+            "n_fake": self.side.n,
             "dimension": int(self.real.shape[1]),
             "metrics": [metric for metric in METRICS if metric in self.wanted],
             "k": reference.k,
             "ties": reference.ties,
             "seed": reference.seed,
-            **({"real": reference.side.protocol, "fake": self.side.protocol} if self.side.protocol else {}),
+            **{of: one.protocol for of, one in (("real", reference.side), ("fake", self.side)) if one.protocol},
             "versions": {
                 package: version(package) for package in ("precall", "numpy", "scipy", "scikit-learn", "torch")
             },
@@ -424,6 +444,18 @@ def _check_k(k: Any, **sizes: int) -> None:
     if not (isinstance(k, int | np.integer) and 1 <= k < n):
         way_out = f"Lower `k` or pass more {side.removeprefix('n_')} samples."
         raise ValueError(f"`k` must be a whole number between 1 and {side} - 1 = {n - 1}; got {k}. {way_out}")
+
+
+def _check_statistics(name: str, found: Side, wanted: frozenset[str], groups: Any) -> None:
+    """Statistics (mu, sigma) hold no samples: FID is all they give."""
+    if found.moments is None:
+        return
+    if others := [metric for metric in METRICS if metric in wanted - {"fid"}]:
+        way_out = 'Pass `metrics=("fid",)` (--metrics fid), or samples instead of statistics.'
+        asked = ", ".join(others)
+        raise ValueError(f"`{name}` holds statistics (mu, sigma), which give FID only; got metrics {asked}. {way_out}")
+    if groups is not None:
+        raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
 
 
 def _of(groups: Mapping[str, Any] | None, name: Any) -> dict[str, Any] | None:

@@ -165,13 +165,17 @@ class Assessment:
         return f"Both drops modes (about {missed:.0%} of the data) and invents (about {invented:.0%} of its samples)."
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything a reader of JSON needs: scores, curves on 201 angles, certificate, groups, protocol."""
+        """Everything a reader of JSON needs: scores, spectra, curves on 201 angles, certificate, groups, protocol.
+
+        `RatioSpectrum.from_masses(**saved["spectra"][name])` brings a spectrum back, with all its readings.
+        """
         return {
             "schema": SCHEMA,
             "name": self.name,
             "verdict": self.verdict,
             "estimator": self.estimator,
             "scores": {name: score.to_dict() for name, score in self.scores.items()},
+            "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
             "curves": {name: _curve(spectrum) for name, spectrum in self.spectra.items()},
             "certificate": None if self.certificate is None else self._band(),
             "groups": {str(label): group.to_dict() for label, group in self.groups.items()},

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli import assess, cite, demo, encode, report
+from precall.cli import assess, cite, demo, encode, improve, report, tune
 from precall.cli.manners import friendly, tracebacks
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (assess.assess, encode.encode, report.report, demo.demo, cite.cite):
+for verb in (assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cite.cite):
     app.command()(friendly(verb))
 
 
@@ -32,6 +32,10 @@ def main(
       precall demo
 
       precall assess --real data/ --fake ours=a/ --fake theirs=b/ --out report/
+
+      precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
+
+      precall tune --data digits --lam 5 --steps 50 --out runs/lam5
 
       precall encode images/ --encoder random-vgg --out features.npy
 

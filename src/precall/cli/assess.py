@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.manners import OnError, bars, emit
+from precall.cli.manners import KEYED, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
-    from precall.assess.results import Comparison
+    from precall.cli.saved import Answer
+    from precall.samples import SampleSet
 
 SHOWN = ("precision", "recall", "density", "coverage", "fid", "area")
 GATES = {  # option: (score, whether the value must not fall below)
@@ -24,6 +27,7 @@ GATES = {  # option: (score, whether the value must not fall below)
     "min_area": ("area", True),
     "max_fid": ("fid", False),
 }
+RESULTS, GALLERIES = "results.json", "galleries.json"
 Ties = Literal["closed", "open"]
 Gate = Annotated[float | None, typer.Option(help="Exit with status 3 where this is not met.", show_default=False)]
 
@@ -31,9 +35,24 @@ Gate = Annotated[float | None, typer.Option(help="Exit with status 3 where this 
 def assess(
     real: Annotated[str, typer.Option(help="The data: a folder or zip of images, .npy, .npz, .csv, .txt, …")],
     fake: Annotated[list[str], typer.Option(help="A model's samples, [name=]path; give it several times to compare.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for report.html, results.json and curves.png.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, results.json, galleries.json and curves.png.")
+    ] = None,
     metrics: Annotated[str | None, typer.Option(help="Comma-separated names; see docs/metrics.md.")] = None,
     encoder: Annotated[str | None, typer.Option(help="How to encode samples that are not features.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."
+        ),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Assess groups apart: `folders` (the folder an image lies in), a table's column, or name=file with "
+            "one label a line, once for `real` and once for each model."
+        ),
+    ] = None,
     k: Annotated[int, typer.Option(help="Neighbours that define a ball.")] = 5,
     ties: Annotated[Ties, typer.Option(help="closed (≤, Kynkäänniemi) or open (<, Naeem).")] = "closed",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -41,6 +60,9 @@ def assess(
         OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
     ] = "fail",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute again, even where the cache holds the results.")
+    ] = False,
     min_precision: Gate = None,
     min_recall: Gate = None,
     min_density: Gate = None,
@@ -50,6 +72,8 @@ def assess(
 ) -> None:
     """Assess samples of one or more models against data.
 
+    The same question, asked again, is answered from the cache.
+
     Examples:
 
       precall assess --real data/ --fake samples/
@@ -57,10 +81,12 @@ def assess(
       precall assess --real real.npy --fake a.npy --fake b.npy --out report/
 
       precall assess --real data/ --fake samples/ --min-recall 0.5 --max-fid 20
+
+      precall assess --real real.csv --fake fake.csv --groups sex
+
+      precall assess --real statistics.npz --fake a.npy --metrics fid
     """
     from precall.assess.assessment import METRICS
-    from precall.assess.assessment import assess as run
-    from precall.assess.results import Comparison
     from precall.samples import open_samples
 
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
@@ -72,38 +98,90 @@ def assess(
         raise typer.BadParameter(
             f"unknown metric {unknown[0]!r}; known are {', '.join(METRICS)}", param_hint="--metrics"
         )
-    sources = {name: open_samples(path, on_error=on_error) for name, path in models.items()}
-    data = open_samples(real, on_error=on_error)
-    with bars() as progress:
-        found = run(
-            real=data, fake=sources, metrics=wanted, encoder=encoder, k=k, ties=ties, seed=seed, progress=progress
+    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in (real, *models.values())):
+        raise typer.BadParameter(
+            f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
         )
-    for name, samples in (("real", data), *sources.items()):
-        _tell_skipped(name, samples)
-    assert isinstance(found, Comparison)
+    sources = {name: open_samples(path, key=key, on_error=on_error) for name, path in models.items()}
+    data = open_samples(real, key=key, on_error=on_error)
+    labels = labels_of(groups, data, sources) if groups else None
+    answer = answered(
+        data, sources, encoder, {"metrics": wanted, "k": k, "ties": ties, "seed": seed, "groups": labels}, fresh=fresh
+    )
+    _tell_skipped(answer.models)
+    for name, model in answer.models.items():
+        _tell_alone(name, model["protocol"].get("groups", {}))
     command = "precall " + shlex.join(sys.argv[1:])
     if out is not None:
-        write(found, out, command)
-    emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else table(found))
+        write(answer.results, answer.galleries, out, command)
+    emit(json.dumps(answer.results | {"command": command}, indent=1) if as_json else table(answer.models))
     if out is not None:
         typer.echo(f"page: {out / 'report.html'}", err=True)
-    _check(found, gates)
+    _check(answer.models, gates)
 
 
-def table(found: Comparison) -> str:
-    """Scores of all models with their intervals, and a verdict each, as plain text."""
-    names = [score for score in SHOWN if any(score in one.scores for one in found.values())]
+def answered(
+    real: SampleSet, fakes: Mapping[str, SampleSet], encoder: str | None, settings: Mapping[str, Any], *, fresh: bool
+) -> Answer:
+    """The answer from the cache; computed, and kept there, where it is not or where a `fresh` one is wanted."""
+    from precall.cli import saved
+
+    encoders = saved.encoders_in_use(encoder, (real, *fakes.values()))
+    protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
+    question = saved.Question(real, fakes, protocols, settings)
+    if not fresh and (answer := question.answer()) is not None:
+        typer.echo(f"results from the cache of {answer.date}", err=True)
+        return answer
+    only = next(iter(encoders.items())) if len(encoders) == 1 else (encoder, None)
+    return question.keep(*_computed(real, fakes, only[1] or only[0], settings))
+
+
+def _computed(
+    real: SampleSet, fakes: Mapping[str, SampleSet], encoder: Any, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Results, and the samples that the page shows."""
+    from precall.assess.assessment import assess as run
+    from precall.report import page
+
+    with bars() as progress:
+        found = run(real=real, fake=fakes, encoder=encoder, progress=progress, **settings)
+    return found.to_dict(), page.samples_shown(found)
+
+
+def table(models: Mapping[str, Any]) -> str:
+    """Scores of all models with their intervals, and a verdict each, as plain text; from saved results."""
+    names = [score for score in SHOWN if any(score in one["scores"] for one in models.values())]
     rows = [["model", *names]]
-    rows += [[name, *(str(one.scores.get(score, "–")) for score in names)] for name, one in found.items()]
-    chance = ["chance", *(_chance(found, score) for score in names)]
+    for one in models.values():
+        rows += [[each["name"], *(_told(each, score) for score in names)] for each in (one, *one["groups"].values())]
+    chance = ["chance", *(_chance(models, score) for score in names)]
     widths = [max(len(row[i]) for row in [*rows, chance]) for i in range(len(names) + 1)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.append("  ".join(cell.ljust(width) for cell, width in zip(chance, widths, strict=True)).rstrip())
-    return "\n".join([*lines, "", *(f"{name}: {one.verdict}" for name, one in found.items())])
+    return "\n".join([*lines, "", *(f"{name}: {one['verdict']}" for name, one in models.items())])
 
 
-def _chance(found: Comparison, score: str) -> str:
-    values = [one.scores[score].chance for one in found.values() if score in one.scores]
+def _told(model: Mapping[str, Any], name: str) -> str:
+    """A score with its interval, to the digits the interval warrants."""
+    from precall.assess.score import Interval, Score
+
+    if name not in model["scores"]:
+        return "–"
+    score = model["scores"][name]
+    value, interval = _number(score["value"]), score["interval"]
+    if interval is None:
+        return str(Score(value))
+    ends = _number(interval["low"]), _number(interval["high"])
+    return str(Score(value, Interval(*ends, interval["level"], interval["covers"])))
+
+
+def _number(saved: float | None) -> float:
+    """A saved number; JSON holds no NaN, which is saved as None."""
+    return math.nan if saved is None else saved
+
+
+def _chance(models: Mapping[str, Any], score: str) -> str:
+    values = [one["scores"][score]["chance"] for one in models.values() if score in one["scores"]]
     return "–" if not values or values[0] is None else f"{values[0]:.3g}"
 
 
@@ -113,31 +191,83 @@ def _named(given: str) -> tuple[str, str]:
     return (name, path) if equals and name else (Path(given).name or given, given)
 
 
-def write(found: Comparison, out: Path, command: str) -> None:
+def write(results: Mapping[str, Any], galleries: Mapping[str, Any], out: Path, command: str) -> None:
+    """The page, the results it is made of, and the picture; galleries.json where the page shows samples."""
     from precall.report import page
+    from precall.report.figures import plot_saved
 
     out.mkdir(parents=True, exist_ok=True)
-    page.write(found, out / "report.html", command=command)
-    (out / "results.json").write_text(json.dumps(found.to_dict() | {"command": command}, indent=1) + "\n")
-    found.plot().savefig(out / "curves.png", dpi=150)
+    models = results["models"]
+    page.write_html(page.render_saved(models, galleries, command=command), out / "report.html")
+    (out / RESULTS).write_text(json.dumps({**results, "command": command}, indent=1) + "\n")
+    (out / GALLERIES).unlink(missing_ok=True)  # those of an earlier run would be shown with these results
+    if galleries:
+        (out / GALLERIES).write_text(json.dumps(galleries) + "\n")
+    plot_saved(models).savefig(out / "curves.png", dpi=150)
 
 
-def _tell_skipped(name: str, samples: Any) -> None:
-    if samples.errors:
-        typer.echo(f"{name}: skipped {len(samples.errors)} of {len(samples)} samples that could not be read:", err=True)
-        for error in samples.errors[:10]:
-            typer.echo(f"  {error}", err=True)
+def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:
+    """Labels of both sides, as `assess(groups=)` takes them, from what `--groups` was given."""
+    models = list(sources)
+    if len(groups) == 1 and "=" not in groups[0]:
+        labels = {name: _own_labels(one, groups[0]) for name, one in sources.items()}
+        return {"real": _own_labels(data, groups[0]), "fake": labels}
+    files = dict(given.split("=", 1) for given in groups if "=" in given)
+    if sorted(files) != sorted({"real", *models}) or len(groups) > len(files):
+        expected = " ".join(f"--groups {name}=FILE" for name in ("real", *models))
+        raise typer.BadParameter(f"expected `folders`, a column, or {expected}", param_hint="--groups")
+    return {"real": _lines(files["real"]), "fake": {name: _lines(files[name]) for name in models}}
 
 
-def _check(found: Comparison, gates: dict[str, Any]) -> None:
+def _own_labels(samples: SampleSet, given: str) -> list[str]:
+    """The folder each image lies in, or the cell of each row in a column."""
+    from precall.samples.tables import TableRows
+
+    if isinstance(samples, TableRows):
+        expected = f"one of its columns ({', '.join(samples.columns)})"
+        if given in samples.columns:
+            at = samples.columns.index(given)
+            return [row[at].strip() if at < len(row) else "" for row in samples.rows]  # a short row is not read anyway
+    elif samples.kind == "images":
+        expected = "`folders`, with each image in one"
+        folders = [PurePosixPath(name).parent.name for name in samples.ids]
+        if given == "folders" and all(folders):
+            return folders
+    else:
+        expected = f"name=file with one label a line: {samples.kind} have no labels of their own"
+    raise ValueError(f"--groups for {samples.name} must be {expected}; got {given!r}.")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be UTF-8 text with one label a line.") from None
+
+
+def _tell_skipped(models: Mapping[str, Any]) -> None:
+    from precall.cli.saved import Skipped
+
+    first = next(iter(models.values()))["protocol"]
+    for name, protocol in (("real", first["real"]), *((name, one["protocol"]["fake"]) for name, one in models.items())):
+        tell_skipped(name, Skipped(protocol))
+
+
+def _tell_alone(name: str, alone: Mapping[str, Any]) -> None:
+    for side, said in (("only_real", "never produced"), ("only_fake", "not in the data")):
+        if alone.get(side):
+            typer.echo(f"{name}: groups {said}, and so without scores: {', '.join(map(str, alone[side]))}", err=True)
+
+
+def _check(models: Mapping[str, Any], gates: dict[str, Any]) -> None:
     """Exit with status 3 where a model misses a gate."""
     missed = False
     for gate, wanted in gates.items():
         score, at_least = GATES[gate]
-        for name, one in found.items():
-            if score not in one.scores:
+        for name, one in models.items():
+            if score not in one["scores"]:
                 raise ValueError(f"--{gate.replace('_', '-')} needs the score {score!r}: add its metric to --metrics.")
-            value = one.scores[score].value
+            value = _number(one["scores"][score]["value"])
             if not (value >= wanted if at_least else value <= wanted):
                 missed = True
                 sign = "below" if at_least else "above"

@@ -32,12 +32,14 @@ def demo(
     """
     from precall.assess.assessment import assess
     from precall.cli.assess import write
+    from precall.report.page import samples_shown
 
     real, models = _digits(seed)
     with bars() as progress:
         found = assess(real=real, fake=models, metrics=METRICS, seed=seed, progress=progress)
-    write(found, out, f"precall demo --out {out} --seed {seed}")
-    emit(table(found))
+    results = found.to_dict()
+    write(results, samples_shown(found), out, f"precall demo --out {out} --seed {seed}")
+    emit(table(results["models"]))
     emit(f"\nOpen {out / 'report.html'} to see what is missed and what is invented.")
 
 

@@ -9,13 +9,19 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.manners import OnError, bars
+from precall.cli.manners import KEYED, OnError, bars
 
 
 def encode(
     samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, a table, …")],
     out: Annotated[Path, typer.Option(help="The .npy file to write; its protocol goes beside it as .json.")],
     encoder: Annotated[str | None, typer.Option(help="The encoder; by default that of the samples' kind.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."
+        ),
+    ] = None,
     on_error: Annotated[
         OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
     ] = "fail",
@@ -27,14 +33,18 @@ def encode(
       precall encode images/ --out features.npy
 
       precall encode images.zip --encoder pixels --out features.npy
+
+      precall encode answers.jsonl --key answer --out features.npy
     """
     import numpy as np
 
     from precall.encoders import encode as run
     from precall.samples import open_samples
 
+    if key is not None and Path(samples).suffix.lower() not in KEYED:
+        raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     with bars() as progress:
-        found = run(open_samples(samples, on_error=on_error), encoder, progress=partial(progress, "encode"))
+        found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=partial(progress, "encode"))
     unfinished = out.with_name(out.name + ".part")
     with unfinished.open("wb") as file:
         np.save(file, np.asarray(found.array), allow_pickle=False)

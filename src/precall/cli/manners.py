@@ -12,6 +12,7 @@ from typing import Any, Literal
 import typer
 
 OnError = Literal["fail", "skip"]
+KEYED = (".npz", ".safetensors", ".parquet", ".jsonl")  # sources with names to choose from
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
 
 
@@ -39,10 +40,26 @@ def friendly(command: Callable[..., Any]) -> Callable[..., Any]:
 def bars() -> Iterator[Callable[[str, int, int], None]]:
     """A progress callback (stage, done, total) that draws bars with rate and time left on stderr, if a person looks."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Steps a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:.3g}/s" if task.speed else "")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:>18}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description:>18}"), BarColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         tasks: dict[str, TaskID] = {}
 
@@ -57,3 +74,11 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
 def emit(text: str) -> None:
     """`text` on stdout, where data goes."""
     sys.stdout.write(text + "\n")
+
+
+def tell_skipped(name: str, samples: Any) -> None:
+    """On stderr, which samples could not be read."""
+    if samples.errors:
+        typer.echo(f"{name}: skipped {len(samples.errors)} of {len(samples)} samples that could not be read:", err=True)
+        for error in samples.errors[:10]:
+            typer.echo(f"  {error}", err=True)

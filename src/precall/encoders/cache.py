@@ -4,6 +4,7 @@
     <cache>/features/<key>/features.npy, done.json     the whole matrix; `done.json` is written last
     <cache>/files/<hash of a path>.json                sizes, times and SHA-256 of its files
     <cache>/weights/                                   network weights
+    <cache>/results/                                   answers that `precall assess` has given
 
 Every file is written beside its place and moved into it. Two processes that encode the same samples at once do the same
 work twice and write the same bytes.

@@ -125,7 +125,8 @@ def _through_cache(
             store.add(chunk)
         found = store.finish()
     progress(len(samples), len(samples))
-    array, errors = found
+    array, told = found
+    errors = [SampleError(e.index, samples.ids[e.index], e.reason) for e in told]  # files may have been renamed since
     for error in errors:
         samples.fault(error)
     return _features(samples, encoder, fingerprint, array, errors, cached=cached)

@@ -33,7 +33,8 @@ def plot_saved(models: Mapping[str, Mapping[str, Any]]) -> Any:
             points.plot(model["scores"]["f8"]["value"], model["scores"]["f1_8"]["value"], "o", markersize=8, **style)
     _square(curves, "recall β", "precision α", "Precision over recall")
     _square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point a model")
-    curves.legend(loc="lower left", frameon=False)
+    if curves.get_lines():  # there are none where no curve was asked for
+        curves.legend(loc="lower left", frameon=False)
     return figure
 
 

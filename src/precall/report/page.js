@@ -150,13 +150,15 @@ function drawLegend() {
   }, el("span", {class: "swatch", mark: color(i)}), m.name)));
 }
 
-function lines(id, series, options) {
-  if (!series.length) return $(id).remove();
+function lines(kind, series, options) {
+  if (!series.length) return;
+  const figure = el("figure", {"data-chart": kind});
+  $("readings").append(figure);
   const xs = series.flatMap(s => s.x), ys = series.flatMap(s => s.y).filter(Number.isFinite);
   const range = values => [Math.min(...values), Math.max(...values)];
-  const chart = frame($(id), {x: options.log ? range(xs).map(Math.log10) : [0, 1], y: [0, options.top || Math.max(...ys) || 1], ...options});
+  const chart = frame(figure, {x: options.log ? range(xs).map(Math.log10) : [0, 1], y: [0, options.top || Math.max(...ys) || 1], ...options});
   series.forEach((s, i) => chart.root.append(svg("path", {d: path(s.x, s.y, chart.px, chart.py), class: "curve", stroke: color(i), "stroke-dasharray": dash(i)})));
-  chart.figure.append(el("div", {class: "legend"}, ...series.map((s, i) => el("span", {class: "soft"}, el("span", {class: "swatch", mark: color(i)}), s.name))));
+  figure.append(el("div", {class: "legend"}, ...series.map((s, i) => el("span", {class: "soft"}, el("span", {class: "swatch", mark: color(i)}), s.name))));
 }
 
 // ---------------------------------------------------------------------------------------------- galleries
@@ -214,15 +216,14 @@ function start() {
   $("lam").addEventListener("input", () => { drawCurves(); drawAtSlope(); });
   redraw();
   drawSamples();
-  const first = data.models.find(m => m.budgets) || {};
-  lines("budget", (first.budgets || []).map(b => ({name: "K = " + b.budget, x: b.beta, y: b.alpha})),
-    {xLabel: "recall β", yLabel: "precision α", top: 1, title: `What a budget would buy (${first.name}): best curve with K draws a kept sample`});
+  const square = {xLabel: "recall β", yLabel: "precision α", top: 1};
+  for (const m of data.models) lines("budget", (m.budgets || []).map(b => ({name: "K = " + b.budget, x: b.beta, y: b.alpha})),
+    {...square, title: `What a budget would buy (${m.name}): best curve with K draws a kept sample`});
+  for (const m of data.models) lines("groups", (m.groups || []).map(g => ({name: g.name, x: g.beta, y: g.alpha})),
+    {...square, title: `Group by group (${m.name}). ${m.fairness || ""}`});
   lines("frontier", data.models.filter(m => m.frontier).map(m => ({name: m.name, x: m.frontier.recall, y: m.frontier.precision})),
     {xLabel: "recall exp(−D(R‖P))", yLabel: "precision exp(−D(R‖Q))", top: 1, title: "Exclusive Kullback-Leibler frontier"});
   lines("weights", data.weights || [], {log: true, xLabel: "slope λ", yLabel: "weight · λ", title: "Which trade-offs a divergence pays for (weight per log λ)"});
-  const grouped = data.models.find(m => m.groups && m.groups.length) || {groups: []};
-  lines("groups", grouped.groups.map(g => ({name: g.name, x: g.beta, y: g.alpha})),
-    {xLabel: "recall β", yLabel: "precision α", top: 1, title: `Group by group (${grouped.name || ""}) ${grouped.fairness || ""}`});
   if (!data.models.some(m => m.missed || m.invented || m.mosaic || m.copies)) $("samples").remove();
   $("protocol").textContent = data.protocol;
 }

@@ -541,7 +541,7 @@ class ResidualFlow(Flow):
         (2, (2,))
 
     References:
-        Behrmann et al. (2019); Chen et al. (2019); Verine (2024), eq. 2.30; docs/theory.md, Lower bounds.
+        Behrmann et al. (2019); Chen et al. (2019); Verine (2024), eq. 2.30; docs/theory.md, Lipschitz bounds.
     """
 
     def __init__(

@@ -1,0 +1,316 @@
+"""`precall improve`: the better part of a heap of samples, or what each budget would buy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from precall.cli.manners import KEYED, OnError, bars, emit, tell_skipped
+
+if TYPE_CHECKING:
+    from precall.improve.plan import Plan
+    from precall.improve.select import Judged, Selection
+    from precall.samples import SampleSet
+
+FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
+SHOWN = {"area": "area", "f8": "F8 (recall)", "f1_8": "F1/8 (precision)", "tv": "total variation"}
+
+
+def improve(
+    real: Annotated[str, typer.Option(help="The data: a folder or zip of images, .npy, .npz, .csv, .txt, …")],
+    fake: Annotated[str, typer.Option(help="The model's samples, of the same kind.")],
+    budget: Annotated[float | None, typer.Option(help="K: keep about one sample in K.", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the kept samples go: .txt (names, one a line), .npy (positions), .json (all there is to know), "
+            ".jsonl (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Else names on stdout."
+        ),
+    ] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Copy the kept images into the folder --out.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Link to the kept images from the folder --out.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Keep nothing: show what each budget would buy.")] = False,
+    min_precision: Annotated[
+        float | None,
+        typer.Option(help="With --plan: ask for the least budget with this precision.", show_default=False),
+    ] = None,
+    at_recall: Annotated[
+        float | None, typer.Option(help="With --plan: the recall at which it is wanted.", show_default=False)
+    ] = None,
+    estimator: Annotated[
+        str, typer.Option(help="Who judges: auto, the panel of classifiers, or one of them, such as boosting.")
+    ] = "auto",
+    encoder: Annotated[str | None, typer.Option(help="How to encode samples that are not features.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    on_error: Annotated[
+        OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
+    ] = "fail",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Keep the better part of a model's samples, or plan how large it should be.
+
+    Examples:
+
+      precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
+
+      precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
+
+      precall improve --real real.npy --fake a.npy --plan
+
+    \b
+      precall improve --real real.npy --fake a.npy --plan --min-precision 0.9 --at-recall 0.5
+
+    With --min-precision, status 3 says that no budget reaches it.
+    """
+    from precall.improve.select import ESTIMATORS, judge
+    from precall.samples import open_samples
+
+    _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
+    if estimator not in ESTIMATORS:
+        raise _wrong("--estimator", f"unknown estimator {estimator!r}; known are {', '.join(ESTIMATORS)}")
+    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in (real, fake)):
+        raise _wrong("--key", f"none of the sources has names to choose from ({' '.join(KEYED)})")
+    data, samples = (open_samples(path, key=key, on_error=on_error) for path in (real, fake))
+    write = None if out is None else _writer(out, samples, Path(fake), Path(real), link=link, copy=copy)
+    with bars() as progress:
+        judged = judge(real=data, fake=samples, estimator=estimator, encoder=encoder, seed=seed, progress=progress)
+    for name, one in (("real", data), ("fake", samples)):
+        tell_skipped(name, one)
+    command = "precall " + shlex.join(sys.argv[1:])
+    if plan:
+        _show_plan(judged, budget, min_precision, at_recall, command if as_json else None)
+    else:
+        assert budget is not None
+        _keep(judged, budget, seed, write, out, command if as_json else None)
+
+
+# ------------------------------------------------------------------------------------------------------------- keeping
+
+
+def _keep(
+    judged: Judged, budget: float, seed: int, write: Callable[[Selection], None] | None, out: Any, command: str | None
+) -> None:
+    from precall.improve.ratio import RatioWarning
+    from precall.improve.select import selection
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RatioWarning)  # the notes say the same, in a line each
+        kept = selection(judged, budget=budget, seed=seed)
+    if write is not None:
+        write(kept)
+    if command is not None:
+        emit(json.dumps(kept.to_dict() | {"command": command}, indent=1))
+    elif write is None:
+        emit("\n".join(kept.ids))
+    _tell(kept, out)
+
+
+def _tell(kept: Selection, out: Any) -> None:
+    """What was kept and what it should do, on stderr."""
+    from precall.improve.select import readings
+
+    for note in kept.notes:
+        typer.echo(f"note: {note}", err=True)
+    before, after = readings(kept.spectrum_before), readings(kept.predicted)
+    changes = ", ".join(f"{SHOWN[name]} {before[name]:.3f} → {after[name]:.3f}" for name in SHOWN)
+    typer.echo(f"kept {len(kept):,} of {kept.n_fake:,}{'' if out is None else f': {out}'}", err=True)
+    typer.echo(f"predicted, at best: {changes}", err=True)
+
+
+def _writer(
+    out: Path, samples: SampleSet, fake: Path, real: Path, *, link: bool, copy: bool
+) -> Callable[[Selection], None]:
+    """What writes the kept samples to `out`; what cannot be written is refused before anything is judged."""
+    suffix = out.suffix.lower()
+    for source in (fake, real):
+        if _within(out, source):
+            raise ValueError(f"--out must not be, or lie in, what it is chosen from; got {out} and {source}.")
+    if copy or link:
+        return _into_folder(out, samples, fake, link=link)
+    if suffix not in FILES or out.is_dir():
+        raise _wrong("--out", f"expected a file ({' '.join(FILES)}), or a folder with --copy or --link; got {out}")
+    if suffix == ".jsonl" and samples.kind != "text":
+        raise ValueError(f"--out {out} takes texts; {samples.name} holds {samples.kind}. Use .txt, .npy or .json.")
+    if suffix in (".csv", ".tsv") and (samples.kind != "table" or fake.suffix.lower() != suffix):
+        raise ValueError(
+            f"--out {out} takes the rows of a {suffix} table; got {samples.name}. Use .txt, .npy or .json."
+        )
+    return lambda kept: _to_file(out, suffix, samples, kept)
+
+
+def _to_file(out: Path, suffix: str, samples: SampleSet, kept: Selection) -> None:
+    import numpy as np
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(out.name + ".part")
+    if suffix == ".npy":
+        with unfinished.open("wb") as file:
+            np.save(file, kept.indices, allow_pickle=False)
+    else:
+        unfinished.write_bytes(_content(suffix, samples, kept))
+    unfinished.replace(out)
+
+
+def _content(suffix: str, samples: SampleSet, kept: Selection) -> bytes:
+    if suffix == ".json":
+        return (json.dumps(kept.to_dict(), indent=1) + "\n").encode()
+    if suffix == ".jsonl":
+        return b"".join(_record(samples, int(index)) for index in kept.indices)
+    if suffix == ".txt":
+        return "".join(f"{name}\n" for name in kept.ids).encode()
+    return _rows(samples, kept)
+
+
+def _record(samples: Any, index: int) -> bytes:
+    """A line of JSON as it stood, or a text as a JSON string."""
+    if getattr(samples, "key", None) is not None:
+        return bytes(samples.lines[index]) + b"\n"
+    return json.dumps(samples[index], ensure_ascii=False).encode() + b"\n"
+
+
+def _rows(samples: Any, kept: Selection) -> bytes:
+    """The kept rows under their header, with the delimiter they came with."""
+    import csv
+    import io
+
+    from precall.samples.tables import DELIMITERS, is_number
+
+    with open(samples.path, newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+    delimiter = max(DELIMITERS, key=first.count)
+    text = io.StringIO()
+    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    if not all(map(is_number, next(csv.reader([first], delimiter=delimiter)))):  # else the columns have no names
+        table.writerow(samples.columns)
+    table.writerows(samples.rows[int(index)] for index in kept.indices)
+    return text.getvalue().encode()
+
+
+def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Callable[[Selection], None]:
+    from precall.samples.images import ImageFiles
+
+    if not isinstance(samples, ImageFiles):
+        way_out = "Use --out kept.txt."
+        raise ValueError(f"--copy and --link take a folder or zip of images; {samples.name} is neither. {way_out}")
+    if link and not fake.is_dir():
+        raise ValueError(f"--link takes a folder of images; {fake} is a zip. Use --copy.")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file.")
+
+    def write(kept: Selection) -> None:
+        targets = [_inside(out, name) for name in kept.ids]
+        if standing := [target for target in targets if os.path.lexists(target)]:
+            raise ValueError(f"--out must not hold the images already: {standing[0]} exists. Choose another folder.")
+        for index, target in zip(kept.indices, targets, strict=True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if link:
+                target.symlink_to(os.path.abspath(samples.paths[index]))
+            elif fake.is_dir():
+                with open(samples.paths[index], "rb") as file, target.open("xb") as new:
+                    shutil.copyfileobj(file, new)
+            else:
+                with target.open("xb") as new:
+                    new.write(samples.content(int(index)))
+
+    return write
+
+
+def _inside(folder: Path, name: str) -> Path:
+    target = folder / name
+    if not Path(os.path.abspath(target)).is_relative_to(os.path.abspath(folder)):
+        raise ValueError(f"{name} would leave the folder {folder}; refused.")
+    return target
+
+
+def _within(out: Path, source: Path) -> bool:
+    """Whether `out` is `source`, or lies in it; links do not hide it."""
+    return out.resolve().is_relative_to(source.resolve())
+
+
+# ------------------------------------------------------------------------------------------------------------ planning
+
+
+def _show_plan(
+    judged: Judged, budget: float | None, precision: float | None, recall: float | None, command: str | None
+) -> None:
+    from precall.improve.plan import plan
+
+    found = judged.plan
+    if budget is not None:
+        found = plan(found.spectrum, sorted({budget, *(outcome.budget for outcome in found.outcomes)}))
+    least = None
+    if precision is not None and recall is not None:
+        least = found.least_budget(precision=precision, recall=recall)
+    if command is not None:
+        asked = {} if least is None else {"precision": precision, "recall": recall, "least_budget": _finite(least)}
+        emit(json.dumps(found.to_dict() | asked | {"command": command}, indent=1))
+    else:
+        emit(_table(found))
+        if least is not None and _finite(least) is not None:
+            emit(f"\nleast budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
+    if least is not None and _finite(least) is None:
+        reached = f"the model reaches {found.max_recall:.3g} of the data, and rejection creates nothing"
+        typer.echo(f"no budget gives precision {precision:g} at recall {recall:g}: {reached}", err=True)
+        raise typer.Exit(3)
+
+
+def _table(found: Plan) -> str:
+    """A line a budget, as plain text."""
+    at = [f"precision at {recall:g}" for recall in found.recalls]
+    head = ["budget", "kept", *at, "area", "F8", "F1/8", "TV", "area per draw"]
+    rows = [
+        [
+            f"{one.budget:.4g}",
+            f"{one.acceptance_rate:.1%}",
+            *(f"{precision:.3f}" for precision in one.precision),
+            *(f"{value:.3f}" for value in (one.area, one.f8, one.f1_8, one.tv, one.area_per_draw)),
+        ]
+        for one in found.outcomes
+    ]
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
+    return "\n".join([*lines, "", f"a budget beyond {found.max_budget:.3g} buys nothing"])
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None
+
+
+# --------------------------------------------------------------------------------------------------------------- usage
+
+
+def _check_usage(plan: bool, budget: Any, out: Any, copy: bool, link: bool, min_precision: Any, at_recall: Any) -> None:
+    from precall.theory import checks
+
+    for name, value in (("min-precision", min_precision), ("at-recall", at_recall)):
+        checks.unit(f"--{name}", 0.0 if value is None else value)
+    checks.budget(1.0 if budget is None else budget)
+    if not plan and budget is None:
+        raise _wrong("--budget", "say how many samples to spend on a kept one, as in --budget 2, or ask with --plan")
+    if plan and (out is not None or copy or link):
+        raise _wrong("--plan", "it keeps nothing; leave out --out, --copy and --link, or leave out --plan")
+    if (min_precision is None) != (at_recall is None) or (min_precision is not None and not plan):
+        raise _wrong("--min-precision", "ask with all three of --plan --min-precision 0.9 --at-recall 0.5")
+    if copy and link:
+        raise _wrong("--copy", "choose one of --copy and --link")
+    if (copy or link) and out is None:
+        raise _wrong("--out", "name the folder that --copy and --link fill")
+
+
+def _wrong(option: str, sentence: str) -> typer.BadParameter:
+    return typer.BadParameter(sentence, param_hint=option)

@@ -1,0 +1,245 @@
+"""`precall tune` as a user types it."""
+
+import builtins
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from precall.cli import app
+from precall.tune.checkpoints import read
+
+SMALL = ("--model", "mlp", "--batch-size", 8, "--device", "cpu")
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: CliRunner().invoke(app, ["tune", *map(str, words)])
+
+
+@pytest.fixture
+def points(tmp_path):
+    np.save(tmp_path / "points.npy", np.random.default_rng(0).normal(size=(200, 2)))
+    return tmp_path / "points.npy"
+
+
+def test_a_run_leaves_all_that_is_needed(run, tmp_path):
+    out = tmp_path / "runs" / "lam5"
+    done = run("--data", "digits", "--steps", 6, "--lam", 5, "--seed", 3, "--out", out, *SMALL)
+    assert done.exit_code == 0, done.output
+    scores = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert list(scores) == ["precision", "recall", "density", "coverage"]
+    assert {"checkpoint.safetensors", "log.csv", "run.json", "samples.npy", "samples.png"} == set(os.listdir(out))
+    assert str(out / "checkpoint.safetensors") in done.stderr
+    facts = json.loads((out / "run.json").read_text())
+    assert facts["options"]["lam"] == 5
+    assert facts["settings"]["batch_size"] == 8
+    assert facts["seed"] == facts["settings"]["seed"] == 3
+    assert "PRObjective(lam=5.0" in facts["objective"]
+    assert set(facts["versions"]) == {"precall", "python", "torch", "lightning", "numpy"}
+    assert facts["results"]["precision"]["n_real"] == 179
+    samples = np.load(out / "samples.npy")
+    assert (samples.shape, samples.dtype) == ((1000, 1, 8, 8), np.uint8)
+    assert read(out / "checkpoint.safetensors")[1]["step"] == 6
+
+
+def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, points, tmp_path):
+    out = tmp_path / "run"
+    words = ("--data", points, "--steps", 4, "--assess-every", 2, "--tensorboard", "--json", "--out", out, *SMALL)
+    done = run(*words, "--objective", "obrs", "--budget", 3)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == json.loads((out / "run.json").read_text())
+    assert "budget=3.0" in json.loads(done.stdout)["objective"]
+    assert (out / "samples-0000002.png").exists()
+    assert any(name.startswith("events.out") for name in os.listdir(out / "tensorboard"))
+    logged = {line.split(",")[1] for line in (out / "log.csv").read_text().splitlines()}
+    assert {"precision", "recall", "generator_loss"} <= logged
+    samples = np.load(out / "samples.npy")
+    assert (samples.shape, samples.dtype) == ((1000, 2), np.float32)
+
+
+def test_a_folder_with_something_in_it_is_refused(run, points, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    done = run("--data", points, "--steps", 1, "--out", out, *SMALL)
+    assert done.exit_code == 1
+    assert "must be new or empty" in done.output
+    assert os.listdir(out) == ["notes.txt"]
+
+
+def bits(out):
+    tensors, facts = read(out / "checkpoint.safetensors")
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}, facts
+
+
+@pytest.fixture
+def one_thread():
+    """The bits of a sum depend on who adds what."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def interrupted_at(step, monkeypatch):
+    """Ctrl-C right after that step."""
+    from precall.tune.trainer import Trainer
+
+    after = Trainer._after
+
+    def once(self, row, total, progress):
+        after(self, row, total, progress)
+        if self.step == step:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Trainer, "_after", once)
+
+
+def steps_taken(monkeypatch):
+    """The steps that trainers take from now on."""
+    from precall.tune.trainer import Trainer
+
+    one_step, taken = Trainer._one_step, []
+
+    def noted(self, objective):
+        taken.append(self.step)
+        return one_step(self, objective)
+
+    monkeypatch.setattr(Trainer, "_one_step", noted)
+    return taken
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_interrupted_and_resumed_ends_in_the_same_bits(run, points, tmp_path, monkeypatch):
+    words = ("--data", points, "--steps", 6, "--lam", 0.2, "--model", "realnvp", "--device", "cpu")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert run(*words, "--out", whole).exit_code == 0
+    with monkeypatch.context() as patch:
+        interrupted_at(3, patch)
+        stopped = run(*words, "--out", parts)
+    assert stopped.exit_code == 130
+    assert f"interrupted at step 3 of 6; go on with: precall tune --resume --out {parts}" in stopped.output
+    assert read(parts / "checkpoint.safetensors")[1]["step"] == 3
+    with monkeypatch.context() as patch:
+        taken = steps_taken(patch)
+        done = run("--resume", "--out", parts)
+    assert done.exit_code == 0, done.output
+    assert taken == [3, 4, 5]
+    assert bits(parts) == bits(whole)
+    assert (parts / "log.csv").read_text() == (whole / "log.csv").read_text()
+
+
+def test_a_resumed_run_is_the_same_run(run, points, tmp_path):
+    out = tmp_path / "run"
+    assert run("--data", points, "--steps", 2, "--lam", 4, "--out", out, *SMALL).exit_code == 0
+    assert run("--resume", "--lam", 4, "--out", out).exit_code == 0
+    done = run("--resume", "--lam", 5, "--out", out)
+    assert done.exit_code == 1
+    assert "--lam was 4.0 when" in done.output
+    assert "cannot become 5.0" in done.output
+    nothing = run("--resume", "--out", tmp_path / "nothing")
+    assert nothing.exit_code == 1
+    assert "no run to resume" in nothing.output
+
+
+def test_fine_tuning_can_be_resumed_without_the_first_run(run, points, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    flow = ("--data", points, "--model", "nice", "--device", "cpu", "--steps", 2)
+    assert run(*flow, "--objective", "likelihood", "--out", first).exit_code == 0
+    start = first / "checkpoint.safetensors"
+    done = run(*flow, "--lam", 8, "--init", start, "--out", second)
+    assert done.exit_code == 0, done.output
+    assert json.loads((second / "run.json").read_text())["settings"]["warmup"] == 0
+    start.unlink()
+    assert run("--resume", "--out", second).exit_code == 0
+
+
+def test_own_networks_lie_in_the_working_directory(run, points, tmp_path):
+    (tmp_path / "my_networks.py").write_text(
+        "from torch import nn\n"
+        "class Mine(nn.Module):\n"
+        "    classes, latent_shape = 0, (3,)\n"
+        "    def __init__(self, shape):\n"
+        "        super().__init__()\n"
+        "        self.net = nn.Linear(3, *shape)\n"
+        "    def forward(self, z, labels=None):\n"
+        "        return self.net(z)\n"
+    )
+    done = run("--data", points, "--steps", 2, "--generator", "my_networks:Mine", "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["generator"] == 8
+
+
+def test_a_run_that_stops_says_why(run, points, tmp_path, monkeypatch):
+    from precall.tune.watch import TrainingStopped, Watch
+
+    def stop(self, row, step):
+        raise TrainingStopped("the discriminator has collapsed. Lower `discriminator_lr`.")
+
+    monkeypatch.setattr(Watch, "read", stop)
+    done = run("--data", points, "--steps", 2, "--out", tmp_path / "run", *SMALL)
+    assert done.exit_code == 1
+    assert "precall: the discriminator has collapsed" in done.output
+
+
+def test_without_lightning_one_sentence(run, points, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest, **others):
+        if name.startswith("lightning"):
+            raise ImportError(name)
+        return real(name, *rest, **others)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    done = run("--data", points, "--out", tmp_path / "run")
+    assert done.exit_code == 1
+    assert "training needs Lightning" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--out", "x"), 2, "name the data"),
+        (("--data", "digits"), 2, "--out"),
+        (("--data", "digts", "--out", "x"), 1, "must be one of 8-gaussians"),
+        (("--data", "digits", "--model", "gan", "--out", "x"), 2, "gan"),
+        (("--data", "digits", "--objective", "area", "--lam", 2, "--out", "x"), 2, "area has no λ"),
+        (("--data", "digits", "--budget", 2, "--out", "x"), 2, "only the objective obrs"),
+        (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must be positive"),
+        (("--data", "digits", "--steps", 0, "--out", "x"), 1, "`steps` must be"),
+        (("--data", "digits", "--device", "abacus", "--out", "x"), 1, "--device must be one"),
+        (("--data", "digits", "--init", "none", "--out", "x"), 1, "there is no such file"),
+        (("--data", "digits", "--model", "conv", "--objective", "likelihood", "--out", "x"), 1, "needs a flow"),
+    ],
+)
+def test_mistakes_cost_a_line_and_leave_nothing(run, tmp_path, words, status, said):
+    done = run(*words)
+    assert done.exit_code == status, done.output
+    assert said in done.output
+    assert "Traceback" not in done.output
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_real_interrupt_keeps_a_checkpoint(tmp_path):
+    """Ctrl-C in a real process, wherever it falls."""
+    out = tmp_path / "run"
+    words = ["tune", "--data", "8-gaussians", "--steps", "100000", "--device", "cpu", "--out", str(out)]
+    command = [sys.executable, "-m", "precall", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not (out / "log.csv").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "go on with: precall tune --resume --out" in said
+    assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
