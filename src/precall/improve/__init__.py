@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from precall.improve.diffusion import Denoised as Denoised
+    from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.plan import Plan as Plan
     from precall.improve.plan import plan as plan
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from precall.improve.select import select as select
 
 _HOME = {
+    "Denoised": "precall.improve.diffusion",
     "LatentGenerator": "precall.improve.latent",
     "Plan": "precall.improve.plan",
     "Ratio": "precall.improve.ratio",
@@ -25,10 +28,23 @@ _HOME = {
     "Selection": "precall.improve.select",
     "plan": "precall.improve.plan",
     "sample": "precall.improve.sampling",
+    "sample_with_rejection": "precall.improve.diffusion",
     "select": "precall.improve.select",
 }
 
-__all__ = ["LatentGenerator", "Plan", "Ratio", "Refined", "SamplingError", "Selection", "plan", "sample", "select"]
+__all__ = [
+    "Denoised",
+    "LatentGenerator",
+    "Plan",
+    "Ratio",
+    "Refined",
+    "SamplingError",
+    "Selection",
+    "plan",
+    "sample",
+    "sample_with_rejection",
+    "select",
+]
 
 
 def __getattr__(name: str) -> Any:

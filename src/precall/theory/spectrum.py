@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from precall.theory.frontiers import Frontier
 
 
+STEEPEST = 1e300  # ratios beyond it count as this one: their f would overflow before it meets its tiny mass
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """Points of a precision-recall curve by increasing λ: `alpha` is precision, `beta` recall, `alpha = lam · beta`."""
@@ -466,7 +469,9 @@ class RatioSpectrum:
         missed, invented = float(self.p[self.q == 0].sum()), float(self.q[self.p == 0].sum())
         # a mass of zero must not meet an infinite coefficient
         ends = (f.at_infinity * missed if missed else 0.0) + (f.at_zero * invented if invented else 0.0)
-        return float(np.sum(q * f.f(p / q))) + ends
+        with np.errstate(over="ignore"):
+            u = np.minimum(p / q, STEEPEST)
+            return float(np.sum(np.where(u < STEEPEST, q * f.f(u), p * (f.f(u) / u)))) + ends
 
     def divergence_weights(self, name: str | Divergence, lam: Any = None) -> DivergenceWeights:
         """Which trade-offs a divergence pays for: `D_f = ∫ λ⁻³ f″(1/λ) D_λ(P‖Q) dλ` (plus atoms at kinks of f).
