@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -72,8 +73,8 @@ def objective_of(model: str, steps: int) -> tuple[Any, int]:
     route, _, lam = model.rpartition(" ")
     if route == "critic":
         return Scheduled(PRObjective(float(lam)), steps=steps // 2, start={"lam": 1.0, "smoothing": 4.0}), steps // 8
-    if float(lam) == 1:  # from the likelihood's modes: the reverse would leave some behind
-        return DensityPR(), steps // 8
+    if float(lam) == 1:  # from a model that likelihood has trained: from a reverse one, modes are left behind
+        return DensityPR(), steps // 2
     # from a likelihood (forward for recall, reverse for precision) to α itself
     return Scheduled(DensityPR(float(lam)), steps=int(0.6 * steps), start={"power": 0.05}), steps // 25
 
@@ -146,30 +147,26 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--only", nargs="+", default=models, choices=models)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--with", dest="others", nargs="+", type=Path, default=[], help="results to add to these")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.smoke:
         options.seeds, options.steps, options.jobs, options.only = 1, 20, 1, ["mle", "lam 10"]
-    jobs = [
-        (m, s, options.steps, 2000 if options.smoke else 200_000) for m in options.only for s in range(options.seeds)
-    ]
-    runs = []
-    if options.jobs == 1 and options.smoke:
-        runs = [run(*job) for job in jobs]
-    else:
-        with ProcessPoolExecutor(options.jobs) as pool:
-            for result in pool.map(run, *zip(*jobs, strict=True)):
-                shown = {name: value for name, value in result.items() if name != "samples"}
-                print(json.dumps(shown), flush=True)
-                runs.append(result)
+    n = 2000 if options.smoke else 200_000
+    jobs = [(model, seed, options.steps, n) for model in options.only for seed in range(options.seeds)]
+    runs = [r for path in options.others for r in json.loads(path.read_text())["runs"]]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for result in pool.map(run, *zip(*jobs, strict=True)) if jobs else ():
+            shown = {name: value for name, value in result.items() if name != "samples"}
+            print(json.dumps(shown), file=sys.stderr, flush=True)
+            runs.append(result)
     print(json.dumps(summary(runs), indent=1))
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        slim = [{k: v for k, v in r.items() if k != "samples"} for r in runs]
-        (options.out / "gaussians8.json").write_text(
-            json.dumps({"summary": summary(runs), "runs": slim}, indent=1) + "\n"
-        )
-        figure(runs, options.out / "gaussians8.png")
+        slim = [r if r["seed"] == 0 else {k: v for k, v in r.items() if k != "samples"} for r in runs]
+        kept = {"summary": summary(runs), "runs": slim}
+        (options.out / "gaussians8.json").write_text(json.dumps(kept) + "\n")
+        figure([r for r in runs if "samples" in r], options.out / "gaussians8.png")
 
 
 if __name__ == "__main__":

@@ -203,10 +203,10 @@ class Recipe:
     def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0) -> Any:
         """The objective at a trade-off λ.
 
-        `"pr"` maximises α(λ), with λ moving from 1 to its value over the first half of the run: by the flow's own
-        density for flows of points (from nearly reverse KL where λ > 1, which finds the modes), by the
-        discriminator's ratio otherwise. A flow of images takes the ratio too: in many dimensions the two densities
-        differ by so many powers of ten that min(λ p/q, 1) is flat.
+        `"pr"` maximises α(λ): by the flow's own density for flows of points, coming from a likelihood (forward for
+        λ ≤ 1, nearly reverse KL for λ > 1, which settles on modes); by the discriminator's ratio otherwise, with λ
+        moving from 1 to its value over the first half of the run. A flow of images takes the ratio too: in many
+        dimensions the two densities differ by so many powers of ten that min(λ p/q, 1) is flat.
 
         Args:
             lam: λ > 0, for "pr", "tail" and "hinge".
@@ -230,10 +230,10 @@ class Recipe:
     def _ratio_pr(self, lam: float, form: str) -> Scheduled:
         return Scheduled(PRObjective(lam, form=form), steps=max(1, self.steps // 2), start={"lam": 1.0})
 
-    def _density_pr(self, lam: float) -> Scheduled:
-        if lam > 1:
-            return Scheduled(DensityPR(lam), steps=max(1, int(0.6 * self.steps)), start={"power": 0.05})
-        return Scheduled(DensityPR(lam), steps=max(1, self.steps // 2), start={"lam": 1.0})
+    def _density_pr(self, lam: float) -> DensityPR | Scheduled:
+        if lam == 1:
+            return DensityPR()
+        return Scheduled(DensityPR(lam), steps=max(1, int(0.6 * self.steps)), start={"power": 0.05})
 
     @property
     def _by_density(self) -> bool:
@@ -247,7 +247,7 @@ class Recipe:
             return self.steps
         if not self._by_density:
             return self.steps * 2 // 3
-        return self.steps // 25 if kind == "pr" and lam > 1 else self.steps // 8
+        return self.steps // 2 if kind != "pr" or lam == 1 else self.steps // 25
 
     def trainer(
         self,
