@@ -424,10 +424,11 @@ class Trainer:
 def interrupts_after_a_step() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed, to be asked between steps: half a step cannot be resumed. A second is not held."""
     pressed: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be caught
+    before = signal.getsignal(signal.SIGINT)
+    # signals are caught in the main thread only; a handler that is not Python's could not be put back
+    if before is None or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = signal.getsignal(signal.SIGINT)
 
     def hold(number: int, frame: Any) -> None:
         pressed.append(number)
