@@ -7,7 +7,7 @@ discriminator goes on to learn the ratio, and its score is calibrated (isotonic)
 and recall are the thesis' own: the share of samples within 3σ of the nearest mode, and of modes that have such a one.
 
 python experiments/gaussians25.py                          # from the saved networks, twenty minutes on one core
-python experiments/gaussians25.py --train --device cuda    # trains them first: minutes; on one core, hours
+python experiments/gaussians25.py --train --device cuda    # trains them first (run at smoke size only)
 python experiments/gaussians25.py --smoke                  # everything once and small, seconds
 """
 

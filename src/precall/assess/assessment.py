@@ -126,7 +126,7 @@ class Reference:
     @cached_property
     def balls(self) -> neighbors.Balls:
         """The k-NN balls of the real samples, found when first asked for and then kept."""
-        return neighbors.within(self.features, k=self.k, progress=_stage(self.progress, "real balls"))
+        return neighbors.within(self.features, k=self.k, progress=staged(self.progress, "real balls"))
 
     @classmethod
     def fit(
@@ -142,7 +142,7 @@ class Reference:
         """Check (and where needed encode) the real samples; arguments as in `assess`."""
         checks.choice("ties", ties, ("closed", "open"))
         loaded: dict[str, Any] = {}
-        found = side("real", real, encoder=encoder, loaded=loaded, progress=_stage(progress, "encode real"))
+        found = side("real", real, encoder=encoder, loaded=loaded, progress=staged(progress, "encode real"))
         if found.moments is None:
             _check_k(k, n_real=len(found.features))
         return cls(found, encoder, k, ties, seed, progress, loaded)
@@ -159,7 +159,7 @@ class Reference:
         """Assess one model's samples; arguments as in `assess`."""
         wanted = _wanted(metrics)
         _check_statistics("real", self.side, wanted, groups)
-        stage = _stage(progress, f"encode {name}")
+        stage = staged(progress, f"encode {name}")
         found = side("fake", fake, encoder=self.encoder, reference=self.side, loaded=self.loaded, progress=stage)
         _check_statistics("fake", found, wanted, groups)
         same_dimension(real=self.features, fake=found.features)
@@ -234,9 +234,9 @@ class _Run:
     def _neighbors(self) -> None:
         reference, k = self.reference, self.reference.k
         _check_k(k, n_real=len(self.real), n_fake=len(self.fake))
-        balls = neighbors.within(self.fake, k=k, progress=_stage(self.progress, "fake balls"))
+        balls = neighbors.within(self.fake, k=k, progress=staged(self.progress, "fake balls"))
         found = neighbors.cross(
-            real=reference.balls, fake=balls, ties=reference.ties, progress=_stage(self.progress, "neighbors")
+            real=reference.balls, fake=balls, ties=reference.ties, progress=staged(self.progress, "neighbors")
         )
         self.neighborhoods = found
         asked = (set(found.scores(k)) - {"copies"} if "neighbors" in self.wanted else set()) | (
@@ -269,7 +269,7 @@ class _Run:
     def _classifier(self, name: str) -> None:
         from precall.assess.classifiers import classify
 
-        found = classify(name, real=self.real, fake=self.fake, seed=self.seed, progress=_stage(self.progress, name))
+        found = classify(name, real=self.real, fake=self.fake, seed=self.seed, progress=staged(self.progress, name))
         self.classifiers[name], self.spectra[name] = found, found.spectrum
         self._curve_scores(name, found.spectrum, found.spectrum_of, {**found.settings})
 
@@ -314,11 +314,11 @@ class _Run:
         sizes = len(self.real), len(self.fake)
         scores = {
             prefix + name: Score(value, None, None, *sizes, {"estimator": estimator, **settings})
-            for name, value in _readings(spectrum).items()
+            for name, value in readings(spectrum).items()
         }
         self._add(
             scores,
-            lambda real, fake: {prefix + name: value for name, value in _readings(spectrum_of(real, fake)).items()},
+            lambda real, fake: {prefix + name: value for name, value in readings(spectrum_of(real, fake)).items()},
             at_least=10,
             within=dict.fromkeys(scores, UNIT),
         )
@@ -421,7 +421,8 @@ def cover_spectrum(found: Neighborhoods) -> RatioSpectrum:
     return RatioSpectrum.from_scores(real=real, fake=found.reals_in_ball[:, 0] * scale / k)
 
 
-def _readings(spectrum: RatioSpectrum) -> dict[str, float]:
+def readings(spectrum: RatioSpectrum) -> dict[str, float]:
+    """Area, F_8 (recall), F_1/8 (precision) and total variation of a curve."""
     return {
         "area": spectrum.area,
         "f8": spectrum.f_score(8),
@@ -465,5 +466,6 @@ def _of(groups: Mapping[str, Any] | None, name: Any) -> dict[str, Any] | None:
     return {**groups, "fake": labels[name] if isinstance(labels, Mapping) else labels}
 
 
-def _stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
+def staged(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
+    """A callback (done, total) for one stage of (stage, done, total)."""
     return None if progress is None else partial(progress, stage)

@@ -122,7 +122,7 @@ def _keep(
 
 def _tell(kept: Selection, out: Any) -> None:
     """What was kept and what it should do, on stderr."""
-    from precall.improve.select import readings
+    from precall.assess.assessment import readings
 
     for note in kept.notes:
         typer.echo(f"note: {note}", err=True)

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from precall.improve.ratio import log_ratios
+from precall.improve.rejection import largest_finite, ratios_of
 from precall.improve.sampling import SamplingError
 from precall.theory import checks
 from precall.theory.acceptance import ClippedRule, obrs
@@ -181,12 +182,11 @@ class _Gate:
 
     @classmethod
     def solved(cls, log_w: Array, budget: float) -> _Gate:
-        finite = log_w[np.isfinite(log_w)]
-        shift = float(finite.max()) if finite.size else 0.0
-        return cls(obrs(ratios=_exp(log_w - shift), budget=budget), shift)
+        shift = largest_finite(log_w)
+        return cls(obrs(ratios=ratios_of(log_w, shift), budget=budget), shift)
 
     def __call__(self, log_w: Array) -> Array:
-        return np.asarray(self.rule(_exp(log_w - self.shift)))
+        return np.asarray(self.rule(ratios_of(log_w, self.shift)))
 
     @property
     def log_tau(self) -> float:
@@ -262,8 +262,3 @@ def _checked(budgets: Mapping[int, float], steps: int) -> dict[int, float]:
         if i != int(i) or not 1 <= i <= steps:
             raise ValueError(f"`budgets` must name steps from 1 to `steps` = {steps}; got {i}.")
     return {int(i): checks.budget(budgets[i]) for i in sorted(budgets)}
-
-
-def _exp(values: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(values))

@@ -42,14 +42,14 @@ class RejectionSampler(ABC):
         n = source.remaining
         x, log_r = source.pilot(math.ceil(min(self.pilot, budget * n)))
         _tells_draws_apart(log_r, budget)
-        shift = _largest_finite(log_r)  # ratios matter up to a factor only
-        rule = self.rule(log_r, _ratios(log_r, shift), budget)
+        shift = largest_finite(log_r)  # ratios matter up to a factor only
+        rule = self.rule(log_r, ratios_of(log_r, shift), budget)
         with np.errstate(divide="ignore"):
             log_tau = float(np.log(rule.tau) - shift)
         source.findings.update(pilot=len(log_r), log_tau=log_tau, pilot_rate=rule.rate)
         most = len(log_r) + 1000 + PATIENCE * n / rule.rate
         while True:
-            keep = source.coins.random(len(log_r)) < rule(_ratios(log_r, shift))
+            keep = source.coins.random(len(log_r)) < rule(ratios_of(log_r, shift))
             yield taken(x, keep)
             if source.draws > most:
                 raise SamplingError(
@@ -120,12 +120,14 @@ class Everything:
             yield source.draw(source.remaining)
 
 
-def _largest_finite(log_r: Array) -> float:
+def largest_finite(log_r: Array) -> float:
+    """The largest finite log-ratio, 0 where there is none."""
     finite = log_r[np.isfinite(log_r)]
     return float(finite.max()) if finite.size else 0.0
 
 
-def _ratios(log_r: Array, shift: float) -> Array:
+def ratios_of(log_r: Array, shift: float) -> Array:
+    """`e^(log r − shift)`; what overflows is infinite."""
     with np.errstate(over="ignore"):
         return np.exp(log_r - shift)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.assess.assessment import Progress, readings, staged
 from precall.assess.classifiers import ClassifierResult, classify
 from precall.assess.features import same_dimension, to_numpy
 from precall.assess.inputs import Side, side
@@ -25,12 +25,12 @@ from precall.assess.panel import MEMBERS
 from precall.assess.score import plain
 from precall.improve.plan import Plan, plan
 from precall.improve.ratio import RatioWarning, effective_sample_size, thinness
+from precall.improve.rejection import largest_finite, ratios_of
 from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.checks import Array
 from precall.theory.spectrum import RatioSpectrum
 
-Progress = Callable[[str, int, int], None]
 Index = npt.NDArray[np.intp]
 
 ESTIMATORS = ("auto", *MEMBERS)
@@ -203,12 +203,12 @@ def judge(
     checks.choice("estimator", estimator, ESTIMATORS)
     loaded: dict[str, Any] = {}
     data = _samples(
-        side("real", real, encoder=encoder, loaded=loaded, progress=_stage(progress, "encode real")), "real"
+        side("real", real, encoder=encoder, loaded=loaded, progress=staged(progress, "encode real")), "real"
     )
-    encoding = _stage(progress, "encode fake")
+    encoding = staged(progress, "encode fake")
     model = _samples(side("fake", fake, encoder=encoder, reference=data, loaded=loaded, progress=encoding), "fake")
     same_dimension(real=data.features, fake=model.features)
-    judging = _stage(progress, estimator)
+    judging = staged(progress, estimator)
     return Judged(
         data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)
     )
@@ -267,9 +267,8 @@ def choose(*, log_ratios: Any, budget: float, seed: int = 0) -> Choice:
     shares = _shares(log_r)
     fewest = math.ceil(float(shares.sum()) * (1 - 1e-12))  # n/M: there the rule is plain rejection
     kept = max(wanted, fewest)
-    finite = log_r[np.isfinite(log_r)]
-    shift = float(finite.max()) if finite.size else 0.0  # ratios matter up to a factor only
-    ratios = np.exp(log_r - shift)
+    shift = largest_finite(log_r)  # ratios matter up to a factor only
+    ratios = ratios_of(log_r, shift)
     rule = obrs(ratios=ratios, budget=n / kept)
     acceptance = np.asarray(rule(ratios))
     with np.errstate(over="ignore"):
@@ -304,16 +303,6 @@ def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> 
         ends[-1] = np.inf
     hit = order[np.searchsorted(ends, rng.random() + np.arange(hits), side="right")]
     return np.sort(np.concatenate([sure, hit]))
-
-
-def readings(spectrum: RatioSpectrum) -> dict[str, float]:
-    """Area, F_8 (recall), F_1/8 (precision) and total variation of a curve."""
-    return {
-        "area": spectrum.area,
-        "f8": spectrum.f_score(8),
-        "f1_8": spectrum.f_score(1 / 8),
-        "tv": spectrum.total_variation,
-    }
 
 
 def _thoughts(log_r: Array, shares: Array, kept: int, wanted: int, K: float) -> tuple[str, ...]:
@@ -362,10 +351,6 @@ def _samples(found: Side, name: str) -> Side:
     if found.moments is not None:
         raise ValueError(f"`{name}` must hold samples; got statistics (mu, sigma). Pass the samples themselves.")
     return found
-
-
-def _stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else partial(progress, stage)
 
 
 class _Verb(ModuleType):

@@ -284,8 +284,9 @@ class OBRSObjective:
         """`K E_Q[h(max(r/K, 1/κ))]`."""
         if self.log_tau is None:
             self.refresh(fake_logits)
+        assert self.log_tau is not None
         log_K = math.log(self.budget)
-        log_refined = (self.log_ratio(fake_logits) - log_K).clamp(min=-log_K - _finite(self.log_tau))
+        log_refined = (self.log_ratio(fake_logits) - log_K).clamp(min=-log_K - self.log_tau)
         return _tensor(self.budget * divergence(self.divergence).generator_loss(log_refined).mean())
 
     def log_ratio(self, logits: Tensor) -> Tensor:
@@ -433,11 +434,6 @@ class Scheduled:
 def _smooth(critic: str | Divergence) -> None:
     """Refuse a critic that carries no ratio, with the sentence of its row."""
     divergence(critic).log_ratio(0.0)
-
-
-def _finite(log_tau: float | None) -> float:
-    """log τ as a number: ∞ where every positive ratio is kept."""
-    return math.inf if log_tau is None else log_tau
 
 
 def _tensor(values: Any) -> Tensor:

@@ -182,14 +182,15 @@ class Trainer:
 
     def _one_step(self, objective: Any) -> dict[str, Tensor]:
         for _ in range(self.settings.discriminator_steps):
-            losses = self._step("discriminator", lambda: self._discriminator_loss(objective))
-        generator_loss = self._step("generator", lambda: self._generator_loss(objective))
+            judged = self._step("discriminator", lambda: self._discriminator_loss(objective))
+        made = self._step("generator", lambda: self._generator_loss(objective))
         self._update_average()
         if hasattr(objective, "refresh") and self.step % self.settings.refresh_every == 0:
             objective.refresh(self._fresh_logits())
-        return {"generator_loss": generator_loss, **losses}
+        logits = {name: judged[name] for name in ("real_logits", "fake_logits")}
+        return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **logits}
 
-    def _step(self, which: str, loss: Callable[[], dict[str, Tensor]]) -> Any:
+    def _step(self, which: str, loss: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """One step of an optimiser on the mean gradient of `accumulate` batches; what was computed on the way."""
         optimizer, network = self.optimizers[which], getattr(self, which)
         optimizer.zero_grad(set_to_none=True)
@@ -203,7 +204,7 @@ class Trainer:
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(network.parameters(), self.settings.clip)
         optimizer.step()
-        return {f"{which}_loss": seen["loss"].detach(), **_detached(seen)} if which == "discriminator" else seen["loss"]
+        return {name: value.detach() for name, value in seen.items()}
 
     def _discriminator_loss(self, objective: Any) -> dict[str, Tensor]:
         real, labels, z = self._draw()
@@ -470,10 +471,6 @@ def _at(objective: Any, step: int) -> Any:
 
 def _final(objective: Any) -> Any:
     return objective.objective if isinstance(objective, Scheduled) else objective
-
-
-def _detached(seen: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.detach() for name, value in seen.items() if name != "loss"}
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ training), and the log-determinant of its residual block is random outside the p
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
@@ -29,11 +30,12 @@ from precall.tune.models.mlp import perceptron
 Pass = tuple[Tensor, Tensor]  # a batch, and log|det| of the Jacobian of the map that gave it, (n,)
 
 
-class Layer(nn.Module):
+class Layer(nn.Module, ABC):
     """One invertible map: `forward` from z towards x, `inverse` back, each with its own log|det|."""
 
+    @abstractmethod
     def inverse(self, x: Tensor) -> Pass:
-        raise NotImplementedError
+        """Back from x towards z."""
 
 
 class Flow(nn.Module):
