@@ -110,7 +110,7 @@ class ScoreMatching:
         return self.sigma_min * (self.sigma_max / self.sigma_min) ** uniform
 
     def ratio_loss(self, *, real: Tensor, fake: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The logistic loss of the classifier between noised data and noised samples of the model, mean of the two.
+        """The logistic loss of the classifier on noised data plus that on noised samples of the model, each a mean.
 
         At its least the logit is log p_σ/q_σ; it is 2 log 2 where the two cannot be told apart.
 
