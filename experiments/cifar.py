@@ -5,9 +5,10 @@
     python experiments/cifar.py score --data-dir DIR --inception FILE [--out experiments/results]
 
 `base` trains a plain conditional GAN, `tune` fine-tunes it at each λ (in parallel on one device), `score` takes FID,
-precision, recall, density and coverage in Inception features. FILE is a TorchScript network from images of side 299 in
-[−1, 1] to 2048 features. The published runs are hundreds of times as long; the numbers are to be compared with one
-another, not with theirs.
+precision, recall, density and coverage in Inception features. Spectral normalisation bounds the slope of a logit, and
+with it the ratios a critic can tell; fine-tuning multiplies the logits by `--gain` to lift that bound. FILE is a
+TorchScript network from images of side 299 in [−1, 1] to 2048 features. The published runs are hundreds of times as
+long; the numbers are to be compared with one another, not with theirs.
 """
 
 from __future__ import annotations
@@ -29,25 +30,34 @@ from precall.tune.objectives import FGAN, PRObjective, Scheduled
 from precall.tune.pictures import grid
 from precall.tune.trainer import Settings, Trainer
 
-RUNS = Path("runs/cifar")
+
+class Sharp(BigGANDiscriminator):
+    """BigGAN's discriminator with its logits multiplied by a constant."""
+
+    gain = 1.0
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        return self.gain * super().forward(x, labels)
 
 
-def trainer(options: argparse.Namespace, objective: Any, out: Path) -> Trainer:
+def trainer(options: argparse.Namespace, objective: Any, out: Path, gain: float = 1.0) -> Trainer:
     """A conditional BigGAN pair of width `--ch` on CIFAR-10."""
     data = load_data("cifar-10", options.data_dir)
     torch.manual_seed(options.seed)
     torch.backends.cudnn.benchmark = True
     pair = (
         BigGANGenerator(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
-        BigGANDiscriminator(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
+        Sharp(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
     )
+    pair[1].gain = gain
     settings = Settings(
         batch_size=options.batch_size,
-        discriminator_steps=2,
+        discriminator_steps=options.discriminator_steps,
         generator_lr=2e-4,
-        discriminator_lr=2e-4,
+        discriminator_lr=4e-4,
         betas=(0.0, 0.99),
         ema=0.999,
+        noise=options.noise,
         flip=True,
         log_every=200,
         checkpoint_every=0,
@@ -60,7 +70,7 @@ def trainer(options: argparse.Namespace, objective: Any, out: Path) -> Trainer:
 def base(options: argparse.Namespace) -> None:
     """The plain GAN all fine-tuning starts from."""
     started = time.perf_counter()
-    run = trainer(options, FGAN("gan", play="nonsaturating"), RUNS / "base")
+    run = trainer(options, FGAN("gan", play="nonsaturating"), options.work / "base")
     run.fit(options.steps, progress=lambda _, done, total: print(done, total, flush=True) if done % 1000 == 0 else None)
     seconds = time.perf_counter() - started
     print(f"base: {options.steps} steps in {seconds:.0f} s, {options.steps / seconds:.1f} steps/s")
@@ -69,11 +79,10 @@ def base(options: argparse.Namespace) -> None:
 def tuned(options: argparse.Namespace, lam: float) -> str:
     """One model of the dial, and 10,000 draws of it."""
     started = time.perf_counter()
-    schedule = {"lam": 1.0, "smoothing": 2.0}
-    objective = Scheduled(PRObjective(lam), steps=max(1, options.steps // 2), start=schedule)
-    run = trainer(options, objective, RUNS / f"lam-{lam:g}").initialize(RUNS / "base" / "checkpoint.safetensors")
-    run.fit(options.steps)
-    draws(run, options.n, RUNS / f"lam-{lam:g}")
+    objective = Scheduled(PRObjective(lam, form=options.form), steps=max(1, options.steps // 4), start={"lam": 1.0})
+    run = trainer(options, objective, options.work / f"lam-{lam:g}", options.gain)
+    run.initialize(options.work / "base" / "checkpoint.safetensors").fit(options.steps)
+    draws(run, options.n, options.work / f"lam-{lam:g}")
     return f"λ = {lam:g}: {options.steps} steps in {time.perf_counter() - started:.0f} s"
 
 
@@ -86,8 +95,8 @@ def draws(run: Trainer, n: int, folder: Path) -> None:
 
 def tune(options: argparse.Namespace) -> None:
     """Every λ at once, on one device."""
-    run = trainer(options, FGAN(), RUNS / "base").initialize(RUNS / "base" / "checkpoint.safetensors")
-    draws(run, options.n, RUNS / "base")
+    run = trainer(options, FGAN(), options.work / "base").initialize(options.work / "base" / "checkpoint.safetensors")
+    draws(run, options.n, options.work / "base")
     with ProcessPoolExecutor(len(options.lam), mp_context=get_context("spawn")) as pool:
         for said in pool.map(tuned, [options] * len(options.lam), options.lam):
             print(said, flush=True)
@@ -117,7 +126,11 @@ def score(options: argparse.Namespace) -> None:
     reference = Moments.of(train)
     table = {}
     for name in ["base", *(f"lam-{lam:g}" for lam in options.lam), "data"]:
-        fake = train[: options.n] if name == "data" else features(network, np.load(RUNS / name / "samples.npy"), device)
+        fake = (
+            train[: options.n]
+            if name == "data"
+            else features(network, np.load(options.work / name / "samples.npy"), device)
+        )
         found = sweep(real=held_out, fake=fake, k=5)
         table[name] = {
             "fid": round(float(fid(real=reference, fake=Moments.of(fake)).value), 2),
@@ -126,20 +139,27 @@ def score(options: argparse.Namespace) -> None:
         print(name, table[name], flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        facts = {"n": options.n, "reference": len(train), "k": 5, "table": table, "ch": options.ch}
+        facts = {
+            "n": options.n,
+            "reference": len(train),
+            "k": 5,
+            "table": table,
+            "ch": options.ch,
+            "seed": options.seed,
+        }
         (options.out / "cifar.json").write_text(json.dumps(facts, indent=1) + "\n")
-        figure([f"lam-{lam:g}" for lam in options.lam], options.out / "cifar.png")
+        figure([options.work / f"lam-{lam:g}" for lam in options.lam], options.out / "cifar.png")
 
 
-def figure(names: list[str], path: Path) -> None:
+def figure(folders: list[Path], path: Path) -> None:
     """Sixty draws of every model, ten a class column."""
     from matplotlib.figure import Figure
 
-    sheet = Figure(figsize=(5 * len(names), 3.4), layout="constrained")
-    for axes, name in zip(np.atleast_1d(sheet.subplots(1, len(names))), names, strict=True):
-        images = np.load(RUNS / name / "samples.npy", mmap_mode="r")[:60].astype(np.float32) / 127.5 - 1
+    sheet = Figure(figsize=(5 * len(folders), 3.4), layout="constrained")
+    for axes, folder in zip(np.atleast_1d(sheet.subplots(1, len(folders))), folders, strict=True):
+        images = np.load(folder / "samples.npy", mmap_mode="r")[:60].astype(np.float32) / 127.5 - 1
         axes.imshow(grid(images))
-        axes.set(title=name.replace("lam-", "λ = "), xticks=[], yticks=[])
+        axes.set(title=folder.name.replace("lam-", "λ = "), xticks=[], yticks=[])
     sheet.savefig(path, dpi=110)
 
 
@@ -152,10 +172,15 @@ def main() -> None:
     parser.add_argument("--lam", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--discriminator-steps", type=int, default=2)
     parser.add_argument("--ch", type=int, default=32)
+    parser.add_argument("--noise", type=float, default=0.0, help="on what the discriminator sees; images are within ±1")
+    parser.add_argument("--gain", type=float, default=4.0, help="of the logits while fine-tuning")
+    parser.add_argument("--form", default="tail", choices=["tail", "smoothed"])
     parser.add_argument("--n", type=int, default=10_000, help="draws, and held-out images")
     parser.add_argument("--reference", type=int, default=50_000, help="training images FID is taken against")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, default=Path("runs/cifar"), help="where networks and draws wait")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     {"base": base, "tune": tune, "score": score}[options.stage](options)

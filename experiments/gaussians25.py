@@ -2,12 +2,13 @@
 
 P is a 5 × 5 grid of Gaussians, 40 standard deviations apart (spacing 2, σ = 0.05; the thesis gives unit variance and no
 spacing), divided by √8. The networks are the published ones, 2-256-512-1024-2 and 2-1024-512-256-1. The logistic GAN is
-trained until 55 % of its samples lie within three standard deviations of a mode; then the generator is frozen, the
-discriminator goes on to learn the ratio, and its score is calibrated (isotonic) on samples neither has seen. Precision
-and recall are the thesis' own: the share of samples within 3σ of the nearest mode, and of modes that have such a one.
+trained, under noise that falls to zero, until 55 % of its samples lie within three standard deviations of a mode and
+all modes are reached; then the generator is frozen, the discriminator goes on to learn the ratio, and its score is
+calibrated (isotonic) on samples neither has seen. Precision and recall are the thesis' own: the share of samples within
+3σ of the nearest mode, and of modes that have such a one.
 
 python experiments/gaussians25.py                          # from the saved networks, twenty minutes on one core
-python experiments/gaussians25.py --train --device cuda    # trains them first (run at smoke size only)
+python experiments/gaussians25.py --train --device cuda    # trains them first, minutes
 python experiments/gaussians25.py --smoke                  # everything once and small, seconds
 """
 
@@ -69,18 +70,22 @@ def quality(x: Tensor) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the networks are trained: Adam with the published rate and batch size, a faster discriminator, averaged G."""
+    """How the networks are trained: Adam, averaged G, and noise on what D sees, which falls to zero.
+
+    The noise joins the modes while the generator finds them; without it the GAN drops a quarter of them.
+    """
 
     steps: int = 20_000
     batch: int = 4096
-    generator_rate: float = 2e-5
-    discriminator_rate: float = 1e-4
+    generator_rate: float = 1e-4
+    discriminator_rate: float = 2e-4
     average: float = 1e-3
-    look: int = 300
-    ratio_steps: int = 16_500
+    noise: float = 0.2
+    look: int = 200
+    ratio_steps: int = 12_000
     ratio_batch: int = 8192
     ratio_rate: float = 5e-4
-    seed: int = 13
+    seed: int = 1
 
 
 def train(recipe: Recipe, device: str, widths: tuple[int, ...] = (256, 512, 1024)) -> tuple[nn.Module, nn.Module]:
@@ -93,16 +98,18 @@ def train(recipe: Recipe, device: str, widths: tuple[int, ...] = (256, 512, 1024
     for_g = torch.optim.Adam(G.parameters(), recipe.generator_rate, betas=(0.5, 0.9))
     for_d = torch.optim.Adam(D.parameters(), recipe.discriminator_rate, betas=(0.5, 0.9))
     for step in range(1, recipe.steps + 1):
-        learn_ratio(G, D, objective, for_d, recipe.batch, device)
-        loss = objective.generator_loss(D(G(torch.randn(recipe.batch, 2, device=device))))
+        blur = recipe.noise * (1 - step / recipe.steps)
+        learn_ratio(G, D, objective, for_d, recipe.batch, device, blur)
+        fake = G(torch.randn(recipe.batch, 2, device=device))
+        loss = objective.generator_loss(D(fake + blur * torch.randn_like(fake)))
         for_g.zero_grad()
         loss.backward()
         for_g.step()
         torch._foreach_lerp_(list(smooth.parameters()), [p.detach() for p in G.parameters()], recipe.average)
         if step % recipe.look == 0:
-            precision, recall = quality(smooth(torch.randn(N * 8, 2, device=device)))
+            precision, recall = quality(smooth(torch.randn(N, 2, device=device)))
             print(f"step {step}: precision {precision:.3f}, recall {recall:.2f}", flush=True)
-            if precision >= TARGET:
+            if precision >= TARGET and recall == 1:
                 break
     rounded(smooth)
     for_d = torch.optim.Adam(D.parameters(), recipe.ratio_rate)
@@ -112,11 +119,13 @@ def train(recipe: Recipe, device: str, widths: tuple[int, ...] = (256, 512, 1024
     return smooth.cpu(), rounded(D).cpu()
 
 
-def learn_ratio(G: nn.Module, D: nn.Module, objective: FGAN, optimizer: Any, batch: int, device: str) -> None:
+def learn_ratio(
+    G: nn.Module, D: nn.Module, objective: FGAN, optimizer: Any, batch: int, device: str, blur: float = 0.0
+) -> None:
     """One step of the discriminator."""
     with torch.no_grad():
         x = torch.cat([data(batch, device), G(torch.randn(batch, 2, device=device))])
-    real, fake = D(x).flatten().chunk(2)
+    real, fake = D(x + blur * torch.randn_like(x)).flatten().chunk(2)
     optimizer.zero_grad()
     objective.discriminator_loss(real, fake).backward()
     optimizer.step()
@@ -225,7 +234,7 @@ def run(*, smoke: bool, generator_path: Path, discriminator_path: Path) -> tuple
     held_out, fresh = ({"real": data(held), "fake": generator(held, np.random.default_rng(s))} for s in (1, 2))
     ratio = Ratio.from_discriminator(D).calibrated(**held_out, method="isotonic")
     start = Metropolis(start=log_ratios(ratio, held_out["real"]))
-    dot, flow = Transport(step=0.01), GradientFlow(step=0.001, noise=0.01)
+    dot, flow, small = Transport(step=0.01), GradientFlow(step=0.01, noise=0.01), GradientFlow(step=0.001, noise=0.01)
     rows = {
         "none": ("none", 1, many),
         "obrs": ("obrs", 2.5, many),
@@ -235,6 +244,7 @@ def run(*, smoke: bool, generator_path: Path, discriminator_path: Path) -> tuple
         "rejection": ("rejection", math.inf, 0 if smoke else 1),  # hundreds of draws a sample
         "dot": (dot, 3, few),
         "dgflow": (flow, 3, few),
+        "dgflow, small steps": (small, 3, few),
         "hard_truncation": ("hard_truncation", 2.5, few),
         "soft_truncation": ("soft_truncation", 2.5, few),
     }
@@ -245,6 +255,7 @@ def run(*, smoke: bool, generator_path: Path, discriminator_path: Path) -> tuple
         "metropolis": ("metropolis", (1.5, 2, 3, 4, 6, 10, 20)),
         "dot": (dot, (3, 6, 11, 26, 51)),
         "dgflow": (flow, (2, 3, 6, 11, 26, 51)),
+        "dgflow, small steps": (small, (2, 3, 4, 6, 11)),
     }
     grid = {
         (name, K): (method, K, 1 if smoke else 3 if K > 10 else 10)
@@ -257,7 +268,16 @@ def run(*, smoke: bool, generator_path: Path, discriminator_path: Path) -> tuple
         "isotonic": ratio.reliability(**fresh).to_dict(),
         "before": float(Ratio.from_discriminator(D).reliability(**fresh).error),
     }
-    return {"table": table, "curves": curves, "reliability": reliability}, curves
+    alone = chain_by_chain(generator, ratio, n)
+    return {"table": table, "curves": curves, "chain by chain": alone, "reliability": reliability}, curves
+
+
+def chain_by_chain(generator: Any, ratio: Any, n: int, budget: int = 6) -> dict[str, Any]:
+    """MH-GAN with one chain after the other, beside OBRS at K = 2.5; the curves run all chains side by side."""
+    own = sample(generator, ratio, method="obrs", budget=2.5, n=n, seed=0)
+    alone = sample(generator, ratio, method="metropolis", budget=budget, n=n, seed=0, batch_size=budget)
+    seen = {"budget": budget, "precision": quality(alone.samples)[0], "draws": alone.draws, "seconds": alone.seconds}
+    return {**seen, "obrs": {"precision": quality(own.samples)[0], "seconds": own.seconds}}
 
 
 def summary(results: dict[str, Any]) -> dict[str, Any]:

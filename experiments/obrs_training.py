@@ -3,8 +3,8 @@
     python experiments/obrs_training.py [--smoke] [--only landscape gaussian gan] [--seeds 3] [--out DIR]
 
 landscape   Fig. 6.13 of Verine (2024). P: ten Gaussians two apart; Q_θ: the same, θ apart. D(P‖Q_θ) and, after optimal
-            budgeted rejection, D(P‖Q̃_θ), as exact functions of θ: bad minima, their depth, and the share of starting
-            points from which gradient descent, on exact gradients, finds the data.
+            budgeted rejection, D(P‖Q̃_θ), as exact functions of θ: bad minima, their depth, the share of starting
+            points from which gradient descent, on exact gradients, finds the data, and how many steps that takes.
 gaussian    Fig. 6.15. P: two unequal modes; Q: one Gaussian. The best Q for D(P‖Q), refined afterwards, against the
             best Q for D(P‖Q̃).
 gan         Fig. 6.16, in small. Eight Gaussians, perceptrons: `FGAN("gan")` against `OBRSObjective("gan", K)` at equal
@@ -93,9 +93,9 @@ def landscape(scale: float, budget: float, thetas: np.ndarray) -> dict[str, Any]
         "mean_height": round(float(heights.mean()), 4),
         "variation": round(float(np.abs(np.diff(heights)).sum()), 3),
         "steepest": round(float(np.abs(gradients).max()), 3),
-        "share_reaching_data": descent(thetas, heights, gradients),
         "gradient_error": gradient_error(scale, budget),
         "heights": heights,
+        "gradients": gradients,
     }
 
 
@@ -108,12 +108,30 @@ def gradient_error(scale: float, budget: float, h: float = 1e-4) -> float:
     return float(f"{max(gaps):.1e}")
 
 
-def descent(thetas: np.ndarray, heights: np.ndarray, gradients: np.ndarray, rate: float = 0.02) -> float:
-    """Share of 1,000 evenly spaced starts from which 10,000 steps of gradient descent end within 0.01 of the data."""
-    theta = np.linspace(thetas[0], thetas[-1], 1000)
-    for _ in range(10_000):
+def descent(thetas: np.ndarray, heights: np.ndarray, gradients: np.ndarray, rate: float = 0.02) -> np.ndarray:
+    """Steps of gradient descent until the height is below 0.01, from 1,000 starts; ∞ where 10,000 do not do."""
+    theta, steps = np.linspace(thetas[0], thetas[-1], 1000), np.full(1000, np.inf)
+    for step in range(10_000):
+        reached = np.interp(theta, thetas, heights) < 0.01
+        steps[reached & np.isinf(steps)] = step
         theta = np.clip(theta - rate * np.interp(theta, thetas, gradients), thetas[0], thetas[-1])
-    return float((np.interp(theta, thetas, heights) < 0.01).mean())
+    return steps
+
+
+def with_descent(rows: list[dict[str, Any]], thetas: np.ndarray) -> list[dict[str, Any]]:
+    """How often and how soon D(P‖Q̃) gets below 0.01, trained for the budget and trained without rejection.
+
+    The steps are medians over the starts from which both get there.
+    """
+    plain = next(row["gradients"] for row in rows if row["budget"] == 1)
+    told = []
+    for row in rows:
+        own, without = (descent(thetas, row["heights"], gradients) for gradients in (row["gradients"], plain))
+        both = np.isfinite(own) & np.isfinite(without)
+        reaching = [round(float(np.isfinite(steps).mean()), 3) for steps in (own, without)]
+        steps = [float(np.median(found[both])) if both.any() else None for found in (own, without)]
+        told.append({**row, "share_reaching": reaching, "median_steps": steps})
+    return told
 
 
 # -------------------------------------------------------------------------------------------------------- gaussian
@@ -296,7 +314,8 @@ def landscapes(small: bool, seeds: int) -> dict[str, Any]:
     ends = [0.4, 5.0]
     thetas = np.linspace(*ends, 16 if small else 461)
     widths, budgets = (WIDTHS[1:], BUDGETS[:2]) if small else (WIDTHS, BUDGETS)
-    return {"thetas": ends, "landscape": [landscape(scale, K, thetas) for scale in widths for K in budgets]}
+    rows = [with_descent([landscape(scale, K, thetas) for K in budgets], thetas) for scale in widths]
+    return {"thetas": ends, "landscape": [row for of_scale in rows for row in of_scale]}
 
 
 def gaussians(small: bool, seeds: int) -> dict[str, Any]:
@@ -333,6 +352,7 @@ def main() -> None:
         results["seconds"][part] = round(time.perf_counter() - started, 1)
     for row in results.get("landscape", []):
         row["heights"] = [round(float(height), 4) for height in row["heights"]]
+        del row["gradients"]
     print(json.dumps({name: part for name, part in results.items() if name != "landscape"}, indent=1))
     for row in results.get("landscape", []):
         print(json.dumps({name: value for name, value in row.items() if name != "heights"}))

@@ -88,7 +88,11 @@ def test_malformed_idx_costs_a_sentence(tmp_path, content, said, packed):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"no gzip at all", gzip.compress(bytes(1000))[:-9], gzip.compress(b"x")[:12]])
+@pytest.mark.parametrize(
+    "content",
+    [b"no gzip at all", gzip.compress(bytes(1000))[:-9], gzip.compress(b"x")[:12]],
+    ids=["no gzip", "no end", "no beginning"],  # by content the time of day would be in the name
+)
 def test_damaged_gzip_costs_a_sentence(tmp_path, content):
     (tmp_path / "file.gz").write_bytes(content)
     with pytest.raises(ValueError, match=r"must be a gzipped file.*Fetch it again"):

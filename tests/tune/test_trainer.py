@@ -45,16 +45,20 @@ def bits(path):
     ("objective", "flow"),
     [
         (PRObjective(2.0), False),
+        (PRObjective(3.0), False),
         (Scheduled(PRObjective(5.0), steps=6, start={"lam": 1.0, "smoothing": 2.0}), False),
         (OBRSObjective("kl", budget=2.0), False),
         (FlowGAN(FGAN("gan"), likelihood_weight=0.1), True),
         (Scheduled(DensityPR(5.0), steps=6, start={"power": 0.1}), True),
         (Scheduled(DensityPR(0.2), steps=6, start={"power": 0.1}), True),
     ],
-    ids=["pr", "scheduled", "obrs", "flow-gan", "density", "density-recall"],
+    ids=["pr", "pr-noise", "scheduled", "obrs", "flow-gan", "density", "density-recall"],
 )
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, objective, flow):
-    settings = replace(SETTINGS, warmup=2 if flow else 0, r1=0.1, accumulate=2, refresh_every=2, cooldown=0.5, clip=1.0)
+    noise = 0.3 if objective == PRObjective(3.0) else 0.0
+    settings = replace(
+        SETTINGS, noise=noise, warmup=2 if flow else 0, r1=0.1, accumulate=2, refresh_every=2, cooldown=0.5, clip=1.0
+    )
     whole = trainer(objective, settings=settings, flow=flow, out=tmp_path / "whole").fit(9)
     if isinstance(objective, OBRSObjective):
         objective.log_tau = None
@@ -72,6 +76,41 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, objective, flow):
     second.load(tmp_path / "parts" / "checkpoint.safetensors").fit(9)
     assert bits(tmp_path / "parts" / "checkpoint.safetensors") == bits(tmp_path / "whole" / "checkpoint.safetensors")
     assert whole.step == second.step == 9
+
+
+class Remembers(torch.nn.Module):
+    """A discriminator of points that keeps the last it saw."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = MLPDiscriminator(widths=(8,))
+
+    def forward(self, x, labels=None):
+        self.seen = x.detach().clone()
+        return self.net(x, labels)
+
+
+def test_noise_blurs_data_and_draws_alike():
+    discriminator = Remembers()
+    at_zero = torch.zeros(64, 2)
+    settings = replace(SETTINGS, batch_size=512, noise=0.5)
+    generator = MLPGenerator(widths=(8,), latent=2)
+    run = Trainer(generator, discriminator, PRObjective(2.0), at_zero, settings=settings)
+    run._discriminator_loss(run.objective)
+    real, fake = discriminator.seen.split(512)
+    assert abs(real.std().item() - 0.5) < 0.05
+    assert abs(real.mean().item()) < 0.07
+    run._generator_loss(run.objective)
+    spread = generator(torch.randn(4000, 2)).detach().var(0)
+    for blurred in (fake, discriminator.seen):
+        torch.testing.assert_close(blurred.var(0), spread + 0.25, atol=0.06, rtol=0.1)
+
+
+def test_noise_is_not_for_known_densities():
+    with pytest.raises(ValueError, match="`noise` blurs what a discriminator sees"):
+        trainer(DensityPR(2.0), settings=replace(SETTINGS, noise=0.1), flow=True)
+    with pytest.raises(ValueError, match="`noise` must not be negative"):
+        replace(SETTINGS, noise=-0.1)
 
 
 RUN = """

@@ -19,6 +19,7 @@ from precall.assess.score import Interval, Score
 from precall.assess.stacking import (
     calibrated,
     calibrated_smoothly,
+    calibrated_sparingly,
     learning_excess,
     lowered,
     stacked,
@@ -85,19 +86,22 @@ class ClassifierResult:
         return Score(self.accuracy, interval, 0.5, n, m, settings)
 
     def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
-        """The curve of some of the samples, read from the scores they already have: what resampling asks for."""
-        values = self.log_ratio_real, self.log_ratio_fake
-        if self.name != "auto":
-            values = self.scores_real, self.scores_fake
+        """The curve of some of the samples, read from the scores they already have: what resampling asks for.
+
+        For auto from the samples' own ratios: the plainer ones its curve is read from may be equal for all samples, and
+        would then show no spread.
+        """
+        auto = self.name == "auto"
+        values = (self.log_ratio_real, self.log_ratio_fake) if auto else (self.scores_real, self.scores_fake)
         picked = [side[index][~np.isnan(side[index])] for side, index in zip(values, (real, fake), strict=True)]
-        return _reading(self.name, real=picked[0], fake=picked[1], excess=self.excess)
+        if not auto:
+            return RatioSpectrum.from_scores(real=picked[0], fake=picked[1])
+        return _plugged_in(real=picked[0], fake=picked[1], excess=self.excess)
 
 
-def _reading(name: str, *, real: Floats, fake: Floats, excess: Floats | None) -> RatioSpectrum:
-    """Auto's calibrated log-ratios are plugged in; any other score counts by its order only."""
-    if name == "auto":
-        return lowered(RatioSpectrum.from_log_ratios(real=real, fake=fake), excess)
-    return RatioSpectrum.from_scores(real=real, fake=fake)
+def _plugged_in(*, real: Floats, fake: Floats, excess: Floats | None) -> RatioSpectrum:
+    """Auto's reading of calibrated log-ratios; any other score counts by its order only."""
+    return lowered(RatioSpectrum.from_log_ratios(real=real, fake=fake), excess)
 
 
 def classify(name: str, *, real: Any, fake: Any, seed: int = 0, progress: Progress | None = None) -> ClassifierResult:
@@ -157,8 +161,10 @@ def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progr
     1. Every member of `MEMBERS` gives every sample a log-ratio, K-fold cross-fitted, standardised (and projected to
        512 principal axes where there are more dimensions) on the training folds.
     2. Non-negative logistic regression on these stacks them into one score, itself cross-fitted.
-    3. A monotone piecewise linear curve, cross-fitted, calibrates the score into `log p/q`.
-    4. The curve is that of the calibrated ratios, plugged in: there is no minimum over thresholds for noise to lower.
+    3. A monotone piecewise linear curve, cross-fitted, calibrates the score into the `log p/q` of every sample.
+    4. The curve is that of calibrated ratios, plugged in: there is no minimum over thresholds for noise to lower. These
+       ratios are plainer than the samples': a logistic line; a few steps where a line does not do; 1 where no
+       difference shows.
     5. Where models trained on fewer samples do clearly worse, the learning curve is extrapolated by its 1/n law.
 
     The certificate needs a score that is independent of the samples it is read on. So the whole procedure, weights and
@@ -204,8 +210,10 @@ def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progr
     weights = stacking_weights(log_ratios, samples.real)[:-1].round(3).tolist()
     settings = {"folds": folds, "seed": seed, "weights": dict(zip(MEMBERS, weights, strict=True))}
     log_ratio = calibrated_smoothly(scores, samples.real, samples.fold)
-    result = _result("auto", samples, scores, log_ratio, np.mean(committee, axis=0), settings, excess)
-    return replace(result, members=_member_spectra(log_ratios, samples.real))
+    plugged = calibrated_sparingly(scores, samples.real, samples.fold, log_ratio)
+    spectrum = _plugged_in(real=plugged[samples.real], fake=plugged[~samples.real], excess=excess)
+    result = _result("auto", samples, scores, log_ratio, np.mean(committee, axis=0), settings)
+    return replace(result, spectrum=spectrum, excess=excess, members=_member_spectra(log_ratios, samples.real))
 
 
 def _member_spectra(log_ratios: Floats, real: Labels) -> dict[str, RatioSpectrum]:
@@ -247,21 +255,18 @@ def _result(
     log_ratio: Floats,
     held_out_scores: Floats,
     settings: Mapping[str, Any],
-    excess: Floats | None = None,
 ) -> ClassifierResult:
     """Everything that is read off cross-fitted scores and off the scores of the held-out half."""
     real = samples.real
-    read = log_ratio if name == "auto" else scores
     certified = certify(held_out_scores, samples.real[samples.held_out])
     return ClassifierResult(
         name=name,
-        spectrum=_reading(name, real=read[real], fake=read[~real], excess=excess),
+        spectrum=RatioSpectrum.from_scores(real=scores[real], fake=scores[~real]),
         log_ratio_real=log_ratio[real],
         log_ratio_fake=log_ratio[~real],
         scores_real=scores[real],
         scores_fake=scores[~real],
         settings=settings,
-        excess=excess,
         **certified,
     )
 

@@ -70,17 +70,18 @@ def _biggan_critic(shape: Shape, classes: int) -> nn.Module:
 
 
 def _perceptron(shape: Shape, classes: int) -> nn.Module:
-    """256-512-1024 (App. C.2.1, C.2.3), or smaller ones for the smallest images."""
-    return MLPGenerator(shape, classes=classes, **_widths(shape))
+    """256-512-1024 (App. C.2.1, C.2.3); for the smallest images one so small that it must choose."""
+    small = {"latent": 16, "widths": (128, 128)} if _tiny(shape) else {}
+    return MLPGenerator(shape, classes=classes, **small)
 
 
 def _perceptron_critic(shape: Shape, classes: int) -> nn.Module:
-    """1024-512-256 (App. C.1.3, C.2.1, C.2.3), or smaller ones for the smallest images."""
-    return MLPDiscriminator(shape, classes=classes, **_widths(shape))
+    """1024-512-256 (App. C.1.3, C.2.1, C.2.3), or a smaller one for the smallest images."""
+    return MLPDiscriminator(shape, classes=classes, widths=(256, 256) if _tiny(shape) else (1024, 512, 256))
 
 
-def _widths(shape: Shape) -> dict[str, Any]:
-    return {"widths": (256, 256)} if len(shape) == 3 and prod(shape) <= 256 else {}
+def _tiny(shape: Shape) -> bool:
+    return len(shape) == 3 and prod(shape) <= 256
 
 
 def _flow_critic(shape: Shape, classes: int) -> nn.Module:
@@ -141,13 +142,15 @@ GAN_OF_POINTS = Settings(batch_size=512, betas=(0.5, 0.9))
 FLOW_OF_IMAGES = Settings(
     batch_size=64, generator_lr=1e-4, discriminator_lr=1e-4, betas=(0.9, 0.99), clip=1.0, log_every=10
 )
-GAN_OF_IMAGES = Settings(batch_size=128, betas=(0.5, 0.99), r1=0.1, r1_every=4, log_every=10)
+GAN_OF_IMAGES = Settings(  # as in experiments/dial.py: under noise and without a penalty the critic knows ratios
+    batch_size=256, discriminator_steps=2, discriminator_lr=4e-4, betas=(0.5, 0.99), noise=0.2, log_every=10
+)
 BIGGAN = Settings(  # rates and batch of App. C.1.1 and C.1.4, moments and average of BigGAN
     batch_size=128, generator_lr=5e-5, discriminator_lr=2e-4, betas=(0.0, 0.999), ema=0.9999, log_every=10
 )
 PARTICULAR: dict[tuple[str, str], tuple[int, Settings]] = {
     ("digits", "conv"): (3000, replace(GAN_OF_IMAGES, batch_size=64, generator_lr=1e-3, discriminator_lr=1e-3)),
-    ("digits", "mlp"): (6000, replace(GAN_OF_IMAGES, batch_size=64, ema=0.995)),
+    ("digits", "mlp"): (6000, replace(GAN_OF_IMAGES, ema=0.998)),
     ("mnist", "mlp"): (35_000, replace(GAN_OF_IMAGES, batch_size=512)),  # App. C.2.3
     ("fashion-mnist", "mlp"): (35_000, replace(GAN_OF_IMAGES, batch_size=512)),
     ("cifar-10", "biggan"): (100_000, replace(BIGGAN, flip=True)),  # App. C.1.4

@@ -37,26 +37,40 @@ class Losses:
 
 @dataclass(frozen=True)
 class Adversarial:
-    """Density unknown: the discriminator tells data from draws, and its logits carry the ratio."""
+    """Density unknown: the discriminator tells data from draws, and its logits carry the ratio.
+
+    Args:
+        generator: what is trained.
+        discriminator: what judges it.
+        noise: standard deviation of the normal noise on all that is judged. Laws on thin sets that do not meet have no
+            ratio, and λ then changes nothing; blurred laws have one everywhere.
+    """
 
     generator: nn.Module
     discriminator: nn.Module
+    noise: float = 0.0
 
     def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
         """One pass over data and draws together."""
         with torch.no_grad():
             fake = self.generator(z, labels)
         both = None if labels is None else torch.cat([labels, labels])
-        real_logits, fake_logits = self.discriminator(torch.cat([real, fake]), both).float().split(len(real))
+        real_logits, fake_logits = self.logits(torch.cat([real, fake]), both).chunk(2)
         return Losses(objective.discriminator_loss(real_logits, fake_logits), real_logits, fake_logits)
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
         """The objective's loss on fresh draws, and the likelihood of data where a `FlowGAN` asks for it."""
-        logits = self.discriminator(self.generator(z, labels), labels).float()
+        logits = self.logits(self.generator(z, labels), labels)
         if isinstance(objective, FlowGAN):
             return objective.generator_loss(logits, self.generator.log_prob(real))  # type: ignore[operator]
         loss: Tensor = objective.generator_loss(logits)
         return loss
+
+    def logits(self, x: Tensor, labels: Tensor | None) -> Tensor:
+        """The discriminator's, of samples blurred by the noise."""
+        seen = x + self.noise * torch.randn_like(x) if self.noise else x
+        logits: Tensor = self.discriminator(seen, labels)
+        return logits.float()
 
 
 @dataclass(frozen=True)
@@ -104,10 +118,16 @@ class KnownDensity:
         return torch.logaddexp(log_q, log_base) - math.log(2)
 
 
-def route(generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor) -> Route:
-    """The route an objective asks for; `some_data` places the base of `KnownDensity`."""
+def route(
+    generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor, noise: float = 0.0
+) -> Route:
+    """The route an objective asks for; `some_data` places the base of `KnownDensity`, `noise` is for `Adversarial`."""
     if not isinstance(objective, DensityPR):
-        return Adversarial(generator, discriminator)
+        return Adversarial(generator, discriminator, noise)
+    if noise:
+        raise ValueError(
+            f"`noise` blurs what a discriminator sees, and `DensityPR` has none; got {noise:g}, set it to 0."
+        )
     if not hasattr(generator, "forward_with_log_prob"):
         raise ValueError(
             f"`DensityPR` needs a generator that states its density (a flow, with `forward_with_log_prob` and "

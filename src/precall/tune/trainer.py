@@ -27,7 +27,7 @@ from precall.theory import checks
 from precall.tune import checkpoints
 from precall.tune.batches import Batches, as_float
 from precall.tune.objectives import Scheduled
-from precall.tune.routes import Losses, Route, route
+from precall.tune.routes import Adversarial, Losses, Route, route
 from precall.tune.watch import TrainingStopped, Watch
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Settings:
         ema: decay of the generator's moving average, from which samples are drawn.
         r1: weight of `½ E_P|∇D|²`, every `r1_every` steps.
         r1_every: how often the penalty is taken (its weight is multiplied by as much).
+        noise: standard deviation of the normal noise on all that the discriminator sees, for data on thin sets: laws
+            that do not overlap have no ratio, and λ then changes nothing.
         warmup: first steps that train a flow by likelihood alone.
         flip: mirror images of a batch at random.
         refresh_every: steps between two solutions of τ, for objectives with `refresh`.
@@ -74,6 +76,7 @@ class Settings:
     ema: float = 0.999
     r1: float = 0.0
     r1_every: int = 1
+    noise: float = 0.0
     warmup: int = 0
     flip: bool = False
     refresh_every: int = 100
@@ -90,6 +93,7 @@ class Settings:
         checks.choice("precision", self.precision, ("32-true", "bf16-mixed"))
         checks.unit("ema", self.ema)
         checks.unit("cooldown", self.cooldown)
+        checks.nonnegative("noise", self.noise, infinite=False)
 
 
 class Trainer:
@@ -152,7 +156,7 @@ class Trainer:
             "generator": _adam(generator, settings.generator_lr, settings.betas),
             "discriminator": _adam(discriminator, settings.discriminator_lr, settings.betas),
         }
-        self.route: Route = route(generator, discriminator, _final(objective), self._some_data())
+        self.route: Route = route(generator, discriminator, _final(objective), self._some_data(), settings.noise)
         self.watch = Watch()
         self.step = 0  # generator steps done
         self.batch = 0  # batches taken
@@ -270,8 +274,8 @@ class Trainer:
     def _fresh_logits(self) -> Tensor:
         _, labels, z = self._draw()
         with self.fabric.autocast():
-            logits: Tensor = self.discriminator(self.generator(z, labels), labels)
-        return logits.float()
+            assert isinstance(self.route, Adversarial)  # what is refreshed is read off a discriminator
+            return self.route.logits(self.generator(z, labels), labels)
 
     def _cool(self, total: int) -> None:
         """Both learning rates, at this step of a run of `total`."""
