@@ -41,8 +41,8 @@ class Watch:
         if self._far >= PATIENCE:
             raise TrainingStopped(
                 f"the discriminator separates every real from every fake sample by {FAR:g} since {PATIENCE} readings "
-                f"(step {step}): the generator gets no gradient. Add `r1`, lower `discriminator_lr`, take fewer "
-                "`discriminator_steps`, or raise the objective's `smoothing`."
+                f"(step {step}): the generator gets no gradient. Add `noise` (0.2 for images), lower "
+                "`discriminator_lr`, take fewer `discriminator_steps`, or raise the objective's `smoothing`."
             )
         return numbers
 
