@@ -1,25 +1,30 @@
 """Training with rejection in mind, from exact landscapes to a small GAN: does the law after rejection train better?
 
-    python experiments/obrs_training.py [--smoke] [--only landscape gaussian gan] [--seeds 3] [--out DIR]
+    python experiments/obrs_training.py [--smoke] [--only landscape network gaussian gan] [--seeds 3] [--out DIR]
 
 landscape   Fig. 6.13 of Verine (2024). P: ten Gaussians two apart; Q_θ: the same, θ apart. D(P‖Q_θ) and, after optimal
             budgeted rejection, D(P‖Q̃_θ), as exact functions of θ: bad minima, their depth, the share of starting
             points from which gradient descent, on exact gradients, finds the data, and how many steps that takes.
+network     After Fig. 6.14. P: scikit-learn's digits; Q: a GAN's generator, moved along two random directions. D(P‖Q̃)
+            of the blurred laws over that plane, from a discriminator fine-tuned at every point and calibrated on
+            held-out digits: level, range, roughness, and minima besides the lowest.
 gaussian    Fig. 6.15. P: two unequal modes; Q: one Gaussian. The best Q for D(P‖Q), refined afterwards, against the
             best Q for D(P‖Q̃).
 gan         Fig. 6.16, in small. Eight Gaussians, perceptrons: `FGAN("gan")` against `OBRSObjective("gan", K)` at equal
             steps, and the second half of an `FGAN` run with rejection. Each is refined by budgets 1, 2 and 5: samples
             kept by its own discriminator, and what the ideal ratio, from the masses of fine cells, would make of it.
 
-D is twice the Jensen-Shannon divergence, D_GAN + log 4, so that 0 is the data. The first two parts have no randomness.
+D is twice the Jensen-Shannon divergence, D_GAN + log 4, so that 0 is the data. `landscape` and `gaussian` are exact.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import time
+import warnings
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,14 +33,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.ndimage import label as connected
 from scipy.optimize import minimize
 from scipy.signal import find_peaks
 from scipy.special import ndtr
+from torch import Tensor, nn
 
 from precall import RatioSpectrum
 from precall.improve import LatentGenerator, Ratio, sample
+from precall.improve.ratio import RatioWarning
 from precall.theory.acceptance import obrs
 from precall.theory.divergences import divergence
+from precall.tune.batches import as_float
 from precall.tune.data import load_data
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
 from precall.tune.objectives import FGAN, OBRSObjective
@@ -132,6 +141,129 @@ def with_descent(rows: list[dict[str, Any]], thetas: np.ndarray) -> list[dict[st
         steps = [float(np.median(found[both])) if both.any() else None for found in (own, without)]
         told.append({**row, "share_reaching": reaching, "median_steps": steps})
     return told
+
+
+# --------------------------------------------------------------------------------------------------------- network
+
+# blurred by 0.2, as it is trained, so small a GAN is told from the data almost always: D = 1.25 of 1.39 at the centre
+PIXELS, BLUR, REACH = (1, 8, 8), 0.5, 0.5
+
+
+def trained_on_digits(steps: int) -> Trainer:
+    """The GAN around which the landscape is drawn."""
+    torch.manual_seed(0)
+    pair = MLPGenerator(PIXELS, latent=16, widths=(128, 128)), MLPDiscriminator(PIXELS, widths=(256, 256))
+    settings = Settings(
+        batch_size=256, generator_lr=2e-4, discriminator_lr=4e-4, betas=(0.5, 0.99), ema=0.998, noise=0.2, seed=0
+    )
+    objective = FGAN("gan", play="nonsaturating")
+    return Trainer(*pair, objective, load_data("digits").samples, settings=settings).fit(steps)
+
+
+def direction(generator: nn.Module, rng: torch.Generator) -> list[Tensor]:
+    """A random direction, each tensor as long as the one it moves (Li et al. 2018)."""
+    steps = [(torch.randn(p.shape, generator=rng), p) for p in generator.parameters()]
+    return [step * p.norm() / step.norm() for step, p in steps]
+
+
+def moved(generator: nn.Module, directions: tuple[list[Tensor], list[Tensor]], x: float, y: float) -> nn.Module:
+    """The generator at `θ + x d_1 + y d_2`."""
+    other = copy.deepcopy(generator)
+    for p, d_1, d_2 in zip(other.parameters(), *directions, strict=True):
+        p += x * d_1 + y * d_2
+    return other
+
+
+def noisy(images: Tensor, rng: torch.Generator) -> Tensor:
+    """What a discriminator sees."""
+    return images + BLUR * torch.randn(images.shape, generator=rng)
+
+
+def drawn(generator: nn.Module, n: int, rng: torch.Generator) -> Tensor:
+    """Draws of a generator, as a discriminator sees them."""
+    return noisy(generator(torch.randn(n, *generator.latent_shape, generator=rng)), rng)
+
+
+def judge(generator: nn.Module, start: nn.Module, data: Tensor, steps: int, rate: float, rng: Any) -> nn.Module:
+    """A copy of a discriminator, trained further against a generator that stays; its rate falls to zero."""
+    judging, objective = copy.deepcopy(start).requires_grad_(True), FGAN("gan")
+    adam = torch.optim.Adam(judging.parameters(), lr=rate, betas=(0.9, 0.99))
+    cooling = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, total_iters=steps)
+    for _ in range(steps):
+        real = noisy(data[torch.randint(len(data), (256,), generator=rng)], rng)
+        loss = objective.discriminator_loss(*judging(torch.cat([real, drawn(generator, 256, rng)])).chunk(2))
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        cooling.step()
+    return judging
+
+
+@torch.no_grad()
+def refined_divergences(generator: nn.Module, judging: nn.Module, held_out: Tensor, rng: Any) -> list[float]:
+    """D(P‖Q̃) for each budget, from a discriminator's ratio with scale and shift fitted to held-out data and draws."""
+    real = noisy(held_out.repeat(40, 1, 1, 1), rng)
+    seen = {"real": real, "fake": drawn(generator, len(real), rng)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RatioWarning)  # far from the data few draws look real, as they should
+        ratio = Ratio.from_discriminator(judging).calibrated(**seen, method="temperature")
+    spectrum = RatioSpectrum.from_log_ratios(**{name: ratio(x).numpy() for name, x in seen.items()})
+    return [spectrum.refined(K).divergence(D) for K in REFINED_BY]
+
+
+def surface(base: Trainer, size: int, first: int, steps: int, repeats: int) -> tuple[np.ndarray, ...]:
+    """Heights, shape (budgets, size, size), and two doubts about them, shape (budgets,).
+
+    From the centre outwards, a point's discriminator goes on from its neighbour's. The doubts: the deviation where that
+    of one point is trained again, and the height of the centre once its own has gone on as long as those of the edge.
+    """
+    data, rng, middle = load_data("digits"), torch.Generator().manual_seed(0), size // 2
+    images, held_out = (as_float(torch.as_tensor(part)) for part in (data.samples, data.held_out))
+    directions = direction(base.average, rng), direction(base.average, rng)
+    judges = {(0, 0): judge(base.average, base.discriminator, images, first, 2e-3, rng)}
+
+    def height(i: int, j: int) -> list[float]:
+        generator = moved(base.average, directions, REACH * i / middle, REACH * j / middle)
+        judges[i, j] = judge(generator, judges[i - np.sign(i), j - np.sign(j)], images, steps, 1e-3, rng)
+        # the same latents and noise at every point: neighbours do not differ by the luck of these
+        return refined_divergences(generator, judges[i, j], held_out, torch.Generator().manual_seed(1))
+
+    offsets = range(-middle, middle + 1)
+    outwards = sorted(((i, j) for i in offsets for j in offsets), key=lambda at: max(map(abs, at)))
+    heights = {at: height(*at) for at in outwards}
+    halfway = (middle + 1) // 2
+    repeated = [height(halfway, halfway) for _ in range(repeats)]
+    later = [height(0, 0) for _ in range(middle)][-1]
+    grid = np.array([[heights[i, j] for j in offsets] for i in offsets])
+    return np.moveaxis(grid, 2, 0), np.std(repeated, axis=0, ddof=1), np.array(later)
+
+
+def other_minima(heights: np.ndarray, depth: float) -> int:
+    """Minima besides the lowest that are left only by a climb of more than `depth`."""
+    lowest = 0
+    for at, height in np.ndenumerate(heights):
+        pools = connected(heights <= height + depth, np.ones((3, 3)))[0]
+        lowest += int(heights[pools == pools[at]].min() == height)
+    return lowest - 1
+
+
+def network_row(budget: float, heights: np.ndarray, noise: float, later: float) -> dict[str, Any]:
+    """What a surface looks like; its roughness is the mean |second difference|, noise alone has E|ε − 2ε′ + ε″|."""
+    middle = len(heights) // 2
+    numbers = {
+        "mean_height": heights.mean(),
+        "centre": heights[middle, middle],
+        "centre_later": later,
+        "lowest": heights.min(),
+        "range": np.ptp(heights),
+        "roughness": (rough := np.mean([np.abs(np.diff(heights, 2, axis)).mean() for axis in (0, 1)])),
+        "relative_roughness": rough / np.ptp(heights),
+        "noise": noise,
+        "roughness_of_noise": math.sqrt(12 / math.pi) * noise,
+    }
+    told = {name: round(float(number), 4) for name, number in numbers.items()}
+    minima = other_minima(heights, 4 * noise)
+    return {"budget": budget, **told, "other_minima": minima, "heights": heights.round(4).tolist()}
 
 
 # -------------------------------------------------------------------------------------------------------- gaussian
@@ -273,11 +405,14 @@ def spread(values: list[float]) -> list[float]:
 
 
 def figure(results: dict[str, Any], path: Path) -> None:
-    """Landscapes, the Gaussians' refined curves, and the GANs' ideal divergence over steps."""
+    """Landscapes, the Gaussians' refined curves, the GANs' ideal divergence over steps, and a network's landscape."""
     from matplotlib.figure import Figure
 
-    sheet = Figure(figsize=(16, 4), layout="constrained")
-    panels = sheet.subplots(1, 4)
+    sheet = Figure(figsize=(16, 8), layout="constrained")
+    above, below = sheet.subfigures(2, 1)
+    if "network" in results:
+        contours(results["network"], below)
+    panels = above.subplots(1, 4)
     for row in results.get("landscape", []):
         at = np.linspace(*results["thetas"], len(row["heights"]))
         panels[WIDTHS.index(row["scale"])].plot(at, row["heights"], label=f"K = {row['budget']:g}")
@@ -295,6 +430,17 @@ def figure(results: dict[str, Any], path: Path) -> None:
         if panel.lines:
             panel.legend(fontsize=7)
     sheet.savefig(path, dpi=110)
+
+
+def contours(rows: list[dict[str, Any]], sheet: Any) -> None:
+    """The network's landscape for each budget, on one scale of colours."""
+    heights = np.array([row["heights"] for row in rows])
+    panels = sheet.subplots(1, len(rows), sharey=True)
+    levels, at = np.linspace(heights.min(), heights.max(), 25), np.linspace(-REACH, REACH, heights.shape[1])
+    for panel, row in zip(panels, rows, strict=True):
+        filled = panel.contourf(at, at, np.transpose(row["heights"]), levels=levels)
+        panel.set(title=f"digits, D(P‖Q̃) at K = {row['budget']:g}", xlabel="x", ylabel="y", aspect="equal")
+    sheet.colorbar(filled, ax=panels, format="%.2f")
 
 
 def lines(rows: dict[str, Any]) -> dict[str, tuple[list[int], list[float]]]:
@@ -318,6 +464,13 @@ def landscapes(small: bool, seeds: int) -> dict[str, Any]:
     return {"thetas": ends, "landscape": [row for of_scale in rows for row in of_scale]}
 
 
+def planes(small: bool, seeds: int) -> dict[str, Any]:
+    """One plane through one generator, at every budget."""
+    sizes = (3, 10, 5, 2) if small else (11, 1200, 100, 8)
+    found = surface(trained_on_digits(10 if small else 2500), *sizes)
+    return {"network": [network_row(*row) for row in zip(REFINED_BY, *found, strict=True)]}
+
+
 def gaussians(small: bool, seeds: int) -> dict[str, Any]:
     """Trained without and with rejection, refined alike."""
     pairs = [(1.0, 2.0), (2.0, 2.0), (1.0, 5.0), (5.0, 5.0)][: 2 if small else 4]
@@ -332,7 +485,7 @@ def gans(small: bool, seeds: int) -> dict[str, Any]:
     return {"gan": gan_summary(runs)}
 
 
-PART_OF = {"landscape": landscapes, "gaussian": gaussians, "gan": gans}
+PART_OF = {"landscape": landscapes, "network": planes, "gaussian": gaussians, "gan": gans}
 
 
 def main() -> None:
@@ -353,8 +506,9 @@ def main() -> None:
     for row in results.get("landscape", []):
         row["heights"] = [round(float(height), 4) for height in row["heights"]]
         del row["gradients"]
-    print(json.dumps({name: part for name, part in results.items() if name != "landscape"}, indent=1))
-    for row in results.get("landscape", []):
+    tables = ("landscape", "network")
+    print(json.dumps({name: part for name, part in results.items() if name not in tables}, indent=1))
+    for row in [row for table in tables for row in results.get(table, [])]:
         print(json.dumps({name: value for name, value in row.items() if name != "heights"}))
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -71,8 +71,9 @@ def _biggan_critic(shape: Shape, classes: int) -> nn.Module:
 
 def _perceptron(shape: Shape, classes: int) -> nn.Module:
     """256-512-1024 (App. C.2.1, C.2.3); for the smallest images one so small that it must choose."""
-    small = {"latent": 16, "widths": (128, 128)} if _tiny(shape) else {}
-    return MLPGenerator(shape, classes=classes, **small)
+    if _tiny(shape):
+        return MLPGenerator(shape, latent=16, widths=(128, 128), classes=classes)
+    return MLPGenerator(shape, classes=classes)
 
 
 def _perceptron_critic(shape: Shape, classes: int) -> nn.Module:
