@@ -1,4 +1,4 @@
-"""The dial on images: precision rises and recall falls with λ, and truncation cannot follow.
+"""The dial on images: precision and recall at five λ, beside truncation of the model in the middle.
 
     python experiments/dial.py --data fashion-mnist [--smoke] [--seeds 3] [--jobs 8] [--data-dir DIR] [--out DIR]
 
@@ -6,9 +6,9 @@ A base model is trained as a plain GAN, then fine-tuned at λ ∈ {0.1, 0.3, 1, 
 Precision and recall are those of k nearest neighbours (k = 5) in pixels, against held-out data; the baselines truncate
 the latents of the λ = 1 model, hard (redrawn above a threshold) and soft (scaled).
 
-Two things make λ matter. The generator is small (16 latents): one that can have both need not choose. And the critic
-knows a ratio: it sees data and draws under noise, for thin sets that do not meet have none, and it has no gradient
-penalty, which would hold its logits within ±½.
+The generator is small: one that can have both need not choose. And the critic knows a ratio: it sees data and draws
+under noise, for thin sets that do not meet have none, and it has no gradient penalty, which would hold its logits
+within ±½.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from precall.tune.trainer import Settings, Trainer, neighbor_scores
 
 LAMS = (0.1, 0.3, 1.0, 3.0, 10.0)
 # channels of the generator, dimension of its latent, noise on what the discriminator sees (images are within ±1)
-SIZES = {"digits": (16, 16, 0.2), "fashion-mnist": (32, 32, 0.3), "mnist": (32, 32, 0.3)}
+SIZES = {"digits": (16, 16, 0.2), "fashion-mnist": (32, 32, 0.3)}
 SOFT = (0.9, 0.8, 0.7, 0.6, 0.5)
 HARD = (2.0, 1.5, 1.0, 0.7, 0.5)
 BASE = Settings(
@@ -45,7 +45,6 @@ BASE = Settings(
     discriminator_lr=4e-4,
     betas=(0.5, 0.99),
     ema=0.998,
-    noise=0.2,
     log_every=200,
     checkpoint_every=0,
 )

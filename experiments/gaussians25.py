@@ -72,7 +72,7 @@ def quality(x: Tensor) -> tuple[float, float]:
 class Recipe:
     """How the networks are trained: Adam, averaged G, and noise on what D sees, which falls to zero.
 
-    The noise joins the modes while the generator finds them; without it the GAN drops a quarter of them.
+    The noise joins the modes while the generator finds them.
     """
 
     steps: int = 20_000

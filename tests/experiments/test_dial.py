@@ -1,5 +1,6 @@
 """The dial's experiments run, small."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -39,6 +40,26 @@ class Features(nn.Module):
 
     def forward(self, x):
         return nn.functional.adaptive_avg_pool2d(x, 2).flatten(1)
+
+
+def test_beyond_truncation_is_above_its_lines():
+    """λ < 1 has more recall than any truncation; λ = 3 lies under the lines, λ = 10 above both."""
+    spec = importlib.util.spec_from_file_location("dial", EXPERIMENTS / "dial.py")
+    dial = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(dial)
+
+    def at(precision, recall):
+        return {"precision": precision, "recall": recall}
+
+    runs = [{"lam": lam, **at(*pair)} for lam, pair in zip(dial.LAMS, PAIRS, strict=True)]
+    # precision grows by 0.1 and recall falls by 0.15 with every level
+    for kind, levels in (("soft", dial.SOFT), ("hard", dial.HARD)):
+        runs[2][kind] = {level: at(0.5 + 0.1 * k, 0.8 - 0.15 * k) for k, level in enumerate(levels, start=1)}
+    assert [row["lam"] for row in dial.beyond_truncation(runs)] == [0.1, 0.3, 10.0]
+    assert [row["recall"] for row in dial.beyond_truncation(runs)] == [0.9, 0.85, 0.35]
+
+
+PAIRS = [(0.2, 0.9), (0.3, 0.85), (0.5, 0.8), (0.55, 0.65), (0.85, 0.35)]
 
 
 @pytest.fixture
