@@ -1,14 +1,14 @@
 """The dial on CIFAR-10 with a BigGAN of 32 pixels, scaled to a few minutes of one GPU.
 
-    python experiments/cifar.py base  --data-dir DIR [--steps 8000]
-    python experiments/cifar.py tune  --data-dir DIR --lam 0.1 1 10 [--steps 2500]
+    python experiments/cifar.py base  --data-dir DIR --steps 5500 --batch-size 384
+    python experiments/cifar.py tune  --data-dir DIR --steps 2200 --batch-size 128 --noise 0.2 [--lam … --seed 1]
     python experiments/cifar.py score --data-dir DIR --inception FILE [--out experiments/results]
 
 `base` trains a plain conditional GAN, `tune` fine-tunes it at each λ (in parallel on one device), `score` takes FID,
-precision, recall, density and coverage in Inception features. Spectral normalisation bounds the slope of a logit, and
-with it the ratios a critic can tell; fine-tuning multiplies the logits by `--gain` to lift that bound. FILE is a
-TorchScript network from images of side 299 in [−1, 1] to 2048 features. The published runs are hundreds of times as
-long; the numbers are to be compared with one another, not with theirs.
+precision, recall, density and coverage in Inception features of every model that `tune` has left. Spectral
+normalisation bounds the slope of a logit, and with it the ratios a critic can tell; fine-tuning multiplies the logits
+by `--gain` to lift that bound. FILE is a TorchScript network from images of side 299 in [−1, 1] to 2048 features. The
+published runs are much longer; the numbers are to be compared with one another, not with theirs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from precall.tune.objectives import FGAN, PRObjective, Scheduled
 from precall.tune.pictures import grid
 from precall.tune.trainer import Settings, Trainer
 
+SCORES = ("precision", "recall", "density", "coverage")
+
 
 class Sharp(BigGANDiscriminator):
     """BigGAN's discriminator with its logits multiplied by a constant."""
@@ -40,7 +42,7 @@ class Sharp(BigGANDiscriminator):
         return self.gain * super().forward(x, labels)
 
 
-def trainer(options: argparse.Namespace, objective: Any, out: Path, gain: float = 1.0) -> Trainer:
+def trainer(options: argparse.Namespace, objective: Any, out: Path, *, gain: float = 1, cooldown: float = 0) -> Trainer:
     """A conditional BigGAN pair of width `--ch` on CIFAR-10."""
     data = load_data("cifar-10", options.data_dir)
     torch.manual_seed(options.seed)
@@ -58,6 +60,7 @@ def trainer(options: argparse.Namespace, objective: Any, out: Path, gain: float 
         betas=(0.0, 0.99),
         ema=0.999,
         noise=options.noise,
+        cooldown=cooldown,
         flip=True,
         log_every=200,
         checkpoint_every=0,
@@ -72,31 +75,35 @@ def base(options: argparse.Namespace) -> None:
     started = time.perf_counter()
     run = trainer(options, FGAN("gan", play="nonsaturating"), options.work / "base")
     run.fit(options.steps, progress=lambda _, done, total: print(done, total, flush=True) if done % 1000 == 0 else None)
+    draws(run, options.n)
     seconds = time.perf_counter() - started
     print(f"base: {options.steps} steps in {seconds:.0f} s, {options.steps / seconds:.1f} steps/s")
 
 
 def tuned(options: argparse.Namespace, lam: float) -> str:
-    """One model of the dial, and 10,000 draws of it."""
+    """One model of the dial, and its draws."""
     started = time.perf_counter()
     objective = Scheduled(PRObjective(lam, form=options.form), steps=max(1, options.steps // 4), start={"lam": 1.0})
-    run = trainer(options, objective, options.work / f"lam-{lam:g}", options.gain)
+    run = trainer(
+        options, objective, options.work / f"lam-{lam:g}-seed-{options.seed}", gain=options.gain, cooldown=0.2
+    )
     run.initialize(options.work / "base" / "checkpoint.safetensors").fit(options.steps)
-    draws(run, options.n, options.work / f"lam-{lam:g}")
+    draws(run, options.n, lam=lam, form=options.form, gain=options.gain)
     return f"λ = {lam:g}: {options.steps} steps in {time.perf_counter() - started:.0f} s"
 
 
-def draws(run: Trainer, n: int, folder: Path) -> None:
-    """Write n draws as bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
+def draws(run: Trainer, n: int, **facts: Any) -> None:
+    """Write n draws as bytes, and beside them how they came about."""
+    assert run.out is not None
     images = run.sample(n, seed=7)
-    np.save(folder / "samples.npy", ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).numpy())
+    np.save(run.out / "samples.npy", ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).numpy())
+    kept = ("seed", "batch_size", "discriminator_steps", "noise")
+    facts |= {"steps": run.step} | {name: getattr(run.settings, name) for name in kept}
+    (run.out / "facts.json").write_text(json.dumps(facts))
 
 
 def tune(options: argparse.Namespace) -> None:
     """Every λ at once, on one device."""
-    run = trainer(options, FGAN(), options.work / "base").initialize(options.work / "base" / "checkpoint.safetensors")
-    draws(run, options.n, options.work / "base")
     with ProcessPoolExecutor(len(options.lam), mp_context=get_context("spawn")) as pool:
         for said in pool.map(tuned, [options] * len(options.lam), options.lam):
             print(said, flush=True)
@@ -114,7 +121,7 @@ def features(network: Any, images: np.ndarray, device: str) -> np.ndarray:
 
 
 def score(options: argparse.Namespace) -> None:
-    """FID, precision, recall, density and coverage of every model, beside the data's own second half."""
+    """FID, precision, recall, density and coverage of every model, and of training images in its place."""
     from precall.assess.moments import Moments, fid
     from precall.assess.neighbors import sweep
 
@@ -122,45 +129,47 @@ def score(options: argparse.Namespace) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network = torch.jit.load(options.inception, map_location=device).float().eval()
     train = features(network, data.samples[: options.reference], device)
-    held_out = features(network, data.held_out[: options.n], device)
     reference = Moments.of(train)
-    table = {}
-    for name in ["base", *(f"lam-{lam:g}" for lam in options.lam), "data"]:
-        fake = (
-            train[: options.n]
-            if name == "data"
-            else features(network, np.load(options.work / name / "samples.npy"), device)
-        )
+    held_out = torch.as_tensor(features(network, data.held_out[: options.n], device), device=device)
+
+    def row(fake: np.ndarray) -> dict[str, Any]:
         found = sweep(real=held_out, fake=fake, k=5)
-        table[name] = {
-            "fid": round(float(fid(real=reference, fake=Moments.of(fake)).value), 2),
-            **{s: round(float(getattr(found, s)()), 4) for s in ("precision", "recall", "density", "coverage")},
-        }
-        print(name, table[name], flush=True)
+        scores = {name: round(float(getattr(found, name)()), 4) for name in SCORES}
+        return {"fid": round(float(fid(real=reference, fake=Moments.of(fake)).value), 2), **scores}
+
+    table = [{"model": "training images", **row(train[: options.n])}]
+    for folder in [options.work / "base", *dial(options.work)]:
+        facts = json.loads((folder / "facts.json").read_text())
+        table.append({"model": folder.name, **facts, **row(features(network, np.load(folder / "samples.npy"), device))})
+        print(table[-1], flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        facts = {
-            "n": options.n,
-            "reference": len(train),
-            "k": 5,
-            "table": table,
-            "ch": options.ch,
-            "seed": options.seed,
-        }
+        facts = {"n": options.n, "reference": len(train), "k": 5, "ch": options.ch, "table": table}
         (options.out / "cifar.json").write_text(json.dumps(facts, indent=1) + "\n")
-        figure([options.work / f"lam-{lam:g}" for lam in options.lam], options.out / "cifar.png")
+        figure([options.work / "base", *dial(options.work)], options.out / "cifar.png")
+
+
+def dial(work: Path) -> list[Path]:
+    """The folders of fine-tuned models, by seed and λ."""
+    found = {folder: json.loads((folder / "facts.json").read_text()) for folder in work.glob("lam-*")}
+    return sorted(found, key=lambda folder: (found[folder]["seed"], found[folder]["lam"]))
 
 
 def figure(folders: list[Path], path: Path) -> None:
-    """Sixty draws of every model, ten a class column."""
+    """Sixty draws of every model of one seed, a class a column."""
     from matplotlib.figure import Figure
 
-    sheet = Figure(figsize=(5 * len(folders), 3.4), layout="constrained")
-    for axes, folder in zip(np.atleast_1d(sheet.subplots(1, len(folders))), folders, strict=True):
+    facts = [json.loads((folder / "facts.json").read_text()) for folder in folders]
+    shown = [(folder, fact) for folder, fact in zip(folders, facts, strict=True) if fact["seed"] == facts[0]["seed"]]
+    across = (len(shown) + 1) // 2
+    sheet = Figure(figsize=(4 * across, 6), layout="constrained")
+    for axes, (folder, fact) in zip(sheet.subplots(2, across).flat, shown, strict=False):
         images = np.load(folder / "samples.npy", mmap_mode="r")[:60].astype(np.float32) / 127.5 - 1
         axes.imshow(grid(images))
-        axes.set(title=folder.name.replace("lam-", "λ = "), xticks=[], yticks=[])
-    sheet.savefig(path, dpi=110)
+        axes.set_title(f"λ = {fact['lam']:g}" if "lam" in fact else "plain GAN")
+    for axes in sheet.axes:
+        axes.set_axis_off()
+    sheet.savefig(path, dpi=100)
 
 
 def main() -> None:
@@ -169,11 +178,11 @@ def main() -> None:
     parser.add_argument("stage", choices=["base", "tune", "score"])
     parser.add_argument("--data-dir")
     parser.add_argument("--inception")
-    parser.add_argument("--lam", type=float, nargs="+", default=[0.1, 1.0, 10.0])
-    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("--lam", type=float, nargs="+", default=[0.05, 0.1, 1.0, 5.0, 10.0, 20.0])
+    parser.add_argument("--steps", type=int, default=2200)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--discriminator-steps", type=int, default=2)
-    parser.add_argument("--ch", type=int, default=32)
+    parser.add_argument("--ch", type=int, default=48)
     parser.add_argument("--noise", type=float, default=0.0, help="on what the discriminator sees; images are within ±1")
     parser.add_argument("--gain", type=float, default=4.0, help="of the logits while fine-tuning")
     parser.add_argument("--form", default="tail", choices=["tail", "smoothed"])
