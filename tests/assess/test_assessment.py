@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,21 @@ def test_dropping_costs_recall_and_inventing_costs_precision(compared):
     assert invented.scores["clusters_f8"].value > 0.9 > 0.85 > invented.scores["clusters_f1_8"].value
     assert dropped.verdict.startswith("Drops modes")
     assert invented.verdict.startswith("Invents")
+
+
+def test_the_verdict_names_the_share_where_the_other_has_less_than_a_tenth_of_the_density(compared):
+    p, q = [0.3, 0.1, 0.4, 0.2, 0.0], [0.02, 0.008, 0.172, 0.6, 0.2]  # q/p .067, .08, .43, 3, ∞
+    spectra = {"linear": precall.RatioSpectrum.from_masses(p=p, q=q)}
+    one = replace(compared["dropped"], spectra=spectra)
+    assert one.verdict == "Both drops modes (about 40% of the data) and invents (about 20% of its samples)."
+
+
+@pytest.mark.parametrize(
+    ("q", "said"), [([0.5, 0.5], "about 30% of its mass is in the wrong place"), ([0.75, 0.25], "Close to the data")]
+)
+def test_the_verdict_tells_other_weights_from_closeness(compared, q, said):
+    spectra = {"linear": precall.RatioSpectrum.from_masses(p=[0.8, 0.2], q=q)}
+    assert said in replace(compared["dropped"], spectra=spectra).verdict
 
 
 def test_every_score_carries_an_interval_around_it_that_says_what_it_covers(compared):

@@ -155,9 +155,13 @@ class Assessment:
         if (test := self.scores.get("c2st")) is not None and test.settings["p_value"] > 0.05:
             return "Indistinguishable from the data at this sample size."
         # mass of the model where the data has less than a tenth of its density, and the other way round
-        invented, missed = 1 - self.spectrum.alpha(10.0), 1 - self.spectrum.beta(0.1)
+        p, q = self.spectrum.p, self.spectrum.q
+        invented, missed = q[10 * p < q].sum(), p[10 * q < p].sum()
         if max(invented, missed) < 0.05:
-            return "Close to the data: neither drops nor invents more than 5 %."
+            misplaced = self.spectrum.total_variation
+            if misplaced < 0.1:
+                return "Close to the data: neither drops nor invents more than 5 %."
+            return f"Weighs the data differently: about {misplaced:.0%} of its mass is in the wrong place."
         if missed > 2 * invented:
             return f"Drops modes: about {missed:.0%} of the data is out of its reach."
         if invented > 2 * missed:
