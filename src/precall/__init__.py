@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from precall.lazy import lazily
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
 
 _ROOMS = ("assess", "improve", "theory", "tune")
 _HOME = {
-    "Assessment": "precall.assess.results",
-    "Comparison": "precall.assess.results",
-    "Divergence": "precall.theory.divergences",
-    "RatioSpectrum": "precall.theory.spectrum",
-    "Reference": "precall.assess.assessment",
+    "Assessment": "assess.results",
+    "Comparison": "assess.results",
+    "Divergence": "theory.divergences",
+    "RatioSpectrum": "theory.spectrum",
+    "Reference": "assess.assessment",
 }
+_load, _ = lazily(__name__, _HOME)
 
 __all__ = [
     "Assessment",
@@ -44,11 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"precall.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'precall' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return import_module(f"precall.{name}") if name in _ROOMS else _load(name)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.improve.diffusion import Denoised as Denoised
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
     from precall.improve.select import select as select
 
 _HOME = {
-    "Denoised": "precall.improve.diffusion",
-    "LatentGenerator": "precall.improve.latent",
-    "Plan": "precall.improve.plan",
-    "Ratio": "precall.improve.ratio",
-    "Refined": "precall.improve.sampling",
-    "SamplingError": "precall.improve.sampling",
-    "Selection": "precall.improve.select",
-    "plan": "precall.improve.plan",
-    "sample": "precall.improve.sampling",
-    "sample_with_rejection": "precall.improve.diffusion",
-    "select": "precall.improve.select",
+    "Denoised": "diffusion",
+    "LatentGenerator": "latent",
+    "Plan": "plan",
+    "Ratio": "ratio",
+    "Refined": "sampling",
+    "SamplingError": "sampling",
+    "Selection": "select",
+    "plan": "plan",
+    "sample": "sampling",
+    "sample_with_rejection": "diffusion",
+    "select": "select",
 }
 
 __all__ = [
@@ -46,14 +47,4 @@ __all__ = [
     "select",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'precall.improve' has no attribute {name!r}")
-    # kept here: importing `precall.improve.plan` would otherwise leave the module under the function's name
-    globals()[name] = value = getattr(import_module(_HOME[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.tune.data import TrainingData as TrainingData
@@ -64,12 +65,4 @@ __all__ = [
     "recipe",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'precall.tune' has no attribute {name!r}")
-    return getattr(import_module(f"precall.tune.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -6,8 +6,9 @@ Every generator has `latent_shape`, `classes` (0: unconditional) and `forward(z,
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.tune.models.biggan import BigGANDiscriminator as BigGANDiscriminator
@@ -65,12 +66,4 @@ __all__ = [
     "sample",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'precall.tune.models' has no attribute {name!r}")
-    return getattr(import_module(f"precall.tune.models.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _HOME)
