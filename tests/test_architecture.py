@@ -64,6 +64,13 @@ def test_rooms_import_only_what_they_may():
     assert not wrong
 
 
+def test_no_module_has_the_name_of_what_its_package_offers():
+    """Importing the module would put it in the place of the function."""
+    for name in ("precall", "precall.tune", "precall.tune.models", "precall.improve"):
+        package = importlib.import_module(name)
+        assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package._HOME)
+
+
 def test_every_room_is_known():
     rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert rooms <= set(ALLOWED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -19,9 +18,6 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        # kept: importing `precall.improve.plan` would otherwise leave the module under the function's name
-        setattr(sys.modules[package], name, value)
-        return value
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
 
     return load, lambda: sorted(homes)

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precall.improve import plan
-from precall.improve.plan import max_budget
+from precall.improve.planning import max_budget
 from precall.theory.acceptance import obrs
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, budgets, pairs

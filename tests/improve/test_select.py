@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -16,7 +14,7 @@ from precall.assess.moments import Moments
 from precall.assess.neighbors import sweep
 from precall.improve import select
 from precall.improve.ratio import RatioWarning
-from precall.improve.select import choose, judge, selection, systematic
+from precall.improve.selection import choose, judge, selection, systematic
 from precall.theory import toys
 from precall.theory.acceptance import obrs, refined_masses
 from precall.theory.spectrum import RatioSpectrum
@@ -246,14 +244,6 @@ def test_progress_names_the_stages():
     )
     assert told[-1] == ("auto", 10, 10)
     assert found.estimator == "auto"
-
-
-@pytest.mark.parametrize("order", [("plan", "select"), ("select", "plan")])
-def test_verbs_can_be_called_whichever_module_was_loaded_first(order):
-    loads = "; ".join(f"import precall.improve.{name}" for name in order)
-    code = f"{loads}; from precall.improve import plan, select; print(callable(plan), callable(select))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "True"]
 
 
 @settings(max_examples=20)

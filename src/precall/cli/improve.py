@@ -17,8 +17,8 @@ import typer
 from precall.cli.manners import KEYED, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
-    from precall.improve.plan import Plan
-    from precall.improve.select import Judged, Selection
+    from precall.improve.planning import Plan
+    from precall.improve.selection import Judged, Selection
     from precall.samples import SampleSet
 
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
@@ -77,7 +77,7 @@ def improve(
 
     With --min-precision, status 3 says that no budget reaches it.
     """
-    from precall.improve.select import ESTIMATORS, judge
+    from precall.improve.selection import ESTIMATORS, judge
     from precall.samples import open_samples
 
     _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
@@ -106,7 +106,7 @@ def _keep(
     judged: Judged, budget: float, seed: int, write: Callable[[Selection], None] | None, out: Any, command: str | None
 ) -> None:
     from precall.improve.ratio import RatioWarning
-    from precall.improve.select import selection
+    from precall.improve.selection import selection
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # the notes say the same, in a line each
@@ -248,7 +248,7 @@ def _within(out: Path, source: Path) -> bool:
 def _show_plan(
     judged: Judged, budget: float | None, precision: float | None, recall: float | None, command: str | None
 ) -> None:
-    from precall.improve.plan import plan
+    from precall.improve.planning import plan
 
     found = judged.plan
     if budget is not None:

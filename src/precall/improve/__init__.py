@@ -10,27 +10,27 @@ if TYPE_CHECKING:
     from precall.improve.diffusion import Denoised as Denoised
     from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.latent import LatentGenerator as LatentGenerator
-    from precall.improve.plan import Plan as Plan
-    from precall.improve.plan import plan as plan
+    from precall.improve.planning import Plan as Plan
+    from precall.improve.planning import plan as plan
     from precall.improve.ratio import Ratio as Ratio
     from precall.improve.sampling import Refined as Refined
     from precall.improve.sampling import SamplingError as SamplingError
     from precall.improve.sampling import sample as sample
-    from precall.improve.select import Selection as Selection
-    from precall.improve.select import select as select
+    from precall.improve.selection import Selection as Selection
+    from precall.improve.selection import select as select
 
 _HOME = {
     "Denoised": "diffusion",
     "LatentGenerator": "latent",
-    "Plan": "plan",
+    "Plan": "planning",
     "Ratio": "ratio",
     "Refined": "sampling",
     "SamplingError": "sampling",
-    "Selection": "select",
-    "plan": "plan",
+    "Selection": "selection",
+    "plan": "planning",
     "sample": "sampling",
     "sample_with_rejection": "diffusion",
-    "select": "select",
+    "select": "selection",
 }
 
 __all__ = [

@@ -10,7 +10,6 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -233,13 +232,3 @@ def _perfect_recall(spectrum: RatioSpectrum, K: float) -> float:
     if share <= spectrum.max_precision * (1 + ROUNDING):  # there recall falls to 0 at once: rounding must not decide
         share = min(share, spectrum.max_precision)
     return float(spectrum.recall(precision=share))
-
-
-class _Verb(ModuleType):
-    """The module answers as its function does: whoever imports it leaves it in the room under that name."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Plan:
-        return plan(*arguments, **options)
-
-
-sys.modules[__name__].__class__ = _Verb

@@ -7,11 +7,9 @@ up to the budget: `a = min(1, τ p/q)`. The mathematics is in docs/theory.md, Re
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from precall.assess.features import same_dimension, to_numpy
 from precall.assess.inputs import Side, side
 from precall.assess.panel import MEMBERS
 from precall.assess.score import plain
-from precall.improve.plan import Plan, plan
+from precall.improve.planning import Plan, plan
 from precall.improve.ratio import RatioWarning, effective_sample_size, thinness
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.theory import checks
@@ -351,13 +349,3 @@ def _samples(found: Side, name: str) -> Side:
     if found.moments is not None:
         raise ValueError(f"`{name}` must hold samples; got statistics (mu, sigma). Pass the samples themselves.")
     return found
-
-
-class _Verb(ModuleType):
-    """The module answers as its function does: whoever imports it leaves it in the room under that name."""
-
-    def __call__(self, **arguments: Any) -> Selection:
-        return select(**arguments)
-
-
-sys.modules[__name__].__class__ = _Verb
