@@ -1,14 +1,16 @@
 """The dial on images: precision and recall at five λ, beside truncation of the model in the middle.
 
     python experiments/dial.py --data fashion-mnist [--smoke] [--seeds 3] [--jobs 8] [--data-dir DIR] [--out DIR]
+    python experiments/dial.py --ch 32 --latent 32 --noise 0 --form hinge --name digits-hinge …  # what matters
 
 A base model is trained as a plain GAN, then fine-tuned at λ ∈ {0.1, 0.3, 1, 3, 10} (`PRObjective`), a seed a time.
 Precision and recall are those of k nearest neighbours (k = 5) in pixels, against held-out data; the baselines truncate
 the latents of the λ = 1 model, hard (redrawn above a threshold) and soft (scaled).
 
-The generator is small: one that can have both need not choose. And the critic knows a ratio: it sees data and draws
-under noise, for thin sets that do not meet have none, and it has no gradient penalty, which would hold its logits
-within ±½.
+The critic has no gradient penalty, which would hold its logits within ±½, where every ratio is about 1. It sees data and
+draws under noise, for thin sets that do not meet have no ratio, and the generator is small, for one that can have both
+need not choose; digits turn without either. `--ch`, `--latent`, `--noise` and `--r1` change all that, and `--form hinge`
+the loss (`Hinge`, λ-weighted).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from torch import nn
 
 from precall.tune.data import load_data
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
-from precall.tune.objectives import FGAN, PRObjective, Scheduled
+from precall.tune.objectives import FGAN, Hinge, PRObjective, Scheduled
 from precall.tune.pictures import grid
 from precall.tune.trainer import Settings, Trainer, neighbor_scores
 
@@ -109,8 +111,9 @@ def base(options: argparse.Namespace, seed: int) -> None:
 def tuned(options: argparse.Namespace, seed: int, lam: float) -> dict[str, Any]:
     """Fine-tune the base at λ and measure it; truncate the one at λ = 1."""
     data, started = load_data(options.data, options.data_dir), time.perf_counter()
-    objective = Scheduled(PRObjective(lam, form=options.form), steps=max(1, options.steps // 4), start={"lam": 1.0})
-    run = trainer(options, data, objective, replace(TUNED, seed=seed), None)
+    loss = Hinge(lam) if options.form == "hinge" else PRObjective(lam, form=options.form)
+    objective = Scheduled(loss, steps=max(1, options.steps // 4), start={"lam": 1.0})
+    run = trainer(options, data, objective, replace(TUNED, seed=seed, r1=options.r1), None)
     run.initialize(folder_of(options) / f"base{seed}" / "checkpoint.safetensors").fit(options.steps)
     result = {"lam": lam, "seed": seed, "steps": options.steps, "n": options.n, **scores(run, data, options.n)}
     result["seconds"] = round(time.perf_counter() - started, 1)
@@ -123,8 +126,8 @@ def tuned(options: argparse.Namespace, seed: int, lam: float) -> dict[str, Any]:
 
 
 def folder_of(options: argparse.Namespace) -> Path:
-    """Where checkpoints and pictures of this data wait."""
-    return Path(options.work) / options.data
+    """Where checkpoints and pictures wait."""
+    return Path(options.work) / options.name
 
 
 def spearman(runs: list[dict[str, Any]], name: str) -> float:
@@ -166,13 +169,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--base-steps", type=int, default=2500)
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--form", default="tail", choices=["tail", "smoothed"])
+    parser.add_argument("--form", default="tail", choices=["tail", "smoothed", "hinge"])
+    parser.add_argument("--ch", type=int, help="channels of the generator, an eighth of a perceptron's units")
+    parser.add_argument("--latent", type=int)
+    parser.add_argument("--noise", type=float)
+    parser.add_argument("--r1", type=float, default=0.0, help="gradient penalty while fine-tuning")
+    parser.add_argument("--name", help="of the results; that of the data")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--n", type=int, default=5000, help="draws, and held-out samples at most")
     parser.add_argument("--work", type=Path, default=Path("runs/dial"))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    options.ch, options.latent, options.noise = SIZES[options.data]
+    for name, usual in zip(("ch", "latent", "noise", "name"), (*SIZES[options.data], options.data), strict=True):
+        if getattr(options, name) is None:
+            setattr(options, name, usual)
     if options.smoke:
         options.seeds, options.base_steps, options.steps, options.jobs, options.n, options.ch = 1, 2, 2, 1, 60, 4
     folder_of(options).mkdir(parents=True, exist_ok=True)
@@ -212,15 +222,15 @@ def report(options: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
         for lam in LAMS
     }
     rank = {score: spearman(runs, score) for score in ("precision", "recall")}
-    names = ("data", "seeds", "base_steps", "steps", "form", "ch", "latent", "noise", "n")
+    names = ("data", "seeds", "base_steps", "steps", "form", "ch", "latent", "noise", "r1", "n")
     settings = {name: getattr(options, name) for name in names}
     result = {"settings": settings, "spearman": rank, "beyond truncation": beyond_truncation(runs), "table": table}
     print(json.dumps(result, indent=1))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        path = options.out / f"dial-{options.data}.json"
+        path = options.out / f"dial-{options.name}.json"
         path.write_text(json.dumps({**result, "runs": runs}, indent=1) + "\n")
-        figure(options.data, runs, folder_of(options), path.with_suffix(".png"))
+        figure(options.name, runs, folder_of(options), path.with_suffix(".png"))
 
 
 def figure(name: str, runs: list[dict[str, Any]], folder: Path, path: Path) -> None:
