@@ -7,10 +7,10 @@ A base model is trained as a plain GAN, then fine-tuned at λ ∈ {0.1, 0.3, 1, 
 Precision and recall are those of k nearest neighbours (k = 5) in pixels, against held-out data; the baselines truncate
 the latents of the λ = 1 model, hard (redrawn above a threshold) and soft (scaled).
 
-The critic has no gradient penalty, which would hold its logits within ±½, where every ratio is about 1. It sees data and
-draws under noise, for thin sets that do not meet have no ratio, and the generator is small, for one that can have both
-need not choose; digits turn without either. `--ch`, `--latent`, `--noise` and `--r1` change all that, and `--form hinge`
-the loss (`Hinge`, λ-weighted).
+The critic has no gradient penalty, which would hold its logits within ±½, where every ratio is about 1. It sees data
+and draws under noise, for thin sets that do not meet have no ratio, and the generator is small, for one that can have
+both need not choose; digits turn without either. `--ch`, `--latent`, `--noise` and `--r1` change all that, and
+`--form hinge` the loss (`Hinge`, λ-weighted).
 """
 
 from __future__ import annotations
