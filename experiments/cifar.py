@@ -7,7 +7,7 @@
 `base` trains a plain conditional GAN, `tune` fine-tunes it at each λ (in parallel on one device), `score` takes FID,
 precision, recall, density and coverage in Inception features of every model that `tune` has left. Spectral
 normalisation bounds the slope of a logit, and with it the ratios a critic can tell; fine-tuning multiplies the logits
-by `--gain` to lift that bound. FILE is a TorchScript network from images of side 299 in [−1, 1] to 2048 features. The
+by `--gain` to raise that bound. FILE is a TorchScript network from images of side 299 in [−1, 1] to 2048 features. The
 published runs are much longer; the numbers are to be compared with one another, not with theirs.
 """
 

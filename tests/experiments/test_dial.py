@@ -35,6 +35,14 @@ def test_dial_on_digits(tmp_path):
     assert (tmp_path / "results" / "dial-digits.png").stat().st_size > 0
 
 
+def test_dial_in_another_form(tmp_path):
+    changed = ("--form", "hinge", "--latent", "5", "--noise", "0", "--r1", "0.1", "--name", "other")
+    run(tmp_path, "dial.py", "--smoke", *changed, "--out", "results")
+    settings = json.loads((tmp_path / "results" / "dial-other.json").read_text())["settings"]
+    expected = {"data": "digits", "form": "hinge", "latent": 5, "noise": 0.0, "r1": 0.1}
+    assert {name: settings[name] for name in expected} == expected
+
+
 class Features(nn.Module):
     """Stands in for Inception: 12 numbers of an image."""
 
