@@ -227,6 +227,21 @@ def test_fine_tuning_starts_from_the_networks_alone(tmp_path):
     assert torch.equal(tuned.sample(5), base.sample(5))
 
 
+def test_a_layer_that_comes_frozen_stays_frozen():
+    torch.manual_seed(0)
+    generator, discriminator = MLPGenerator(widths=(8,), latent=2), MLPDiscriminator(widths=(8,))
+    first, *rest = generator.parameters()
+    first.requires_grad_(False)
+    before = [p.clone() for p in (first, *rest)]
+    Trainer(generator, discriminator, FGAN(), points(), settings=SETTINGS).fit(2)
+    assert torch.equal(first, before[0])
+    assert not any(torch.equal(now, then) for now, then in zip(rest, before[1:], strict=True))
+    assert not first.requires_grad
+    assert all(p.requires_grad for p in (*rest, *discriminator.parameters()))  # fit to be trained again
+    with pytest.raises(ValueError, match="every parameter of the MLPGenerator is frozen"):
+        Trainer(generator.requires_grad_(False), discriminator, FGAN(), points(), settings=SETTINGS)
+
+
 def test_batches_cover_an_epoch_and_split_over_processes():
     data = np.arange(10.0)
     whole = Batches(data, size=4, seed=3)

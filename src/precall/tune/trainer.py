@@ -101,7 +101,8 @@ class Trainer:
 
     Args:
         generator: `forward(z, labels) -> samples`, with `latent_shape` (standard normal latents) and `classes`.
-        discriminator: `forward(samples, labels) -> logits` of shape (n,).
+        discriminator: `forward(samples, labels) -> logits` of shape (n,). Layers of either that come frozen
+            (`requires_grad_(False)`) stay as they are.
         objective: one of `precall.tune.objectives`, or a `Scheduled` one.
         data: samples, shape (n, …): an array, a tensor (bytes are taken for images) or a torch Dataset.
         labels: a class a sample, for conditional networks.
@@ -152,9 +153,10 @@ class Trainer:
         )
         self.held_out = None if held_out is None else as_float(torch.as_tensor(held_out)[: settings.assess_n])
         self.rng = torch.Generator(device).manual_seed(settings.seed * 1009 + rank)
+        self.trained = {"generator": _trained(generator), "discriminator": _trained(discriminator)}
         self.optimizers = {
-            "generator": _adam(generator, settings.generator_lr, settings.betas),
-            "discriminator": _adam(discriminator, settings.discriminator_lr, settings.betas),
+            "generator": _adam(self.trained["generator"], settings.generator_lr, settings.betas),
+            "discriminator": _adam(self.trained["discriminator"], settings.discriminator_lr, settings.betas),
         }
         self.route: Route = route(generator, discriminator, _final(objective), self._some_data(), settings.noise)
         self.watch = Watch()
@@ -198,12 +200,11 @@ class Trainer:
         """One step of an optimiser on the mean gradient of `accumulate` batches; what was computed on the way."""
         optimizer, network = self.optimizers[which], getattr(self, which)
         optimizer.zero_grad(set_to_none=True)
-        network.requires_grad_(True)
-        other = self.generator if which == "discriminator" else self.discriminator
-        other.requires_grad_(False)
-        for _ in range(self.settings.accumulate):
-            seen = loss()
-            self.fabric.backward(seen["loss"] / self.settings.accumulate)
+        other = self.trained["generator" if which == "discriminator" else "discriminator"]
+        with _frozen(other):
+            for _ in range(self.settings.accumulate):
+                seen = loss()
+                self.fabric.backward(seen["loss"] / self.settings.accumulate)
         self._average_gradients(network)
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(network.parameters(), self.settings.clip)
@@ -464,9 +465,27 @@ def _fabric(precision: str) -> Fabric:
     return Fabric(accelerator="auto", devices=1, precision=precision)  # type: ignore[arg-type]
 
 
-def _adam(network: nn.Module, lr: float, betas: tuple[float, float]) -> torch.optim.Adam:
-    fused = any(p.is_cuda for p in network.parameters())
-    return torch.optim.Adam(network.parameters(), lr=lr, betas=betas, fused=fused)
+def _trained(network: nn.Module) -> list[nn.Parameter]:
+    """The parameters to train: a layer that comes frozen stays frozen."""
+    found = [p for p in network.parameters() if p.requires_grad]
+    if not found:
+        raise ValueError(f"every parameter of the {type(network).__name__} is frozen; leave `requires_grad` to some.")
+    return found
+
+
+@contextmanager
+def _frozen(parameters: list[nn.Parameter]) -> Iterator[None]:
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+def _adam(parameters: list[nn.Parameter], lr: float, betas: tuple[float, float]) -> torch.optim.Adam:
+    return torch.optim.Adam(parameters, lr=lr, betas=betas, fused=any(p.is_cuda for p in parameters))
 
 
 def _at(objective: Any, step: int) -> Any:
