@@ -85,11 +85,13 @@ def little_cifar(tmp_path):
 def test_cifar_stages(little_cifar):
     common = ("--data-dir", ".", "--ch", "4", "--steps", "2", "--batch-size", "8", "--n", "20", "--lam", "1", "10")
     assert "2 steps" in run(little_cifar, "cifar.py", "base", *common)
+    run(little_cifar, "cifar.py", "truncate", *common)
     run(little_cifar, "cifar.py", "tune", *common)
     run(little_cifar, "cifar.py", "tune", *common[:-3], "--lam", "10", "--seed", "1")
     run(little_cifar, "cifar.py", "score", *common, "--inception", "features.pt", "--out", "results")
     table = json.loads((little_cifar / "results" / "cifar.json").read_text())["table"]
-    models = ["training images", "base", "lam-1-seed-0", "lam-10-seed-0", "lam-10-seed-1"]
+    truncated = ["truncated-0.5", "truncated-0.7", "truncated-0.85"]
+    models = ["training images", "base", *truncated, "lam-1-seed-0", "lam-10-seed-0", "lam-10-seed-1"]
     assert [row["model"] for row in table] == models
     assert all(row.keys() >= {"fid", "precision", "recall", "density", "coverage"} for row in table)
-    assert [row.get("lam") for row in table] == [None, None, 1, 10, 10]
+    assert [row.get("lam") for row in table] == [None] * 5 + [1, 10, 10]
