@@ -10,7 +10,7 @@ import torch
 
 import precall
 from precall.assess import neighbors
-from precall.assess.assessment import METRICS, Reference, assess, cover_spectrum
+from precall.assess.assessment import METRIC_OF, METRICS, Reference, assess, cover_spectrum
 from precall.assess.moments import Moments
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
@@ -263,3 +263,8 @@ def test_a_wrong_input_costs_one_sentence(change, sentence):
 
 def test_every_metric_name_is_known():
     assert len(set(METRICS)) == len(METRICS)
+    assert not set(METRICS) & set(METRIC_OF)
+    assert set(METRIC_OF.values()) <= set(METRICS)
+    for metric, gives in (("neighbors", "neighbors"), ("linear", "auto")):  # auto gives what any classifier gives
+        scores = assess(real=X, fake=X + 0.1, metrics=(metric,)).scores
+        assert set(scores) >= {score for score, home in METRIC_OF.items() if home == gives}

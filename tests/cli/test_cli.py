@@ -57,7 +57,7 @@ def test_out_writes_page_json_and_picture_that_report_reads_again(run, files, tm
     assert written == {"report.html", "results.json", "galleries.json", "curves.png"}
     again = run("report", out / "results.json", "--out", tmp_path / "curves.svg")
     assert again.exit_code == 0, again.output
-    assert again.stdout.startswith("away: ")
+    assert again.stdout == done.stdout  # the same table
     assert (tmp_path / "curves.svg").read_text().lstrip().startswith("<?xml")
 
 
@@ -82,7 +82,7 @@ def test_report_makes_the_same_page_again_galleries_and_all(run, tmp_path):
         ("no json", "must be JSON"),
         ('{"models": {}}', "it holds no models"),
         ("[]", "it holds no models"),
-        ('{"models": {"a": {"scores": {}}}}', "it lacks 'verdict'"),
+        ('{"models": {"a": {"scores": {}}}}', "it lacks 'groups'"),
         ('{"models": {"a": 3}}', "must hold whole results"),
     ],
 )
@@ -109,11 +109,12 @@ def test_gates_decide_the_exit_status(run, files, gate, status):
         (("--real", "nowhere", "--fake", "nowhere"), 1, "must be a folder or file that exists"),
         (("--real", "{real}"), 2, "--fake"),
         (("--real", "{real}", "--fake", "{same}", "--rael", "x"), 2, "No such option"),
-        (("--real", "{real}", "--fake", "{same}", "--metrics", "fdi"), 2, "unknown metric 'fdi'"),
+        (("--real", "{real}", "--fake", "{same}", "--metrics", "fdi"), 2, "got 'fdi'"),
+        (("--real", "{real}", "--fake", "{same}", "--metrics", "recall"), 2, "a score of the metric 'neighbors'"),
         (("--real", "{real}", "--fake", "{same}", "--ties", "half"), 2, "half"),
         (("--real", "{real}", "--fake", "{same}", "--k", "500"), 1, "`k` must be a whole number"),
         (("--real", "{real}", "--fake", "{same}", "--fake", "{same}"), 2, "same name"),
-        (("--real", "{real}", "--fake", "{same}", "--metrics", "fid", "--min-area", "1"), 1, "add its metric"),
+        (("--real", "{real}", "--fake", "{same}", "--metrics", "fid", "--min-area", "1"), 1, "add auto to --metrics"),
     ],
 )
 def test_mistakes_cost_a_line_and_the_right_status(run, files, words, status, said):

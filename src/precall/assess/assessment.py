@@ -20,6 +20,7 @@ from precall.assess.neighborhoods import Neighborhoods
 from precall.assess.results import Assessment, Comparison, Verdicts
 from precall.assess.score import Score
 from precall.assess.tasks import FEWEST
+from precall.telling import brief
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -30,6 +31,11 @@ ESTIMATORS = (*CLASSIFIERS, "clusters", "cover")  # best first: the first one as
 METRICS = (*ESTIMATORS, "neighbors", "copies", "fid", "kid", "is", "c2st", "mauve")
 DEFAULT = ("auto", "clusters", "neighbors", "copies", "fid", "kid", "c2st")
 UNIT = (0.0, 1.0)
+METRIC_OF = {  # scores that are asked for by the name of what computes them
+    **dict.fromkeys(("precision", "recall", "density", "coverage", "corrected_coverage", "realism"), "neighbors"),
+    **dict.fromkeys(("area", "f8", "f1_8", "tv"), "auto"),
+    "inception_score": "is",
+}
 
 
 def assess(
@@ -82,7 +88,7 @@ def assess(
     checks.choice("engine", engine, ("local",))
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
-    _wanted(metrics)
+    wanted(metrics)
     reference = Reference.fit(real, k=k, ties=ties, seed=seed, encoder=encoder, progress=progress)
     run = partial(reference.assess, metrics=metrics, progress=progress)
     if not isinstance(fake, Mapping):
@@ -90,6 +96,7 @@ def assess(
     return Comparison({str(name): run(one, name=str(name), groups=_of(groups, name)) for name, one in fake.items()})
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Reference:
     """Real samples with the work on them done once, to assess several models.
@@ -157,13 +164,13 @@ class Reference:
         progress: Progress | None = None,
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
-        wanted = _wanted(metrics)
-        _check_statistics("real", self.side, wanted, groups)
+        asked = wanted(metrics)
+        _check_statistics("real", self.side, asked, groups)
         stage = staged(progress, f"encode {name}")
         found = side("fake", fake, encoder=self.encoder, reference=self.side, loaded=self.loaded, progress=stage)
-        _check_statistics("fake", found, wanted, groups)
+        _check_statistics("fake", found, asked, groups)
         same_dimension(real=self.features, fake=found.features)
-        run = _Run(self, found, name, wanted, progress)
+        run = _Run(self, found, name, asked, progress)
         whole = run.assessment()
         return whole if groups is None else run.with_groups(whole, groups)
 
@@ -431,11 +438,14 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
     }
 
 
-def _wanted(metrics: Iterable[str] | None) -> frozenset[str]:
+def wanted(metrics: Iterable[str] | None) -> frozenset[str]:
+    """The metrics asked for, by default `DEFAULT`; a `ValueError` where one is not known."""
     names = DEFAULT if metrics is None else (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if not names:
         raise ValueError("`metrics` must name at least one metric; got none.")
     for name in names:
+        if name in METRIC_OF:
+            raise ValueError(f"{name} is a score of the metric {METRIC_OF[name]!r}; ask for that in `metrics`.")
         checks.choice("metrics", name, METRICS)
     return frozenset(names)
 

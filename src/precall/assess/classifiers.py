@@ -27,6 +27,7 @@ from precall.assess.stacking import (
     weighted,
 )
 from precall.assess.tasks import Array, Floats, Labels, Samples, Task
+from precall.telling import brief
 from precall.theory import checks
 from precall.theory.bounds import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
@@ -39,6 +40,7 @@ LEVEL = 0.95
 INNER = 3  # folds inside the training half of auto's certificate
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class ClassifierResult:
     """What a classifier's held-out scores say about the pair.
@@ -70,7 +72,7 @@ class ClassifierResult:
     p_value: float
     settings: Mapping[str, Any]
     excess: Floats | None = None
-    members: Mapping[str, RatioSpectrum] = field(default_factory=dict)
+    members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)
 
     @property
     def two_sample_test(self) -> Score:

@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.assess.features import as_features, same_dimension, to_numpy
+from precall.telling import brief
 from precall.theory.spectrum import RatioSpectrum
 
 Labels = npt.NDArray[np.int32]
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Clusters:
     """Histograms of real and fake samples over k-means cells, repeated from several starts.

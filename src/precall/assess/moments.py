@@ -15,6 +15,7 @@ import numpy as np
 
 from precall.assess.features import Features, as_features, beside, float64, same_dimension, tiles, to_numpy, together
 from precall.assess.score import Interval, Score
+from precall.telling import brief
 from precall.theory import checks
 from precall.theory.checks import Array
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 BLOCK = 1024  # rows of a kernel block: two of them and their product stay small whatever the number of samples
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Count, mean and scatter of a feature set, in float64: all a Fréchet distance needs, and mergeable.

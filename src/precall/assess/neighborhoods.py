@@ -11,6 +11,7 @@ import numpy.typing as npt
 from precall.assess import chance
 from precall.assess.cover import Counts, CoverCurve, Floats, cover_curve
 from precall.assess.score import Score
+from precall.telling import brief
 from precall.theory import checks
 
 Flags = npt.NDArray[np.bool_]
@@ -31,6 +32,7 @@ class Nearest:
     distance: Floats
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
     """Who lies in whose k-NN ball, and every score that is read from it.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.assess.score import Interval, Score
+from precall.assess.score import Interval, Score, saved_score
+from precall.telling import aligned, brief
 from precall.theory.checks import Array
 from precall.theory.spectrum import RatioSpectrum
 
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from precall.theory.bounds import Certificate
 
 SCHEMA = 1
+SHOWN = ("precision", "recall", "density", "coverage", "fid", "area")  # in a table, of the scores there are
 NO_LOWER_BOUND = (
     "the true curve at this point, from above and for all points at once; no classifier can bound it from below"
 )
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class CertifiedCurve:
     """The estimated precision-recall curve, with the certificate's upper band where there is one.
@@ -65,6 +68,7 @@ class CertifiedCurve:
         return Score(value, band, n_real=self.certificate.n_real, n_fake=self.certificate.n_fake, settings=settings)
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Verdicts:
     """What is said of each sample of one side; None where the metric that says it was not asked for.
@@ -87,9 +91,9 @@ class Verdicts:
     cluster: npt.NDArray[np.int32] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Assessment:
-    """One model against the data.
+    """One model against the data. Printed it is a table and a sentence; a notebook shows the curve with them.
 
     Attributes:
         name: The model's name.
@@ -195,6 +199,12 @@ class Assessment:
         """Write the self-contained page that shows what is missed and what is invented."""
         return Comparison({self.name: self}).to_html(path)
 
+    def __repr__(self) -> str:
+        return repr(Comparison({self.name: self}))
+
+    def _repr_html_(self) -> str:
+        return Comparison({self.name: self})._repr_html_()
+
     def _band(self) -> dict[str, Any]:
         assert self.certificate is not None
         points = self.curve.points()
@@ -206,9 +216,9 @@ class Assessment:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Mapping[str, Assessment]):
-    """Several models against the same data, by name."""
+    """Several models against the same data, by name. Printed it is a table and a sentence each."""
 
     assessments: Mapping[str, Assessment]
 
@@ -236,6 +246,39 @@ class Comparison(Mapping[str, Assessment]):
         from precall.report import page
 
         return page.write(self, path)
+
+    def __repr__(self) -> str:
+        return table(self.to_dict()["models"])
+
+    def _repr_html_(self) -> str:
+        from precall.report import figures
+
+        return figures.inline(self.to_dict()["models"])
+
+
+def table(models: Mapping[str, Any]) -> str:
+    """Scores of all models with their intervals, and a verdict each, as plain text.
+
+    Args:
+        models: name → `Assessment.to_dict()`, fresh or read from a file.
+    """
+    every = [score for one in models.values() for score in one["scores"]]
+    names = [score for score in SHOWN if score in every] or list(dict.fromkeys(every))
+    rows = [["model", *names]]
+    for one in models.values():
+        rows += [[each["name"], *(_told(each, score) for score in names)] for each in (one, *one["groups"].values())]
+    rows.append(["chance", *(_chance(models, score) for score in names)])
+    return "\n".join([*aligned(rows), "", *(f"{name}: {one['verdict']}" for name, one in models.items())])
+
+
+def _told(model: Mapping[str, Any], name: str) -> str:
+    """A score with its interval, to the digits the interval warrants."""
+    return str(saved_score(model["scores"][name])) if name in model["scores"] else "–"
+
+
+def _chance(models: Mapping[str, Any], score: str) -> str:
+    values = [one["scores"][score]["chance"] for one in models.values() if score in one["scores"]]
+    return "–" if not values or values[0] is None else f"{values[0]:.3g}"
 
 
 def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:

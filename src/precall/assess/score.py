@@ -86,6 +86,20 @@ class Score:
         }
 
 
+def saved_score(saved: Mapping[str, Any]) -> Score:
+    """The score that `Score.to_dict` made `saved` of; a value JSON could not hold comes back as NaN."""
+    interval = saved["interval"]
+    if interval is not None:
+        ends = _number(interval["low"]), _number(interval["high"])
+        interval = Interval(*ends, interval["level"], interval["covers"])
+    rest = {name: saved[name] for name in ("chance", "n_real", "n_fake", "settings")}
+    return Score(_number(saved["value"]), interval, **rest)
+
+
+def _number(saved: float | None) -> float:
+    return math.nan if saved is None else saved
+
+
 def _decimals(half_width: float) -> int:
     """Decimals that show one significant digit of the half width, at most 6: more would be noise."""
     if not (math.isfinite(half_width) and half_width > 0):

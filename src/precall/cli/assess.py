@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from precall.cli.saved import Answer
     from precall.samples import SampleSet
 
-SHOWN = ("precision", "recall", "density", "coverage", "fid", "area")
 GATES = {  # option: (score, whether the value must not fall below)
     "min_precision": ("precision", True),
     "min_recall": ("recall", True),
@@ -86,18 +84,19 @@ def assess(
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
-    from precall.assess.assessment import METRICS
+    from precall.assess.assessment import wanted
+    from precall.assess.results import table
     from precall.samples import open_samples
 
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
     models = dict(_named(given) for given in fake)
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; name them apart, as in --fake a=one/ --fake b=two/")
-    wanted = None if metrics is None else [name.strip() for name in metrics.split(",")]
-    if wanted is not None and (unknown := [name for name in wanted if name not in METRICS]):
-        raise typer.BadParameter(
-            f"unknown metric {unknown[0]!r}; known are {', '.join(METRICS)}", param_hint="--metrics"
-        )
+    asked = None if metrics is None else [name.strip() for name in metrics.split(",")]
+    try:
+        wanted(asked)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--metrics") from None
     if key is not None and not any(Path(path).suffix.lower() in KEYED for path in (real, *models.values())):
         raise typer.BadParameter(
             f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
@@ -106,7 +105,7 @@ def assess(
     data = open_samples(real, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
     answer = answered(
-        data, sources, encoder, {"metrics": wanted, "k": k, "ties": ties, "seed": seed, "groups": labels}, fresh=fresh
+        data, sources, encoder, {"metrics": asked, "k": k, "ties": ties, "seed": seed, "groups": labels}, fresh=fresh
     )
     _tell_skipped(answer.models)
     for name, model in answer.models.items():
@@ -146,43 +145,6 @@ def _computed(
     with bars() as progress:
         found = run(real=real, fake=fakes, encoder=encoder, progress=progress, **settings)
     return found.to_dict(), page.samples_shown(found)
-
-
-def table(models: Mapping[str, Any]) -> str:
-    """Scores of all models with their intervals, and a verdict each, as plain text; from saved results."""
-    names = [score for score in SHOWN if any(score in one["scores"] for one in models.values())]
-    rows = [["model", *names]]
-    for one in models.values():
-        rows += [[each["name"], *(_told(each, score) for score in names)] for each in (one, *one["groups"].values())]
-    chance = ["chance", *(_chance(models, score) for score in names)]
-    widths = [max(len(row[i]) for row in [*rows, chance]) for i in range(len(names) + 1)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append("  ".join(cell.ljust(width) for cell, width in zip(chance, widths, strict=True)).rstrip())
-    return "\n".join([*lines, "", *(f"{name}: {one['verdict']}" for name, one in models.items())])
-
-
-def _told(model: Mapping[str, Any], name: str) -> str:
-    """A score with its interval, to the digits the interval warrants."""
-    from precall.assess.score import Interval, Score
-
-    if name not in model["scores"]:
-        return "–"
-    score = model["scores"][name]
-    value, interval = _number(score["value"]), score["interval"]
-    if interval is None:
-        return str(Score(value))
-    ends = _number(interval["low"]), _number(interval["high"])
-    return str(Score(value, Interval(*ends, interval["level"], interval["covers"])))
-
-
-def _number(saved: float | None) -> float:
-    """A saved number; JSON holds no NaN, which is saved as None."""
-    return math.nan if saved is None else saved
-
-
-def _chance(models: Mapping[str, Any], score: str) -> str:
-    values = [one["scores"][score]["chance"] for one in models.values() if score in one["scores"]]
-    return "–" if not values or values[0] is None else f"{values[0]:.3g}"
 
 
 def _named(given: str) -> tuple[str, str]:
@@ -261,13 +223,17 @@ def _tell_alone(name: str, alone: Mapping[str, Any]) -> None:
 
 def _check(models: Mapping[str, Any], gates: dict[str, Any]) -> None:
     """Exit with status 3 where a model misses a gate."""
+    from precall.assess.assessment import METRIC_OF
+    from precall.assess.score import saved_score
+
     missed = False
     for gate, wanted in gates.items():
         score, at_least = GATES[gate]
         for name, one in models.items():
             if score not in one["scores"]:
-                raise ValueError(f"--{gate.replace('_', '-')} needs the score {score!r}: add its metric to --metrics.")
-            value = _number(one["scores"][score]["value"])
+                metric = METRIC_OF.get(score, score)
+                raise ValueError(f"--{gate.replace('_', '-')} needs the score {score!r}: add {metric} to --metrics.")
+            value = saved_score(one["scores"][score]).value
             if not (value >= wanted if at_least else value <= wanted):
                 missed = True
                 sign = "below" if at_least else "above"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.assess import table
 from precall.cli.manners import bars, emit
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def demo(
         found = assess(real=real, fake=models, metrics=METRICS, seed=seed, progress=progress)
     results = found.to_dict()
     write(results, samples_shown(found), out, f"precall demo --out {out} --seed {seed}")
-    emit(table(results["models"]))
+    emit(repr(found))
     emit(f"\nOpen {out / 'report.html'} to see what is missed and what is invented.")
 
 

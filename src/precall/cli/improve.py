@@ -17,12 +17,10 @@ import typer
 from precall.cli.manners import KEYED, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
-    from precall.improve.planning import Plan
     from precall.improve.selection import Judged, Selection
     from precall.samples import SampleSet
 
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
-SHOWN = {"area": "area", "f8": "F8 (recall)", "f1_8": "F1/8 (precision)", "tv": "total variation"}
 
 
 def improve(
@@ -122,14 +120,10 @@ def _keep(
 
 def _tell(kept: Selection, out: Any) -> None:
     """What was kept and what it should do, on stderr."""
-    from precall.assess.assessment import readings
-
     for note in kept.notes:
         typer.echo(f"note: {note}", err=True)
-    before, after = readings(kept.spectrum_before), readings(kept.predicted)
-    changes = ", ".join(f"{SHOWN[name]} {before[name]:.3f} → {after[name]:.3f}" for name in SHOWN)
     typer.echo(f"kept {len(kept):,} of {kept.n_fake:,}{'' if out is None else f': {out}'}", err=True)
-    typer.echo(f"predicted, at best: {changes}", err=True)
+    typer.echo(f"predicted, at best: {kept.changes}", err=True)
 
 
 def _writer(
@@ -260,31 +254,13 @@ def _show_plan(
         asked = {} if least is None else {"precision": precision, "recall": recall, "least_budget": _finite(least)}
         emit(json.dumps(found.to_dict() | asked | {"command": command}, indent=1))
     else:
-        emit(_table(found))
+        emit(repr(found))
         if least is not None and _finite(least) is not None:
             emit(f"\nleast budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
     if least is not None and _finite(least) is None:
         reached = f"the model reaches {found.max_recall:.3g} of the data, and rejection creates nothing"
         typer.echo(f"no budget gives precision {precision:g} at recall {recall:g}: {reached}", err=True)
         raise typer.Exit(3)
-
-
-def _table(found: Plan) -> str:
-    """A line a budget, as plain text."""
-    at = [f"precision at {recall:g}" for recall in found.recalls]
-    head = ["budget", "kept", *at, "area", "F8", "F1/8", "TV", "area per draw"]
-    rows = [
-        [
-            f"{one.budget:.4g}",
-            f"{one.acceptance_rate:.1%}",
-            *(f"{precision:.3f}" for precision in one.precision),
-            *(f"{value:.3f}" for value in (one.area, one.f8, one.f1_8, one.tv, one.area_per_draw)),
-        ]
-        for one in found.outcomes
-    ]
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
-    return "\n".join([*lines, "", f"a budget beyond {found.max_budget:.3g} buys nothing"])
 
 
 def _finite(value: float) -> float | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from precall.cli.assess import GALLERIES, SHOWN
+from precall.cli.assess import GALLERIES
 from precall.cli.manners import emit
 
 
@@ -18,7 +18,7 @@ def report(
         Path | None, typer.Option(help="Write the page there (.html), or the curves (.png, .svg or .pdf).")
     ] = None,
 ) -> None:
-    """Show saved results: a line for each model, and the whole page or the curves again.
+    """Show saved results: the table, and the whole page or the curves again.
 
     The samples on the page come from galleries.json, if it lies beside the results.
 
@@ -30,21 +30,17 @@ def report(
 
       precall report report/results.json --out curves.svg
     """
+    from precall.assess.results import table
+
     saved = _read(results)
     if not isinstance(saved, dict) or not isinstance(saved.get("models"), dict) or not saved["models"]:
         raise ValueError(f"{results} must hold the results of `precall assess --out`; it holds no models.")
     try:
-        for name, model in saved["models"].items():
-            emit(_line(name, model))
+        emit(table(saved["models"]))
         if out is not None:
             _draw(saved, results.with_name(GALLERIES), out)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{results} must hold whole results of `precall assess --out`; it lacks {error}.") from None
-
-
-def _line(name: str, model: Any) -> str:
-    scores = ", ".join(f"{key} {model['scores'][key]['value']:.4g}" for key in SHOWN if key in model["scores"])
-    return f"{name}: {model['verdict']} {scores}"
 
 
 def _draw(saved: dict[str, Any], galleries: Path, out: Path) -> None:

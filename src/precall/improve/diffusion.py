@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -66,7 +66,7 @@ class Denoised:
         log_tau: log c_i of each judged step: chains with `c_i u_i ≥ 1` are kept for sure, unless doubted before.
     """
 
-    samples: Tensor
+    samples: Tensor = field(repr=False)
     chains: int
     survivors: Mapping[int, int]
     finished: int

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from precall.assess.score import plain
+from precall.telling import aligned
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -59,9 +60,9 @@ class Outcome:
         return dict(plain(vars(self)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """Budgets and what they buy, for a model whose spectrum is known or estimated.
+    """Budgets and what they buy, for a model whose spectrum is known or estimated. Printed it is a table.
 
     Attributes:
         spectrum: the model as it is.
@@ -72,6 +73,21 @@ class Plan:
     spectrum: RatioSpectrum
     recalls: tuple[float, ...]
     outcomes: tuple[Outcome, ...]
+
+    def __repr__(self) -> str:
+        at = [f"precision at {recall:g}" for recall in self.recalls]
+        head = ["budget", "kept", *at, "area", "F8", "F1/8", "TV", "area per draw"]
+        rows = [
+            [
+                f"{one.budget:.4g}",
+                f"{one.acceptance_rate:.1%}",
+                *(f"{precision:.3f}" for precision in one.precision),
+                *(f"{value:.3f}" for value in (one.area, one.f8, one.f1_8, one.tv, one.area_per_draw)),
+            ]
+            for one in self.outcomes
+        ]
+        lines = aligned([head, *rows], right=True)
+        return "\n".join([*lines, "", f"a budget beyond {self.max_budget:.3g} buys nothing"])
 
     @property
     def max_budget(self) -> float:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,7 +68,7 @@ class Refined:
         complete: False where the generator stopped early; then there are fewer than n samples.
     """
 
-    samples: Any
+    samples: Any = field(repr=False)
     draws: int
     ratio_calls: int
     gradient_calls: int

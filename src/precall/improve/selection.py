@@ -32,6 +32,7 @@ from precall.theory.spectrum import RatioSpectrum
 Index = npt.NDArray[np.intp]
 
 ESTIMATORS = ("auto", *MEMBERS)
+READINGS = {"area": "area", "f8": "F8 (recall)", "f1_8": "F1/8 (precision)", "tv": "total variation"}
 FEW = 5  # so many ratios that carry half of the mass are worth a sentence
 TWINS = 0.01  # share of repeated fakes, beyond that of the data, that is worth a sentence
 DOUBT = 0.05  # p-value from which the two-sample test says that there is nothing to select by
@@ -74,9 +75,9 @@ class Choice:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """The samples to keep, and what that should do to the curve.
+    """The samples to keep, and what that should do to the curve. Printed it is two lines.
 
     Attributes:
         indices: positions of the kept samples in `fake` as it was given, increasing.
@@ -114,6 +115,15 @@ class Selection:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __repr__(self) -> str:
+        return f"kept {len(self):,} of {self.n_fake:,}\npredicted, at best: {self.changes}"
+
+    @property
+    def changes(self) -> str:
+        """The curve's readings before and after, if the ratios were exact."""
+        before, after = readings(self.spectrum_before), readings(self.predicted)
+        return ", ".join(f"{word} {before[name]:.3f} → {after[name]:.3f}" for name, word in READINGS.items())
 
     @property
     def acceptance_rate(self) -> float:

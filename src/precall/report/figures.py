@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
+from html import escape
+from io import BytesIO
 from typing import Any
 
-from precall.assess.results import Comparison
+from precall.assess.results import Comparison, table
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # Okabe and Ito
 STYLES = ("-", "--", ":", "-.")
@@ -36,6 +39,17 @@ def plot_saved(models: Mapping[str, Mapping[str, Any]]) -> Any:
     if curves.get_lines():  # there are none where no curve was asked for
         curves.legend(loc="lower left", frameon=False)
     return figure
+
+
+def inline(models: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a notebook shows of results: the figure where there is a curve, then the table."""
+    text = f"<pre>{escape(table(models))}</pre>"
+    if all(model["estimator"] is None for model in models.values()):
+        return text
+    png = BytesIO()
+    plot_saved(models).savefig(png, format="png", dpi=80)
+    data = b64encode(png.getvalue()).decode()
+    return f'<img alt="Precision over recall" src="data:image/png;base64,{data}">{text}'
 
 
 def _curve(axes: Any, model: Mapping[str, Any], **style: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from precall.telling import brief
 from precall.theory import checks
 from precall.theory.checks import Array
 from precall.theory.scores import score_blocks
@@ -168,6 +169,7 @@ def ratio_gap_bound(*, lam: Any, gap: Any, strong_convexity: float, calibrated: 
 BANDS = ("elliptic", "dkw", "local")
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """A simultaneous upper confidence band: with probability `level`, no `alpha(λ)` of the truth is above it.

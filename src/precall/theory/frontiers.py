@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from precall.telling import brief
 from precall.theory import checks
 from precall.theory.checks import Array
 
@@ -28,6 +29,7 @@ _BLOCK = 8192  # cells per task: they stay in the cache while every point of the
 _RESTART = 64  # points between two exponentials of the recurrence: its rounding stays near 64 eps
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Frontier:
     """Points of a Rényi divergence frontier.

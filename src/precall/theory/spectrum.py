@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.telling import brief
 from precall.theory import checks
 from precall.theory.checks import Array
 from precall.theory.scores import score_blocks
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 STEEPEST = 1e300  # ratios beyond it count as this one: their f would overflow before it meets its tiny mass
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Curve:
     """Points of a precision-recall curve by increasing λ: `alpha` is precision, `beta` recall, `alpha = lam · beta`."""
@@ -35,6 +37,7 @@ class Curve:
     beta: Array
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Roc:
     """Vertices of the optimal ROC with "real" as the positive class, from (0, 0) to (1, 1).
@@ -69,6 +72,7 @@ class DivergenceWeights:
     atoms: tuple[tuple[float, float], ...]
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class RatioSpectrum:
     """Masses of two distributions on cells sorted by `q_i / p_i`: P is the data, Q the model.

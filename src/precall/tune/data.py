@@ -34,7 +34,7 @@ POINTS, HELD_OUT_POINTS = 50_000, 10_000
 LARGEST = 1 << 30  # bytes of a file, unpacked
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingData:
     """Samples to train on, and others that are held out.
 
@@ -53,6 +53,10 @@ class TrainingData:
     held_out_labels: Labels | None
     classes: int = 0
     name: str = ""
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.samples)} samples of shape {self.shape}, {len(self.held_out)} held out"
+        return f"TrainingData({self.name!r}: {sizes}, {self.classes} classes)"
 
     def __post_init__(self) -> None:
         if self.samples.shape[1:] != self.held_out.shape[1:]:
