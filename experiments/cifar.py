@@ -22,6 +22,7 @@ import argparse
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,6 @@ SCORES = ("precision", "recall", "density", "coverage")
 TRUNCATIONS = (0.5, 0.7, 0.85)
 
 
-class Narrow(BigGANGenerator):
-    """BigGAN's generator on latents multiplied by a constant: at first, its soft truncation."""
-
-    scale = 1.0
-
-    def forward(self, z: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        return super().forward(self.scale * z, labels)
-
-
 class Sharp(BigGANDiscriminator):
     """BigGAN's discriminator with its logits multiplied by a constant."""
 
@@ -57,22 +49,20 @@ class Sharp(BigGANDiscriminator):
         return self.gain * super().forward(x, labels)
 
 
-def trainer(
-    options: argparse.Namespace, objective: Any, out: Path, *, rate: float = 2e-4, gain: float = 1, scale: float = 1
-) -> Trainer:
+def trainer(options: argparse.Namespace, objective: Any, out: Path, *, gain: float = 1, **changes: float) -> Trainer:
     """A conditional BigGAN pair of width `--ch` on CIFAR-10."""
     data = load_data("cifar-10", options.data_dir)
     torch.manual_seed(options.seed)
     torch.backends.cudnn.benchmark = True
     pair = (
-        Narrow(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
+        BigGANGenerator(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
         Sharp(32, ch=options.ch, classes=10).to(memory_format=torch.channels_last),
     )
-    pair[0].scale, pair[1].gain = scale, gain
+    pair[1].gain = gain
     settings = Settings(
         batch_size=options.batch_size,
         discriminator_steps=options.discriminator_steps,
-        generator_lr=rate,
+        generator_lr=2e-4,
         discriminator_lr=4e-4,
         betas=(0.0, 0.99),
         ema=0.999,
@@ -83,6 +73,7 @@ def trainer(
         precision="bf16-mixed" if torch.cuda.is_available() else "32-true",
         seed=options.seed,
     )
+    settings = replace(settings, **changes)
     return Trainer(*pair, objective, data.samples, labels=data.labels, settings=settings, out=out)
 
 
@@ -101,20 +92,21 @@ def tuned(options: argparse.Namespace, lam: float) -> str:
     started = time.perf_counter()
     objective = Scheduled(PRObjective(lam, form=options.form), steps=max(1, options.steps // 8), start={"lam": 1.0})
     out = options.work / f"lam-{lam:g}-seed-{options.seed}"
-    run = trainer(options, objective, out, rate=options.rate, gain=options.gain, scale=options.truncation)
+    changes = {"generator_lr": options.rate, "truncation": options.truncation}
+    run = trainer(options, objective, out, gain=options.gain, **changes)
     run.initialize(options.work / "base" / "checkpoint.safetensors").fit(options.steps)
-    draws(run, options.n, lam=lam, form=options.form, gain=options.gain, truncation=options.truncation)
+    draws(run, options.n, lam=lam, form=options.form, gain=options.gain)
     return f"λ = {lam:g}: {options.steps} steps in {time.perf_counter() - started:.0f} s"
 
 
 def truncate(options: argparse.Namespace) -> None:
     """The plain GAN on narrower latents, the dial to compare with."""
     for scale in TRUNCATIONS:
-        run = trainer(options, FGAN(), options.work / f"truncated-{scale:g}", scale=scale)
+        run = trainer(options, FGAN(), options.work / f"truncated-{scale:g}", truncation=scale)
         run.initialize(options.work / "base" / "checkpoint.safetensors").average.train()
         run.sample(50 * 500, seed=1)  # batch statistics of the narrower latents
         run.average.eval()
-        draws(run, options.n, truncation=scale)
+        draws(run, options.n)
 
 
 def draws(run: Trainer, n: int, **facts: Any) -> None:
@@ -123,7 +115,7 @@ def draws(run: Trainer, n: int, **facts: Any) -> None:
     run.out.mkdir(parents=True, exist_ok=True)
     images = run.sample(n, seed=7)
     np.save(run.out / "samples.npy", ((images.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).numpy())
-    kept = ("seed", "batch_size", "discriminator_steps", "noise", "generator_lr")
+    kept = ("seed", "batch_size", "discriminator_steps", "noise", "generator_lr", "truncation")
     facts |= {"steps": run.step} | {name: getattr(run.settings, name) for name in kept}
     (run.out / "facts.json").write_text(json.dumps(facts))
 

@@ -10,7 +10,8 @@ the latents of the λ = 1 model, hard (redrawn above a threshold) and soft (scal
 The critic has no gradient penalty, which would hold its logits within ±½, where every ratio is about 1. It sees data
 and draws under noise, for thin sets that do not meet have no ratio, and the generator is small, for one that can have
 both need not choose; digits turn without either. `--ch`, `--latent`, `--noise` and `--r1` change all that, and
-`--form hinge` the loss (`Hinge`, λ-weighted).
+`--form hinge` the loss (`Hinge`, λ-weighted). A critic under `--spectral` normalisation is held back, too; then
+fine-tuning has to start from the precise end, on latents narrowed by `--truncation`.
 """
 
 from __future__ import annotations
@@ -57,16 +58,32 @@ def trainer(options: argparse.Namespace, data: Any, objective: Any, settings: Se
     """A small pair on the data."""
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
-    pair = networks(tuple(data.samples.shape[1:]), options.latent, options.ch)
+    pair = networks(tuple(data.samples.shape[1:]), options.latent, options.ch, spectral=options.spectral)
     return Trainer(*pair, objective, data.samples, settings=replace(settings, noise=options.noise), out=out)
 
 
-def networks(shape: Any, latent: int, ch: int) -> tuple[nn.Module, nn.Module]:
+class Sharp(nn.Module):
+    """A spectrally normalised critic, whose logits could hardly differ, with these multiplied by 4."""
+
+    def __init__(self, critic: nn.Module) -> None:
+        super().__init__()
+        self.critic = critic
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> Any:
+        return 4 * self.critic(x, labels)
+
+
+def networks(shape: Any, latent: int, ch: int, *, spectral: bool = False) -> tuple[nn.Module, nn.Module]:
     """Perceptrons for tiny images, convolutions for others; the discriminator is twice as wide."""
+    generator: nn.Module
+    critic: nn.Module
     if shape[-1] < 16:
         generator = MLPGenerator(shape, latent=latent, widths=[8 * ch] * 2)
-        return generator, MLPDiscriminator(shape, widths=[16 * ch] * 2)
-    return ConvGenerator(shape, latent=latent, ch=ch), ConvDiscriminator(shape, ch=2 * ch)
+        critic = MLPDiscriminator(shape, widths=[16 * ch] * 2, spectral=spectral)
+    else:
+        generator = ConvGenerator(shape, latent=latent, ch=ch)
+        critic = ConvDiscriminator(shape, ch=2 * ch, spectral=spectral)
+    return generator, Sharp(critic) if spectral else critic
 
 
 def scores(run: Trainer, data: Any, n: int, truncate: Any = None) -> dict[str, float]:
@@ -81,8 +98,9 @@ def scores(run: Trainer, data: Any, n: int, truncate: Any = None) -> dict[str, f
 @torch.no_grad()
 def truncated(run: Trainer, n: int, truncate: Any) -> torch.Tensor:
     """Draws with truncated latents."""
-    rng = torch.Generator(run.fabric.device).manual_seed(99)
-    return torch.cat([run.average(truncate(run._latents(500, rng))).cpu() for _ in range(-(-n // 500))])[:n]
+    rng, scale = torch.Generator(run.fabric.device).manual_seed(99), run.settings.truncation
+    standard = [run._latents(500, rng) / scale for _ in range(-(-n // 500))]
+    return torch.cat([run.average(scale * truncate(z)).cpu() for z in standard])[:n]
 
 
 def soft(scale: float) -> Any:
@@ -113,7 +131,8 @@ def tuned(options: argparse.Namespace, seed: int, lam: float) -> dict[str, Any]:
     data, started = load_data(options.data, options.data_dir), time.perf_counter()
     loss = Hinge(lam) if options.form == "hinge" else PRObjective(lam, form=options.form)
     objective = Scheduled(loss, steps=max(1, options.steps // 4), start={"lam": 1.0})
-    run = trainer(options, data, objective, replace(TUNED, seed=seed, r1=options.r1), None)
+    settings = replace(TUNED, seed=seed, r1=options.r1, truncation=options.truncation)
+    run = trainer(options, data, objective, settings, None)
     run.initialize(folder_of(options) / f"base{seed}" / "checkpoint.safetensors").fit(options.steps)
     result = {"lam": lam, "seed": seed, "steps": options.steps, "n": options.n, **scores(run, data, options.n)}
     result["seconds"] = round(time.perf_counter() - started, 1)
@@ -174,6 +193,8 @@ def main() -> None:
     parser.add_argument("--latent", type=int)
     parser.add_argument("--noise", type=float)
     parser.add_argument("--r1", type=float, default=0.0, help="gradient penalty while fine-tuning")
+    parser.add_argument("--spectral", action="store_true", help="spectral normalisation of the discriminator")
+    parser.add_argument("--truncation", type=float, default=1.0, help="of the latents while fine-tuning")
     parser.add_argument("--name", help="of the results; that of the data")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--n", type=int, default=5000, help="draws, and held-out samples at most")
@@ -222,8 +243,9 @@ def report(options: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
         for lam in LAMS
     }
     rank = {score: spearman(runs, score) for score in ("precision", "recall")}
-    names = ("data", "seeds", "base_steps", "steps", "form", "ch", "latent", "noise", "r1", "n")
-    settings = {name: getattr(options, name) for name in names}
+    run = ("data", "seeds", "base_steps", "steps", "n")
+    tried = ("form", "ch", "latent", "noise", "r1", "spectral", "truncation")
+    settings = {name: getattr(options, name) for name in (*run, *tried)}
     result = {"settings": settings, "spearman": rank, "beyond truncation": beyond_truncation(runs), "table": table}
     print(json.dumps(result, indent=1))
     if options.out is not None:

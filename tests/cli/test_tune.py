@@ -164,6 +164,19 @@ def test_fine_tuning_can_be_resumed_without_the_first_run(run, points, tmp_path)
     assert run("--resume", "--out", second).exit_code == 0
 
 
+def test_fine_tuning_from_the_precise_end(run, points, tmp_path):
+    plain, narrow = tmp_path / "plain", tmp_path / "narrow"
+    assert run("--data", points, "--steps", 2, "--out", plain, *SMALL).exit_code == 0
+    words = ("--data", points, "--steps", 2, *SMALL, "--init")
+    done = run(*words, plain / "checkpoint.safetensors", "--truncation", 0.5, "--out", narrow)
+    assert done.exit_code == 0, done.output
+    assert json.loads((narrow / "run.json").read_text())["settings"]["truncation"] == 0.5
+    forgotten = run(*words, narrow / "checkpoint.safetensors", "--out", tmp_path / "third")
+    assert forgotten.exit_code == 1
+    assert "set `truncation` to 0.5" in forgotten.output
+    assert not (tmp_path / "third").exists()
+
+
 def test_own_networks_lie_in_the_working_directory(run, points, tmp_path):
     (tmp_path / "my_networks.py").write_text(
         "from torch import nn\n"

@@ -113,6 +113,33 @@ def test_noise_is_not_for_known_densities():
         replace(SETTINGS, noise=-0.1)
 
 
+def test_truncation_narrows_the_latents_of_training_and_of_draws(tmp_path):
+    narrow = replace(SETTINGS, truncation=0.25)
+    base, tuned = trainer(out=tmp_path).fit(2), trainer(settings=narrow).initialize(tmp_path / "checkpoint.safetensors")
+    z = base._latents(7, torch.Generator().manual_seed(3))
+    assert torch.equal(tuned._latents(7, torch.Generator().manual_seed(3)), 0.25 * z)
+    assert torch.equal(tuned.sample(7, seed=3), tuned.average(0.25 * z))
+    seen = []
+    tuned.generator.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    tuned.fit(20)
+    assert abs(torch.cat(seen).std().item() - 0.25) < 0.02
+
+
+def test_a_truncated_model_is_not_taken_for_another(tmp_path):
+    trainer(settings=replace(SETTINGS, truncation=0.5), out=tmp_path).fit(2)
+    with pytest.raises(ValueError, match=r"latents of standard deviation 0.5, this run has 1; set `truncation` to 0.5"):
+        trainer().initialize(tmp_path / "checkpoint.safetensors")
+    trainer(settings=replace(SETTINGS, truncation=0.5)).initialize(tmp_path / "checkpoint.safetensors")
+
+
+def test_truncation_is_not_for_known_densities():
+    with pytest.raises(ValueError, match="a RealNVP states its density for standard normal ones"):
+        trainer(settings=replace(SETTINGS, truncation=0.5), flow=True)
+    for wrong in (0.0, 1.5):
+        with pytest.raises(ValueError, match="`truncation` must be"):
+            replace(SETTINGS, truncation=wrong)
+
+
 RUN = """
 import sys, torch
 sys.path.insert(0, {tests!r})

@@ -34,6 +34,7 @@ DEFAULTS = {
     "batch_size": None,
     "seed": 0,
     "init": None,
+    "truncation": None,
     "generator": None,
     "discriminator": None,
     "assess_every": 0,
@@ -66,6 +67,9 @@ def tune(
     batch_size: Annotated[int | None, typer.Option(help="Samples a step; by default those of the recipe.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.  [default: 0]")] = None,
     init: Annotated[str | None, typer.Option(help="Fine-tune the networks of this checkpoint.")] = None,
+    truncation: Annotated[
+        float | None, typer.Option(help="Narrow the latents by this factor: start from the precise end.  [default: 1]")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     generator: Annotated[str | None, typer.Option(help="Your own generator, package.module:Class.")] = None,
     discriminator: Annotated[str | None, typer.Option(help="Your own discriminator, package.module:Class.")] = None,
@@ -136,7 +140,7 @@ def _resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("run.json", CHECKPOINT):
         if not (out / name).is_file():
             raise ValueError(f"--out `{out}` has no {name}, so there is no run to resume: start it without --resume.")
-    run: dict[str, Any] = json.loads((out / "run.json").read_text())["options"]
+    run: dict[str, Any] = DEFAULTS | json.loads((out / "run.json").read_text())["options"]
     for name, value in options.items():
         if value is not None and value != run[name]:
             flag = f"--{name.replace('_', '-')}"
@@ -156,7 +160,7 @@ def _recipe(run: Mapping[str, Any], data_dir: Path | None) -> Recipe:
 
 def _training(run: Mapping[str, Any]) -> dict[str, Any]:
     """The options as `Recipe.trainer` names them."""
-    given = {name: run[name] for name in ("lam", "budget", "batch_size") if run[name] is not None}
+    given = {name: run[name] for name in ("lam", "budget", "batch_size", "truncation") if run[name] is not None}
     return {"kind": run["objective"], "seed": run["seed"], "assess_every": run["assess_every"], **given}
 
 

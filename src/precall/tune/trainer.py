@@ -54,6 +54,8 @@ class Settings:
         r1_every: how often the penalty is taken (its weight is multiplied by as much).
         noise: standard deviation of the normal noise on all that the discriminator sees, for data on thin sets: laws
             that do not overlap have no ratio, and λ then changes nothing.
+        truncation: standard deviation of the latents, at most 1. Fine-tuned with less than 1, a model starts from the
+            precise end: large λ lets it stay there, small λ wins the lost recall back.
         warmup: first steps that train a flow by likelihood alone.
         flip: mirror images of a batch at random.
         refresh_every: steps between two solutions of τ, for objectives with `refresh`.
@@ -77,6 +79,7 @@ class Settings:
     r1: float = 0.0
     r1_every: int = 1
     noise: float = 0.0
+    truncation: float = 1.0
     warmup: int = 0
     flip: bool = False
     refresh_every: int = 100
@@ -94,6 +97,7 @@ class Settings:
         checks.unit("ema", self.ema)
         checks.unit("cooldown", self.cooldown)
         checks.nonnegative("noise", self.noise, infinite=False)
+        checks.positive("truncation", checks.unit("truncation", self.truncation))
 
 
 class Trainer:
@@ -158,6 +162,11 @@ class Trainer:
             "generator": _adam(self.trained["generator"], settings.generator_lr, settings.betas),
             "discriminator": _adam(self.trained["discriminator"], settings.discriminator_lr, settings.betas),
         }
+        if settings.truncation != 1 and hasattr(generator, "log_prob"):
+            raise ValueError(
+                f"`truncation` narrows the latents, and a {type(generator).__name__} states its density for standard "
+                f"normal ones; got {settings.truncation:g}, set it to 1."
+            )
         self.route: Route = route(generator, discriminator, _final(objective), self._some_data(), settings.noise)
         self.watch = Watch()
         self.step = 0  # generator steps done
@@ -244,7 +253,8 @@ class Trainer:
         return real, labels if self._classes else None, self._latents(len(real), self.rng)
 
     def _latents(self, n: int, rng: torch.Generator) -> Tensor:
-        return torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
+        z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
+        return self.settings.truncation * z
 
     @property
     def _classes(self) -> int:
@@ -386,7 +396,13 @@ class Trainer:
 
     def initialize(self, path: str | Path, names: Sequence[str] = ("generator", "discriminator", "average")) -> Trainer:
         """Take networks from a checkpoint and nothing else, to fine-tune them."""
-        tensors, _ = checkpoints.read(path)
+        tensors, facts = checkpoints.read(path)
+        trained, ours = facts["settings"].get("truncation", 1.0), self.settings.truncation
+        if trained not in (1.0, ours):
+            raise ValueError(
+                f"`{path}` was trained on latents of standard deviation {trained:g}, this run has {ours:g}; "
+                f"set `truncation` to {trained:g}."
+            )
         for name in names:
             try:
                 getattr(self, name).load_state_dict(checkpoints.unpack(name, tensors))
