@@ -40,7 +40,7 @@ def test_dial_in_another_form(tmp_path):
     changed += ("--truncation", "0.5", "--name", "other")
     run(tmp_path, "dial.py", "--smoke", *changed, "--out", "results")
     settings = json.loads((tmp_path / "results" / "dial-other.json").read_text())["settings"]
-    expected = {"data": "digits", "form": "hinge", "latent": 5, "noise": 0.0, "r1": 0.1, "spectral": True, "truncation": 0.5}
+    expected = {"form": "hinge", "latent": 5, "noise": 0.0, "r1": 0.1, "spectral": True, "truncation": 0.5}
     assert {name: settings[name] for name in expected} == expected
 
 
