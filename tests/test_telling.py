@@ -9,7 +9,7 @@ import precall
 from precall.assess.results import table
 from precall.assess.score import Interval, Score, saved_score
 from precall.improve import plan, select
-from precall.telling import aligned, brief
+from precall.telling import aligned
 from precall.tune import load_data, recipe
 
 
@@ -19,6 +19,14 @@ def compared():
     real = rng.normal(size=(400, 3))
     models = {"near": rng.normal(size=(400, 3)), "<far> & away": rng.normal(3.0, 1.0, size=(400, 3))}
     return precall.assess(real=real, fake=models, metrics=["neighbors", "linear", "clusters", "fid"])
+
+
+@pytest.fixture
+def halved():
+    """A model that has only one of the two modes of the data: good samples, half of the coverage."""
+    rng = np.random.default_rng(2)
+    real = rng.normal(size=(400, 2)) + 8 * (np.arange(400) % 2)[:, None]
+    return {"real": real, "fake": rng.normal(size=(300, 2))}
 
 
 def test_an_assessment_prints_as_a_table_and_a_sentence(compared):
@@ -31,6 +39,14 @@ def test_an_assessment_prints_as_a_table_and_a_sentence(compared):
     assert not empty
     assert verdict == f"near: {near.verdict}"
     assert [line.split()[0] for line in repr(compared).splitlines()[1:3]] == ["near", "<far>"]
+
+
+def test_each_number_stands_below_its_name(halved):
+    found = precall.assess(**halved, metrics=["neighbors"])
+    assert found.scores["precision"].value > 0.9 > 0.6 > found.scores["recall"].value
+    head, row = repr(found).splitlines()[:2]
+    for name in ("precision", "recall"):
+        assert row[head.index(name) :].startswith(str(found.scores[name]))
 
 
 def test_scores_that_are_not_usually_shown_are_shown_alone():
@@ -84,6 +100,13 @@ def test_a_selection_says_what_it_keeps_and_what_that_should_do():
     assert f"total variation {before:.3f} → {kept.predicted.total_variation:.3f}" in second
 
 
+def test_what_a_selection_predicts_has_its_name(halved):
+    kept = select(**halved, budget=2, estimator="linear")
+    assert kept.spectrum_before.f_score(8) < 0.7 < 0.9 < kept.spectrum_before.f_score(1 / 8)
+    assert f"F8 (recall) {kept.spectrum_before.f_score(8):.3f} →" in kept.changes
+    assert f"F1/8 (precision) {kept.spectrum_before.f_score(1 / 8):.3f} →" in kept.changes
+
+
 @pytest.mark.parametrize(
     "score",
     [
@@ -111,4 +134,3 @@ def test_short_arrays_are_whole_and_long_ones_are_not():
     rising = np.arange(1.0, 101)
     assert "..." in repr(precall.RatioSpectrum.from_counts(real=rising, fake=rising[::-1]))
     assert np.get_printoptions()["threshold"] == 1000  # nobody else's arrays are touched
-    assert brief(type("Plain", (), {}))

@@ -4,12 +4,17 @@ import importlib.util
 import json
 import subprocess
 import sys
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+
+from precall.tune import FGAN, Hinge, Trainer, load_data
+from precall.tune.models.layers import SpectralLinear
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -18,6 +23,15 @@ def run(cwd, script, *words):
     done = subprocess.run([sys.executable, EXPERIMENTS / script, *words], capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def dial():
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("dial", EXPERIMENTS / "dial.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_gaussians8(tmp_path):
@@ -44,6 +58,39 @@ def test_dial_in_another_form(tmp_path):
     assert {name: settings[name] for name in expected} == expected
 
 
+class CaughtError(Exception):
+    """What the trainer was to be made of."""
+
+
+def test_what_is_asked_of_the_dial_reaches_its_trainer(dial, monkeypatch):
+    def catch(options, data, objective, settings, out):
+        raise CaughtError(objective, settings)
+
+    monkeypatch.setattr(dial, "trainer", catch)
+    asked = Namespace(data="digits", data_dir=None, form="hinge", steps=8, r1=0.1, truncation=0.5)
+    with pytest.raises(CaughtError) as caught:
+        dial.tuned(asked, 3, 10.0)
+    objective, settings = caught.value.args
+    assert objective.objective == Hinge(10.0)
+    assert (settings.r1, settings.truncation, settings.seed) == (0.1, 0.5, 3)
+
+
+def test_a_spectral_critic_is_normalised_and_sharpened(dial):
+    critic = dial.networks((1, 8, 8), 4, 4, spectral=True)[1].eval()
+    assert {type(layer) for layer in critic.modules() if isinstance(layer, nn.Linear)} == {SpectralLinear}
+    x = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(critic(x), 4 * critic.critic(x))
+
+
+def test_truncating_starts_from_the_models_own_latents(dial):
+    data, settings = load_data("digits"), replace(dial.TUNED, truncation=0.5)
+    run = Trainer(*dial.networks((1, 8, 8), 4, 4), FGAN(), data.samples, settings=settings)
+    torch.testing.assert_close(dial.truncated(run, 500, dial.soft(1.0)), run.sample(500, seed=99))
+    with torch.no_grad():
+        narrow = dial.truncated(run, 500, dial.hard(1e-3))  # all but the origin is cut off
+        torch.testing.assert_close(narrow, run.average(torch.zeros(500, 4)), atol=1e-3, rtol=0)
+
+
 class Features(nn.Module):
     """Stands in for Inception: 12 numbers of an image."""
 
@@ -51,11 +98,8 @@ class Features(nn.Module):
         return nn.functional.adaptive_avg_pool2d(x, 2).flatten(1)
 
 
-def test_beyond_truncation_is_above_its_lines():
+def test_beyond_truncation_is_above_its_lines(dial):
     """λ < 1 has more recall than any truncation; λ = 3 lies under the lines, λ = 10 above both."""
-    spec = importlib.util.spec_from_file_location("dial", EXPERIMENTS / "dial.py")
-    dial = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(dial)
 
     def at(precision, recall):
         return {"precision": precision, "recall": recall}
@@ -96,3 +140,4 @@ def test_cifar_stages(little_cifar):
     assert [row["model"] for row in table] == models
     assert all(row.keys() >= {"fid", "precision", "recall", "density", "coverage"} for row in table)
     assert [row.get("lam") for row in table] == [None] * 5 + [1, 10, 10]
+    assert [row.get("truncation") for row in table] == [None, 1.0, 0.5, 0.7, 0.85, 0.3, 0.3, 0.3]
