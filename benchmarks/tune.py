@@ -4,8 +4,8 @@
 
 recipes  steps a second of every recipe, at its own batch size, on noise of the right shape where data comes in files
 cost     a step of `PRObjective` (λ on its way) and one of `OBRSObjective` (τ refreshed every 100 steps) beside a step
-         of the plain f-GAN, on the same networks: blocks of 20 steps in turn, the best of each fifth of a hundred,
-         until `--cost-seconds` are over
+         of the plain f-GAN, by one trainer: blocks of 20 steps in turn until `--cost-seconds` are over, and operations
+         a step, exactly
 
 On the CPU convolutions larger than those of digits are left out. `--smoke` runs two recipes for a few steps.
 """
@@ -13,20 +13,18 @@ On the CPU convolutions larger than those of digits are left out. `--smoke` runs
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import platform
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lightning.fabric import Fabric
-from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from precall.tune.data import TrainingData, load_data
 from precall.tune.objectives import FGAN, OBRSObjective, PRObjective, Scheduled
@@ -95,9 +93,10 @@ def speed(name: str, model: str, fabric: Fabric, options: argparse.Namespace) ->
 
 
 def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
-    """Best milliseconds a step of each objective over a hundred steps, and their ratios to the plain one.
+    """Milliseconds and operations a step of each objective over a hundred steps, and their ratios to the plain one.
 
-    Blocks of a fifth of that are taken in turn, for a machine's speed drifts; the best block of each fifth counts.
+    Blocks of a fifth of that are taken in turn by one trainer, so that neither a machine's drift nor anything but the
+    objective tells them apart.
     """
     block, fifths = (2, 1) if options.smoke else (20, 5)
     objectives = {
@@ -105,28 +104,49 @@ def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> 
         "PR": Scheduled(PRObjective(5.0), steps=10**6, start={"lam": 1.0}),
         "OBRS": OBRSObjective("gan", budget=2.0),
     }
-    made = _recipe(name, model)
-    networks = made.networks()
-    trainers = {what: _trainer(made, networks, objective, fabric) for what, objective in objectives.items()}
-    seen: dict[str, list[float]] = {what: [] for what in trainers}
-    order, start = deque(trainers), time.perf_counter()
-    while len(seen["PR"]) < 3 * fifths or (not options.smoke and time.perf_counter() - start < options.cost_seconds):
+    trainer = _recipe(name, model).trainer(fabric=fabric, log_every=ALWAYS, refresh_every=block * fifths)
+    seen: dict[str, list[float]] = {what: [] for what in objectives}
+    operations = {}
+    for what, objective in objectives.items():  # the first hundred steps also warm up
+        trainer.objective, trainer.step = objective, 0
+        with Operations() as counted:
+            trainer.fit(block * fifths)
+        operations[what] = counted.n / (block * fifths)
+    order, start = deque(objectives), time.perf_counter()
+    while len(seen["PR"]) < 2 * fifths or (not options.smoke and time.perf_counter() - start < options.cost_seconds):
         for what in order:
-            seen[what].append(_timed(trainers[what], block) / block)
+            trainer.objective, trainer.step = objectives[what], block * fifths + block * len(seen[what])
+            seen[what].append(_timed(trainer, block) / block)
         order.rotate()
-    # the first hundred steps warm up
-    best = {what: np.mean([min(times[k + fifths :: fifths]) for k in range(fifths)]) for what, times in seen.items()}
-    row: dict[str, Any] = {"data": name, "model": model, "block": block, "blocks": len(seen["PR"]) - fifths}
-    row |= {f"{what} ms": round(1000 * float(seconds), 3) for what, seconds in best.items()}
-    row |= {f"{what} / f-GAN": round(float(best[what] / best["f-GAN"]), 4) for what in ("PR", "OBRS")}
+    hundreds = len(seen["PR"]) // fifths
+    times = {what: np.reshape(blocks[: hundreds * fifths], (hundreds, fifths)) for what, blocks in seen.items()}
+    row: dict[str, Any] = {"data": name, "model": model, "hundreds": hundreds}
+    row |= {f"{what} ms": round(1000 * float(np.median(found, axis=0).mean()), 3) for what, found in times.items()}
+    for what in ("PR", "OBRS"):
+        ratio, error = typical(times[what] / times["f-GAN"])
+        row |= {f"{what} / f-GAN": round(ratio, 4), f"{what} ±": round(error, 4)}
+        row[f"{what} / f-GAN, operations"] = round(operations[what] / operations["f-GAN"], 4)
     print(json.dumps(row), flush=True)
     return row
 
 
-def _trainer(made: Recipe, networks: tuple[nn.Module, nn.Module], objective: Any, fabric: Fabric) -> Trainer:
-    settings = replace(made.settings, log_every=ALWAYS, refresh_every=100)
-    copies = copy.deepcopy(networks)
-    return Trainer(*copies, objective, made.data.samples, labels=made.data.labels, settings=settings, fabric=fabric)
+def typical(ratios: np.ndarray) -> tuple[float, float]:
+    """The median over rounds, meant over the fifths of a hundred steps, and two standard errors of it (bootstrap)."""
+    rounds = len(ratios)
+    again = ratios[np.random.default_rng(0).integers(rounds, size=(1000, rounds))]
+    return float(np.median(ratios, axis=0).mean()), float(2 * np.median(again, axis=1).mean(axis=1).std())
+
+
+class Operations(TorchDispatchMode):
+    """Counts what torch computes, views left out: on a GPU, kernels to launch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.n += not func.is_view
+        return func(*args, **(kwargs or {}))
 
 
 def _timed(trainer: Trainer, steps: int) -> float:

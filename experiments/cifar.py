@@ -37,7 +37,7 @@ from precall.tune.pictures import grid
 from precall.tune.trainer import Settings, Trainer
 
 SCORES = ("precision", "recall", "density", "coverage")
-TRUNCATIONS = (0.5, 0.7, 0.85)
+TRUNCATIONS = (0.3, 0.5, 0.7, 0.85)
 
 
 class Sharp(BigGANDiscriminator):
@@ -196,13 +196,13 @@ def main() -> None:
     parser.add_argument("stage", choices=["base", "tune", "truncate", "score"])
     parser.add_argument("--data-dir")
     parser.add_argument("--inception")
-    parser.add_argument("--lam", type=float, nargs="+", default=[0.05, 0.1, 1.0, 5.0, 10.0, 20.0])
+    parser.add_argument("--lam", type=float, nargs="+", default=[0.05, 0.1, 1.0, 5.0, 10.0, 20.0, 100.0, 500.0])
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--discriminator-steps", type=int, default=2)
     parser.add_argument("--ch", type=int, default=48)
     parser.add_argument("--noise", type=float, default=0.0, help="on what the discriminator sees; images are within ±1")
-    parser.add_argument("--rate", type=float, default=1e-4, help="of the generator while fine-tuning")
+    parser.add_argument("--rate", type=float, default=5e-5, help="of the generator while fine-tuning")
     parser.add_argument("--gain", type=float, default=4.0, help="of the logits while fine-tuning")
     parser.add_argument("--truncation", type=float, default=0.3, help="of the latents while fine-tuning")
     parser.add_argument("--form", default="tail", choices=["tail", "smoothed"])

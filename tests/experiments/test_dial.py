@@ -135,9 +135,9 @@ def test_cifar_stages(little_cifar):
     run(little_cifar, "cifar.py", "tune", *common[:-3], "--lam", "10", "--seed", "1")
     run(little_cifar, "cifar.py", "score", *common, "--inception", "features.pt", "--out", "results")
     table = json.loads((little_cifar / "results" / "cifar.json").read_text())["table"]
-    truncated = ["truncated-0.5", "truncated-0.7", "truncated-0.85"]
+    truncated = ["truncated-0.3", "truncated-0.5", "truncated-0.7", "truncated-0.85"]
     models = ["training images", "base", *truncated, "lam-1-seed-0", "lam-10-seed-0", "lam-10-seed-1"]
     assert [row["model"] for row in table] == models
     assert all(row.keys() >= {"fid", "precision", "recall", "density", "coverage"} for row in table)
-    assert [row.get("lam") for row in table] == [None] * 5 + [1, 10, 10]
-    assert [row.get("truncation") for row in table] == [None, 1.0, 0.5, 0.7, 0.85, 0.3, 0.3, 0.3]
+    assert [row.get("lam") for row in table] == [None] * 6 + [1, 10, 10]
+    assert [row.get("truncation") for row in table] == [None, 1.0, 0.3, 0.5, 0.7, 0.85, 0.3, 0.3, 0.3]

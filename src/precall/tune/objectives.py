@@ -285,8 +285,8 @@ class OBRSObjective:
         if self.log_tau is None:
             self.refresh(fake_logits)
         assert self.log_tau is not None
-        log_K = math.log(self.budget)
-        log_refined = (self.log_ratio(fake_logits) - log_K).clamp(min=-log_K - self.log_tau)
+        # max(r, 1/τ)/K; `clamp` would be as plain, at two kernels more
+        log_refined = torch.threshold(self.log_ratio(fake_logits), -self.log_tau, -self.log_tau) - math.log(self.budget)
         return _tensor(self.budget * divergence(self.divergence).generator_loss(log_refined).mean())
 
     def log_ratio(self, logits: Tensor) -> Tensor:
