@@ -21,6 +21,11 @@ def compared():
     return precall.assess(real=real, fake=models, metrics=["neighbors", "linear", "clusters", "fid"])
 
 
+def test_data_and_model_go_by_name():
+    with pytest.raises(TypeError, match=r"name the arguments.*assess\(real=…, fake=…\)"):
+        precall.assess(np.zeros((9, 2)), np.ones((9, 2)))
+
+
 @pytest.fixture
 def halved():
     """A model that has only one of the two modes of the data: good samples, half of the coverage."""

@@ -58,6 +58,7 @@ def test_out_writes_page_json_and_picture_that_report_reads_again(run, files, tm
     again = run("report", out / "results.json", "--out", tmp_path / "curves.svg")
     assert again.exit_code == 0, again.output
     assert again.stdout == done.stdout  # the same table
+    assert run("report", out).stdout == done.stdout  # and by its folder
     assert (tmp_path / "curves.svg").read_text().lstrip().startswith("<?xml")
 
 
@@ -91,6 +92,13 @@ def test_report_of_something_else_costs_a_line(run, tmp_path, content, said):
     done = run("report", tmp_path / "results.json", "--out", tmp_path / "page.html")
     assert done.exit_code == 1
     assert said in done.output
+
+
+@pytest.mark.parametrize("place", [".", "results.json"])
+def test_report_of_nothing_costs_a_line(run, tmp_path, place):
+    done = run("report", tmp_path / place)
+    assert done.exit_code == 1
+    assert f"there is no {tmp_path / 'results.json'}; `precall assess --out` writes one." in done.output
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from typing import Any
 class _Verb(ModuleType):
     """A package that can be called: its name is both the room and what one does there."""
 
-    def __call__(self, **arguments: Any) -> Any:
+    def __call__(self, *unnamed: Any, **arguments: Any) -> Any:
         from precall.assess.assessment import assess
 
+        if unnamed:
+            raise TypeError("name the arguments, so that data and model cannot be exchanged: assess(real=…, fake=…).")
         return assess(**arguments)
 
 

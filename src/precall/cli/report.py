@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from precall.cli.assess import GALLERIES
+from precall.cli.assess import GALLERIES, RESULTS
 from precall.cli.manners import emit
 
 
 def report(
-    results: Annotated[Path, typer.Argument(help="results.json, as `precall assess --out` wrote it.")],
+    results: Annotated[Path, typer.Argument(help="results.json, or the folder `precall assess --out` wrote it to.")],
     out: Annotated[
         Path | None, typer.Option(help="Write the page there (.html), or the curves (.png, .svg or .pdf).")
     ] = None,
@@ -32,6 +32,8 @@ def report(
     """
     from precall.assess.results import table
 
+    if results.is_dir():
+        results /= RESULTS
     saved = _read(results)
     if not isinstance(saved, dict) or not isinstance(saved.get("models"), dict) or not saved["models"]:
         raise ValueError(f"{results} must hold the results of `precall assess --out`; it holds no models.")
@@ -60,5 +62,7 @@ def _draw(saved: dict[str, Any], galleries: Path, out: Path) -> None:
 def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path}; `precall assess --out` writes one.") from None
     except ValueError:
         raise ValueError(f"{path} must be JSON, as `precall assess --out` wrote it.") from None
