@@ -104,7 +104,7 @@ def truncate(options: argparse.Namespace) -> None:
     for scale in TRUNCATIONS:
         run = trainer(options, FGAN(), options.work / f"truncated-{scale:g}", truncation=scale)
         run.initialize(options.work / "base" / "checkpoint.safetensors").average.train()
-        run.sample(50 * 500, seed=1)  # batch statistics of the narrower latents
+        run.sample(5 * options.n // 2, seed=1)  # batch statistics of the narrower latents
         run.average.eval()
         draws(run, options.n)
 
