@@ -1,6 +1,6 @@
 """Steps a second of every recipe, and what a step at a trade-off costs beyond a plain one.
 
-    python benchmarks/tune.py [--smoke] [--only recipes cost] [--device cpu] [--out results.json]
+    python benchmarks/tune.py [--smoke] [--only recipes cost] [--device cpu] [--batch-size 2] [--out results.json]
 
 recipes  steps a second of every recipe, at its own batch size, on noise of the right shape where data comes in files
 cost     a step of `PRObjective` (λ on its way) and one of `OBRSObjective` (τ refreshed every 100 steps) beside a step
@@ -104,7 +104,10 @@ def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> 
         "PR": Scheduled(PRObjective(5.0), steps=10**6, start={"lam": 1.0}),
         "OBRS": OBRSObjective("gan", budget=2.0),
     }
-    trainer = _recipe(name, model).trainer(fabric=fabric, log_every=ALWAYS, refresh_every=block * fifths)
+    made = _recipe(name, model)
+    batch = options.batch_size or made.settings.batch_size
+    settings = {"batch_size": batch, "log_every": ALWAYS, "refresh_every": block * fifths}
+    trainer = made.trainer(fabric=fabric, **settings)
     seen: dict[str, list[float]] = {what: [] for what in objectives}
     operations = {}
     for what, objective in objectives.items():  # the first hundred steps also warm up
@@ -120,7 +123,7 @@ def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> 
         order.rotate()
     hundreds = len(seen["PR"]) // fifths
     times = {what: np.reshape(blocks[: hundreds * fifths], (hundreds, fifths)) for what, blocks in seen.items()}
-    row: dict[str, Any] = {"data": name, "model": model, "hundreds": hundreds}
+    row: dict[str, Any] = {"data": name, "model": model, "batch": batch, "hundreds": hundreds}
     row |= {f"{what} ms": round(1000 * float(np.median(found, axis=0).mean()), 3) for what, found in times.items()}
     for what in ("PR", "OBRS"):
         ratio, error = typical(times[what] / times["f-GAN"])
@@ -197,6 +200,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda")
     parser.add_argument("--seconds", type=float, default=0.7, help="of each recipe")
     parser.add_argument("--cost-seconds", type=float, default=12, help="of each comparison of objectives")
+    parser.add_argument("--batch-size", type=int, help="for cost, instead of the recipe's; 2 leaves hardly any work")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 

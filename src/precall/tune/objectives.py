@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -142,8 +143,30 @@ class Hinge:
         )
 
 
+class Judged:
+    """An objective whose discriminator learns the ratio of draws as they come, by the game of a divergence g."""
+
+    critic: str | Divergence
+
+    def __post_init__(self) -> None:
+        divergence(self.critic).log_ratio(0.0)  # refuses, with the sentence of its row, a critic that carries no ratio
+
+    @cached_property
+    def game(self) -> FGAN:
+        """The critic's."""
+        return FGAN(self.critic)
+
+    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
+        """The critic's, `E_Q[g*(T)] − E_P[T]`."""
+        return self.game.discriminator_loss(real_logits, fake_logits)
+
+    def log_ratio(self, logits: Tensor) -> Tensor:
+        """The critic's `log (g*)'(T)`."""
+        return self.game.log_ratio(logits)
+
+
 @dataclass(frozen=True)
-class PRObjective:
+class PRObjective(Judged):
     """Train at the trade-off λ: the generator descends D_λ, the discriminator learns the ratio with another divergence.
 
         smoothed   −E_Q[σ((log r + log λ)/τ)]   exact for the average of D_l over log l, with a logistic kernel of
@@ -179,11 +202,7 @@ class PRObjective:
         checks.positive("lam", self.lam)
         checks.positive("smoothing", self.smoothing)
         checks.choice("form", self.form, FORMS)
-        _smooth(self.critic)
-
-    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """The critic's, `E_Q[g*(T)] − E_P[T]`."""
-        return FGAN(self.critic).discriminator_loss(real_logits, fake_logits)
+        super().__post_init__()
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
         """`−E_Q[σ((log r + log λ)/τ)]`, or `−E_Q[min(λ r, 1)]`."""
@@ -192,13 +211,9 @@ class PRObjective:
             return -log_lam_r.clamp(max=0).exp().mean()
         return -torch.sigmoid(log_lam_r / self.smoothing).mean()
 
-    def log_ratio(self, logits: Tensor) -> Tensor:
-        """The critic's `log (g*)'(T)`."""
-        return FGAN(self.critic).log_ratio(logits)
-
 
 @dataclass(frozen=True)
-class Area:
+class Area(Judged):
     """Maximise the area under the PR curve, all trade-offs at once: `A = ½ ∫ α(λ)²/λ² dλ`.
 
     Its gradient weighs D_λ by `α(λ)/λ²`, the current curve. Integrated over λ this is the frozen-ratio loss with
@@ -221,13 +236,6 @@ class Area:
 
     critic: str | Divergence = "gan"
 
-    def __post_init__(self) -> None:
-        _smooth(self.critic)
-
-    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """The critic's, `E_Q[g*(T)] − E_P[T]`."""
-        return FGAN(self.critic).discriminator_loss(real_logits, fake_logits)
-
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
         """`−E_r E_r̄[min(r, r̄) + r̄ (log r − log r̄)₊]`, with r̄ the batch's own ratios, held fixed and of mean one."""
         log_r = self.log_ratio(fake_logits).flatten()
@@ -235,13 +243,9 @@ class Area:
         gap = log_r[:, None] - log_r.detach()[None, :]
         return -(log_r.detach().exp() * (1 + elu(gap))).mean()  # e^gap below 0, 1 + gap above
 
-    def log_ratio(self, logits: Tensor) -> Tensor:
-        """The critic's `log (g*)'(T)`."""
-        return FGAN(self.critic).log_ratio(logits)
-
 
 @dataclass
-class OBRSObjective:
+class OBRSObjective(Judged):
     """Train the law *after* optimal budgeted rejection: descend `D_f(P‖Q̃)`, with `q̃ = min(K q, κ p)` and κ = K τ.
 
     The ratio after rejection is `p/q̃ = max(r/K, 1/κ)`, and with r and τ held fixed the exact loss of the generator is
@@ -274,11 +278,7 @@ class OBRSObjective:
 
     def __post_init__(self) -> None:
         checks.budget(self.budget)
-        _smooth(self.critic)
-
-    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """The critic's, `E_Q[g*(T)] − E_P[T]`, on draws before rejection."""
-        return FGAN(self.critic).discriminator_loss(real_logits, fake_logits)
+        super().__post_init__()
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
         """`K E_Q[h(max(r/K, 1/κ))]`."""
@@ -288,10 +288,6 @@ class OBRSObjective:
         # max(r, 1/τ)/K; `clamp` would be as plain, at two kernels more
         log_refined = torch.threshold(self.log_ratio(fake_logits), -self.log_tau, -self.log_tau) - math.log(self.budget)
         return _tensor(self.budget * divergence(self.divergence).generator_loss(log_refined).mean())
-
-    def log_ratio(self, logits: Tensor) -> Tensor:
-        """The critic's log p/q, before rejection."""
-        return FGAN(self.critic).log_ratio(logits)
 
     def refresh(self, fake_logits: Tensor) -> None:
         """Solve τ for the budget on these logits of fresh fakes."""
@@ -429,11 +425,6 @@ class Scheduled:
         way = step / self.steps
         now = {name: first ** (1 - way) * getattr(self.objective, name) ** way for name, first in self.start.items()}
         return replace(self.objective, **now)
-
-
-def _smooth(critic: str | Divergence) -> None:
-    """Refuse a critic that carries no ratio, with the sentence of its row."""
-    divergence(critic).log_ratio(0.0)
 
 
 def _tensor(values: Any) -> Tensor:
