@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.tensorboard import SummaryWriter
 
+from integrations import two_trainers
 from precall.assess.assessment import assess
 from precall.integrations.lightning import AssessSamples
 from precall.integrations.loggers import log_to
@@ -98,6 +99,30 @@ def test_a_module_that_cannot_sample_costs_one_sentence(tmp_path):
 
     with pytest.raises(ValueError, match=r"must have a method `sample\(n\)`; got Mute"):
         trainer(tmp_path, AssessSamples(n=50)).validate(Mute(), loader(), verbose=False)
+
+
+@pytest.fixture(scope="module")
+def trainers(tmp_path_factory):
+    """What each of two processes assessed."""
+    out = tmp_path_factory.mktemp("processes") / "found"
+    done = subprocess.run([sys.executable, two_trainers.__file__, out], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(f"{out}.{rank}", weights_only=True) for rank in (0, 1)]
+
+
+def test_two_processes_assess_all_samples_of_both(trainers):
+    for found in trainers:
+        assert set(map(tuple, found["real"].tolist())) == set(map(tuple, two_trainers.REAL[:120].tolist()))
+        expected = assess(real=found["real"], fake=found["fake"], metrics=("neighbors",))
+        assert found["scores"] == {name: score.value for name, score in expected.scores.items()}
+    assert torch.equal(trainers[0]["fake"], trainers[1]["fake"])
+
+
+def test_processes_seeded_alike_draw_different_samples_and_do_not_notice(trainers):
+    assert torch.equal(trainers[0]["before"], trainers[1]["before"])
+    for found in trainers:
+        assert len(torch.unique(found["fake"], dim=0)) == 120
+        assert torch.equal(found["before"], found["after"])
 
 
 # ---------------------------------------------------------------------------------------------------------- loggers

@@ -13,6 +13,7 @@ from precall.theory import checks
 try:
     import torch
     from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.utilities.seed import isolate_rng
 except ImportError:
     raise ImportError("precall.integrations.lightning needs Lightning: pip install 'precall[lightning]'.") from None
 
@@ -24,7 +25,8 @@ class AssessSamples(Callback):
 
     Scores are logged by `pl_module.log_dict` as `precall/<score>`: checkpoints and early stopping can monitor them.
     The last result stays in `assessment`: `precall.integrations.loggers.log_to(trainer.logger, callback.assessment,
-    step=trainer.global_step)` draws its curve. Over several processes the samples of all are assessed together.
+    step=trainer.global_step)` draws its curve. Over several processes the samples of all are assessed together; torch's
+    own stream is seeded for the sampling, differently in each process, and then goes on as if nothing had been drawn.
 
     Args:
         n: How many real and how many fake samples to assess, in all: the first ones of the validation set.
@@ -33,7 +35,7 @@ class AssessSamples(Callback):
             the samples of a batch: the batch itself, or its first part where it is a tuple, list or dict.
         metrics: As in `precall.assess`; a quick selection by default.
         k: Neighbours that define a ball.
-        seed: Seed of everything random in the assessment.
+        seed: Seed of everything random in the assessment, and of torch while sampling.
 
     Attributes:
         assessment: The result of the last validation epoch, or None before it.
@@ -80,7 +82,8 @@ class AssessSamples(Callback):
         """Sample the model, assess, log; not in the sanity check, which sees two batches only."""
         if trainer.sanity_checking:
             return
-        with torch.no_grad():
+        with torch.no_grad(), isolate_rng():
+            torch.manual_seed(1009 * self.seed + trainer.global_rank)  # alike, all processes would draw the same
             fake = self._encoded(self.sample(pl_module, _share(self.n, trainer)))
         real, fake = _gathered(torch.cat(self._real)), _gathered(fake)
         found: Assessment = assess(real=real, fake=fake, metrics=self.metrics, k=self.k, seed=self.seed)
