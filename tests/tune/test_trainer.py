@@ -387,3 +387,75 @@ def test_two_processes_train_as_one(tmp_path):
     for name in one:
         if name.startswith("generator/"):
             torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=1e-4)
+
+
+APART = """
+import sys, torch
+sys.path.insert(0, {tests!r})
+from test_trainer import SETTINGS, points
+from dataclasses import replace
+from lightning.fabric import Fabric
+from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
+from precall.tune.objectives import OBRSObjective
+from precall.tune.trainer import Trainer
+
+torch.set_num_threads(1)
+fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+fabric.launch()
+
+
+class Measured(MLPGenerator):
+    def __init__(self):
+        super().__init__(widths=(8,), latent=2)
+        self.scale = torch.nn.Parameter(torch.zeros(2))
+
+    def forward(self, z, labels=None):
+        made = super().forward(z, labels)
+        if not self.scale.any():  # takes its scale from the first batch, as the layers of a Glow do
+            self.scale.data = 1 / made.detach().std(0)
+        return self.scale * made
+
+
+def made():
+    torch.manual_seed(fabric.global_rank)
+    pair = Measured(), MLPDiscriminator(widths=(8,))
+    torch.manual_seed(0)
+    settings = replace(SETTINGS, noise=0.1, refresh_every=2)
+    return Trainer(*pair, OBRSObjective("kl", budget=2.0), points(), settings=settings, out={out!r}, fabric=fabric)
+
+
+def drawn(run):
+    return dict(latents=run._draw()[2], noise=torch.randn(4))
+
+
+found = dict(fresh=drawn(made()))
+run = made().fit(3)
+found["weights"], found["log_tau"] = run.generator.state_dict(), torch.tensor(run.objective.log_tau)
+fabric.barrier()
+found["resumed"] = drawn(made().load({out!r} + "/checkpoint.safetensors"))
+torch.save(found, {out!r} + "/found." + str(fabric.global_rank))
+"""
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """What two processes found, with networks that began differently and torch seeded alike."""
+    out = tmp_path_factory.mktemp("apart")
+    script = out / "run.py"
+    script.write_text(APART.format(tests=str(Path(__file__).parent), out=str(out)))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(out / f"found.{rank}", weights_only=True) for rank in (0, 1)]
+
+
+def test_processes_share_weights_and_tau(apart):
+    first, second = apart
+    assert all(torch.equal(tensor, second["weights"][name]) for name, tensor in first["weights"].items())
+    assert first["log_tau"] == second["log_tau"]
+
+
+@pytest.mark.parametrize("when", ["fresh", "resumed"])
+@pytest.mark.parametrize("what", ["latents", "noise"])
+def test_processes_draw_each_their_own(apart, when, what):
+    first, second = (found[when][what] for found in apart)
+    assert not torch.isclose(first, second).any()

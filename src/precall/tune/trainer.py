@@ -5,7 +5,8 @@
 
 A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
 holds all that is left (both networks, their average, both optimisers, the random states). On the CPU a run that was
-killed and resumed ends in the same bits as one that was not.
+killed and resumed ends in the same bits as one that was not. Of several processes the others than the first go on with
+other latents.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -146,17 +148,17 @@ class Trainer:
     ) -> None:
         self.settings = settings = settings or Settings()
         self.fabric = fabric or _fabric(settings.precision)
-        device = self.fabric.device
+        device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
         self.generator, self.discriminator = generator.to(device), discriminator.to(device)
+        self._share_networks()
         self.average = copy.deepcopy(generator).requires_grad_(False).eval()
         self.objective, self.out, self.loggers = objective, None if out is None else Path(out), tuple(loggers)
         self.features = features
-        rank, world = self.fabric.global_rank, self.fabric.world_size
         self.batches = Batches(
             data, size=settings.batch_size, seed=settings.seed, labels=labels, device=device, rank=rank, world=world
         )
         self.held_out = None if held_out is None else as_float(torch.as_tensor(held_out)[: settings.assess_n])
-        self.rng = torch.Generator(device).manual_seed(settings.seed * 1009 + rank)
+        self.rng = torch.Generator(device).manual_seed(settings.seed * 1009)
         self.trained = {"generator": _trained(generator), "discriminator": _trained(discriminator)}
         self.optimizers = {
             "generator": _adam(self.trained["generator"], settings.generator_lr, settings.betas),
@@ -171,6 +173,7 @@ class Trainer:
         self.watch = Watch()
         self.step = 0  # generator steps done
         self.batch = 0  # batches taken
+        self._part_ways()
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
         """Train until `steps` steps of the generator are done in all; a resumed run counts from where it was.
@@ -199,6 +202,8 @@ class Trainer:
         for _ in range(self.settings.discriminator_steps):
             judged = self._step("discriminator", lambda: self._discriminator_loss(objective))
         made = self._step("generator", lambda: self._generator_loss(objective))
+        if self.step == 0:
+            self._share_networks()  # layers that measure their first batch have each measured another
         self._update_average()
         if hasattr(objective, "refresh") and self.step % self.settings.refresh_every == 0:
             objective.refresh(self._fresh_logits())
@@ -256,9 +261,22 @@ class Trainer:
         z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
         return self.settings.truncation * z
 
+    def _part_ways(self) -> None:
+        """Random streams of their own for all processes but the first, whose streams a checkpoint holds."""
+        if rank := self.fabric.global_rank:
+            latents, noise = np.random.SeedSequence((self.settings.seed, rank, self.step)).generate_state(2)
+            self.rng.manual_seed(int(latents))
+            torch.manual_seed(int(noise))
+
     @property
     def _classes(self) -> int:
         return int(getattr(self.generator, "classes", 0))
+
+    def _share_networks(self) -> None:
+        """Those of the first process, for all."""
+        if self.fabric.world_size > 1:
+            for network in (self.generator, self.discriminator):
+                network.load_state_dict(self.fabric.broadcast(network.state_dict()))
 
     def _average_gradients(self, network: nn.Module) -> None:
         # by hand: DDP's hooks expect one forward for one backward, and two networks at play have several
@@ -286,7 +304,8 @@ class Trainer:
         _, labels, z = self._draw()
         with self.fabric.autocast():
             assert isinstance(self.route, Adversarial)  # what is refreshed is read off a discriminator
-            return self.route.logits(self.generator(z, labels), labels)
+            logits = self.route.logits(self.generator(z, labels), labels)
+        return self.fabric.all_gather(logits)  # type: ignore[return-value]
 
     def _cool(self, total: int) -> None:
         """Both learning rates, at this step of a run of `total`."""
@@ -391,6 +410,7 @@ class Trainer:
         if "rng/cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors["rng/cuda"], self.fabric.device)
         self.step, self.batch = facts["step"], facts["batch"]
+        self._part_ways()
         self._forget_after(self.step)
         return self
 
