@@ -437,6 +437,43 @@ torch.save(found, {out!r} + "/found." + str(fabric.global_rank))
 """
 
 
+PRESSED = """
+import os, signal, sys, torch
+sys.path.insert(0, {tests!r})
+from test_trainer import trainer, SETTINGS
+from dataclasses import replace
+from lightning.fabric import Fabric
+
+torch.set_num_threads(1)
+fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+fabric.launch()
+run = trainer(settings=replace(SETTINGS, log_every=4, checkpoint_every=0), out={out!r}, fabric=fabric)
+one_step = run._one_step
+
+
+def pressed(objective):
+    if run.step == 5 and fabric.global_rank == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+    return one_step(objective)
+
+
+run._one_step = pressed
+try:
+    run.fit(1000)
+except KeyboardInterrupt:
+    torch.save(run.step, {out!r} + "/stopped." + str(fabric.global_rank))
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_interrupted_process_stops_the_other_with_a_checkpoint(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(PRESSED.format(tests=str(Path(__file__).parent), out=str(tmp_path)))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    assert [torch.load(tmp_path / f"stopped.{rank}") for rank in (0, 1)] == [8, 8], done.stderr
+    assert read(tmp_path / "checkpoint.safetensors")[1]["step"] == 8
+
+
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory):
     """What two processes found, with networks that began differently and torch seeded alike."""

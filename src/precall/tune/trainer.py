@@ -178,7 +178,8 @@ class Trainer:
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
         """Train until `steps` steps of the generator are done in all; a resumed run counts from where it was.
 
-        Ctrl-C finishes the step at hand, writes a checkpoint and raises `KeyboardInterrupt`.
+        Ctrl-C finishes the step at hand (several processes: until the next logged one), writes a checkpoint and raises
+        `KeyboardInterrupt`.
 
         Raises:
             TrainingStopped: if a loss is no longer a number, or the discriminator has collapsed; the sentence says what
@@ -186,13 +187,13 @@ class Trainer:
         """
         total = checks.count("steps", steps)
         with interrupts_after_a_step() as interrupted:
-            while self.step < total and not interrupted():
+            while self.step < total and not self._agreed(interrupted()):
                 self._cool(total)
                 row = self._one_step(_at(self.objective, self.step))
                 self.step += 1
                 self._after(row, total, progress)
             self._checkpoint()
-            if interrupted():
+            if self._agreed(interrupted()):
                 raise KeyboardInterrupt
         return self
 
@@ -271,6 +272,15 @@ class Trainer:
     @property
     def _classes(self) -> int:
         return int(getattr(self.generator, "classes", 0))
+
+    def _agreed(self, interrupted: bool) -> bool:
+        """Whether any process was interrupted; several ask one another at logged steps only, for that is a wait."""
+        if self.fabric.world_size == 1:
+            return interrupted
+        if self.step % self.settings.log_every:
+            return False
+        asked = torch.tensor(float(interrupted), device=self.fabric.device)
+        return bool(self.fabric.all_reduce(asked, reduce_op="sum"))
 
     def _share_networks(self) -> None:
         """Those of the first process, for all."""
