@@ -13,20 +13,17 @@ from __future__ import annotations
 
 import copy
 import csv
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from precall.theory import checks
-from precall.tune import checkpoints
+from precall.tune import checkpoints, processes
 from precall.tune.batches import Batches, as_float
 from precall.tune.objectives import Scheduled
 from precall.tune.routes import Adversarial, Losses, Route, route
@@ -150,7 +147,7 @@ class Trainer:
         self.fabric = fabric or _fabric(settings.precision)
         device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
         self.generator, self.discriminator = generator.to(device), discriminator.to(device)
-        self._share_networks()
+        processes.share(self.fabric, generator, discriminator)
         self.average = copy.deepcopy(generator).requires_grad_(False).eval()
         self.objective, self.out, self.loggers = objective, None if out is None else Path(out), tuple(loggers)
         self.features = features
@@ -173,7 +170,7 @@ class Trainer:
         self.watch = Watch()
         self.step = 0  # generator steps done
         self.batch = 0  # batches taken
-        self._part_ways()
+        processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
         """Train until `steps` steps of the generator are done in all; a resumed run counts from where it was.
@@ -186,16 +183,21 @@ class Trainer:
                 to try. What was saved before stays.
         """
         total = checks.count("steps", steps)
-        with interrupts_after_a_step() as interrupted:
-            while self.step < total and not self._agreed(interrupted()):
+        with processes.interrupts_after_a_step() as pressed:
+            while self.step < total and not self._interrupted(pressed()):
                 self._cool(total)
                 row = self._one_step(_at(self.objective, self.step))
                 self.step += 1
                 self._after(row, total, progress)
             self._checkpoint()
-            if self._agreed(interrupted()):
+            if self._interrupted(pressed()):
                 raise KeyboardInterrupt
         return self
+
+    def _interrupted(self, pressed: bool) -> bool:
+        """Whether to stop; several processes ask one another at logged steps only, for that is a wait."""
+        alone = self.fabric.world_size == 1
+        return (alone or self.step % self.settings.log_every == 0) and processes.any_of(self.fabric, pressed)
 
     # ------------------------------------------------------------------------------------------------ one step
 
@@ -204,7 +206,8 @@ class Trainer:
             judged = self._step("discriminator", lambda: self._discriminator_loss(objective))
         made = self._step("generator", lambda: self._generator_loss(objective))
         if self.step == 0:
-            self._share_networks()  # layers that measure their first batch have each measured another
+            # layers that measure their first batch have each measured another
+            processes.share(self.fabric, self.generator, self.discriminator)
         self._update_average()
         if hasattr(objective, "refresh") and self.step % self.settings.refresh_every == 0:
             objective.refresh(self._fresh_logits())
@@ -220,7 +223,7 @@ class Trainer:
             for _ in range(self.settings.accumulate):
                 seen = loss()
                 self.fabric.backward(seen["loss"] / self.settings.accumulate)
-        self._average_gradients(network)
+        processes.average_gradients(self.fabric, network)
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(network.parameters(), self.settings.clip)
         optimizer.step()
@@ -262,42 +265,9 @@ class Trainer:
         z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
         return self.settings.truncation * z
 
-    def _part_ways(self) -> None:
-        """Random streams of their own for all processes but the first, whose streams a checkpoint holds."""
-        if rank := self.fabric.global_rank:
-            latents, noise = np.random.SeedSequence((self.settings.seed, rank, self.step)).generate_state(2)
-            self.rng.manual_seed(int(latents))
-            torch.manual_seed(int(noise))
-
     @property
     def _classes(self) -> int:
         return int(getattr(self.generator, "classes", 0))
-
-    def _agreed(self, interrupted: bool) -> bool:
-        """Whether any process was interrupted; several ask one another at logged steps only, for that is a wait."""
-        if self.fabric.world_size == 1:
-            return interrupted
-        if self.step % self.settings.log_every:
-            return False
-        asked = torch.tensor(float(interrupted), device=self.fabric.device)
-        return bool(self.fabric.all_reduce(asked, reduce_op="sum"))
-
-    def _share_networks(self) -> None:
-        """Those of the first process, for all."""
-        if self.fabric.world_size > 1:
-            for network in (self.generator, self.discriminator):
-                network.load_state_dict(self.fabric.broadcast(network.state_dict()))
-
-    def _average_gradients(self, network: nn.Module) -> None:
-        # by hand: DDP's hooks expect one forward for one backward, and two networks at play have several
-        if self.fabric.world_size == 1:
-            return
-        gradients = [p.grad for p in network.parameters() if p.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        mean = self.fabric.all_reduce(flat, reduce_op="mean")
-        assert isinstance(mean, Tensor)
-        for gradient, part in zip(gradients, torch.split(mean, [g.numel() for g in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -420,7 +390,7 @@ class Trainer:
         if "rng/cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors["rng/cuda"], self.fabric.device)
         self.step, self.batch = facts["step"], facts["batch"]
-        self._part_ways()
+        processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
         self._forget_after(self.step)
         return self
 
@@ -470,27 +440,6 @@ class Trainer:
     def _some_data(self) -> Tensor:
         """Enough of the data to know where it lies."""
         return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])
-
-
-@contextmanager
-def interrupts_after_a_step() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, to be asked between steps: half a step cannot be resumed. A second is not held."""
-    pressed: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    # signals are caught in the main thread only; a handler that is not Python's could not be put back
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-
-    def hold(number: int, frame: Any) -> None:
-        pressed.append(number)
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:
