@@ -633,7 +633,7 @@ class GAN(Smooth):
         return w
 
     def generator_loss(self, log_u: Values) -> Values:
-        return -_softplus(log_u)
+        return _namespace(log_u).log_sigmoid(-log_u)
 
 
 @dataclass(frozen=True)
