@@ -108,22 +108,9 @@ def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> 
     batch = options.batch_size or made.settings.batch_size
     settings = {"batch_size": batch, "log_every": ALWAYS, "refresh_every": block * fifths}
     trainer = made.trainer(fabric=fabric, **settings)
-    seen: dict[str, list[float]] = {what: [] for what in objectives}
-    operations = {}
-    for what, objective in objectives.items():  # the first hundred steps also warm up
-        trainer.objective, trainer.step = objective, 0
-        with Operations() as counted:
-            trainer.fit(block * fifths)
-        operations[what] = counted.n / (block * fifths)
-    order, start = deque(objectives), time.perf_counter()
-    while len(seen["PR"]) < 2 * fifths or (not options.smoke and time.perf_counter() - start < options.cost_seconds):
-        for what in order:
-            trainer.objective, trainer.step = objectives[what], block * fifths + block * len(seen[what])
-            seen[what].append(_timed(trainer, block) / block)
-        order.rotate()
-    hundreds = len(seen["PR"]) // fifths
-    times = {what: np.reshape(blocks[: hundreds * fifths], (hundreds, fifths)) for what, blocks in seen.items()}
-    row: dict[str, Any] = {"data": name, "model": model, "batch": batch, "hundreds": hundreds}
+    operations = {what: counted(trainer, one, block * fifths) for what, one in objectives.items()}  # and warms up
+    times = in_turn(trainer, objectives, block, fifths, seconds=0 if options.smoke else options.cost_seconds)
+    row: dict[str, Any] = {"data": name, "model": model, "batch": batch, "hundreds": len(times["PR"])}
     row |= {f"{what} ms": round(1000 * float(np.median(found, axis=0).mean()), 3) for what, found in times.items()}
     for what in ("PR", "OBRS"):
         ratio, error = typical(times[what] / times["f-GAN"])
@@ -133,15 +120,38 @@ def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> 
     return row
 
 
+def counted(trainer: Trainer, objective: Any, steps: int) -> int:
+    """Operations of the first steps."""
+    trainer.objective, trainer.step = objective, 0
+    with Operations() as found:
+        trainer.fit(steps)
+    return found.n
+
+
+def in_turn(
+    trainer: Trainer, objectives: dict[str, Any], block: int, fifths: int, *, seconds: float
+) -> dict[str, np.ndarray]:
+    """Seconds a step of each objective, in blocks taken in turn: a row a hundred steps, a column a fifth of it."""
+    seen: dict[str, list[float]] = {what: [] for what in objectives}
+    order, start = deque(objectives), time.perf_counter()
+    while len(seen["PR"]) < 2 * fifths or time.perf_counter() - start < seconds:
+        for what in order:
+            trainer.objective, trainer.step = objectives[what], block * (fifths + len(seen[what]))
+            seen[what].append(_timed(trainer, block) / block)
+        order.rotate()
+    whole = len(seen["PR"]) // fifths * fifths
+    return {what: np.reshape(blocks[:whole], (-1, fifths)) for what, blocks in seen.items()}
+
+
 def typical(ratios: np.ndarray) -> tuple[float, float]:
-    """The median over rounds, meant over the fifths of a hundred steps, and two standard errors of it (bootstrap)."""
+    """The median over hundreds of steps, averaged over their fifths, and two standard errors of it (bootstrap)."""
     rounds = len(ratios)
     again = ratios[np.random.default_rng(0).integers(rounds, size=(1000, rounds))]
     return float(np.median(ratios, axis=0).mean()), float(2 * np.median(again, axis=1).mean(axis=1).std())
 
 
 class Operations(TorchDispatchMode):
-    """Counts what torch computes, views left out: on a GPU, kernels to launch."""
+    """Counts what torch computes, views left out; on a GPU about the kernels to launch."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,8 +5,8 @@
 
 A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
 holds all that is left (both networks, their average, both optimisers, the random states). On the CPU a run that was
-killed and resumed ends in the same bits as one that was not. Of several processes the others than the first go on with
-other latents.
+killed and resumed ends in the same bits as one that was not. That is for one process: of several, all but the first
+resume with latents that an uninterrupted run would not have drawn.
 """
 
 from __future__ import annotations
