@@ -4,8 +4,8 @@
 
 recipes  steps a second of every recipe, at its own batch size, on noise of the right shape where data comes in files
 cost     a step of `PRObjective` (λ on its way) and one of `OBRSObjective` (τ refreshed every 100 steps) beside a step
-         of the plain f-GAN, by one trainer: blocks of 20 steps in turn until `--cost-seconds` are over, and operations
-         a step, exactly
+         of the plain f-GAN, by one trainer: a step of each in turn until `--cost-seconds` are over, the plain one
+         twice as a control; and operations a step, exactly
 
 On the CPU convolutions larger than those of digits are left out. `--smoke` runs two recipes for a few steps.
 """
@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from precall.tune.data import TrainingData, load_data
 from precall.tune.objectives import FGAN, OBRSObjective, PRObjective, Scheduled
 from precall.tune.recipes import Recipe, recipe
-from precall.tune.trainer import Trainer
+from precall.tune.trainer import Trainer, _at
 
 SHAPES = {
     "8-gaussians": (2,),
@@ -95,24 +95,25 @@ def speed(name: str, model: str, fabric: Fabric, options: argparse.Namespace) ->
 def cost(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> dict[str, Any]:
     """Milliseconds and operations a step of each objective over a hundred steps, and their ratios to the plain one.
 
-    Blocks of a fifth of that are taken in turn by one trainer, so that neither a machine's drift nor anything but the
-    objective tells them apart.
+    One trainer takes a step of each in turn, so that neither a machine's drift nor anything but the objective tells
+    them apart.
     """
-    block, fifths = (2, 1) if options.smoke else (20, 5)
+    period = 2 if options.smoke else 100  # after which τ is refreshed
     objectives = {
         "f-GAN": FGAN("gan"),
         "PR": Scheduled(PRObjective(5.0), steps=10**6, start={"lam": 1.0}),
         "OBRS": OBRSObjective("gan", budget=2.0),
+        "again": FGAN("gan"),  # what a ratio to itself looks like
     }
     made = _recipe(name, model)
     batch = options.batch_size or made.settings.batch_size
-    settings = {"batch_size": batch, "log_every": ALWAYS, "refresh_every": block * fifths}
-    trainer = made.trainer(fabric=fabric, **settings)
-    operations = {what: counted(trainer, one, block * fifths) for what, one in objectives.items()}  # and warms up
-    times = in_turn(trainer, objectives, block, fifths, seconds=0 if options.smoke else options.cost_seconds)
+    trainer = made.trainer(fabric=fabric, batch_size=batch, log_every=ALWAYS, refresh_every=period)
+    trainer.fit(1)  # makes the optimisers' moments
+    operations = {what: counted(trainer, one, period) for what, one in objectives.items()}
+    times = in_turn(trainer, objectives, period, seconds=0 if options.smoke else options.cost_seconds)
     row: dict[str, Any] = {"data": name, "model": model, "batch": batch, "hundreds": len(times["PR"])}
     row |= {f"{what} ms": round(1000 * float(np.median(found, axis=0).mean()), 3) for what, found in times.items()}
-    for what in ("PR", "OBRS"):
+    for what in ("PR", "OBRS", "again"):
         ratio, error = typical(times[what] / times["f-GAN"])
         row |= {f"{what} / f-GAN": round(ratio, 4), f"{what} ±": round(error, 4)}
         row[f"{what} / f-GAN, operations"] = round(operations[what] / operations["f-GAN"], 4)
@@ -128,26 +129,24 @@ def counted(trainer: Trainer, objective: Any, steps: int) -> int:
     return found.n
 
 
-def in_turn(
-    trainer: Trainer, objectives: dict[str, Any], block: int, fifths: int, *, seconds: float
-) -> dict[str, np.ndarray]:
-    """Seconds a step of each objective, in blocks taken in turn: a row a hundred steps, a column a fifth of it."""
+def in_turn(trainer: Trainer, objectives: dict[str, Any], period: int, *, seconds: float) -> dict[str, np.ndarray]:
+    """Seconds of each step of each objective, a row a period."""
     seen: dict[str, list[float]] = {what: [] for what in objectives}
     order, start = deque(objectives), time.perf_counter()
-    while len(seen["PR"]) < 2 * fifths or time.perf_counter() - start < seconds:
+    while len(seen["PR"]) < 2 * period or time.perf_counter() - start < seconds:
         for what in order:
-            trainer.objective, trainer.step = objectives[what], block * (fifths + len(seen[what]))
-            seen[what].append(_timed(trainer, block) / block)
+            trainer.objective, trainer.step = objectives[what], period + len(seen[what])
+            seen[what].append(_one_step(trainer))
         order.rotate()
-    whole = len(seen["PR"]) // fifths * fifths
-    return {what: np.reshape(blocks[:whole], (-1, fifths)) for what, blocks in seen.items()}
+    whole = len(seen["PR"]) // period * period
+    return {what: np.reshape(steps[:whole], (-1, period)) for what, steps in seen.items()}
 
 
 def typical(ratios: np.ndarray) -> tuple[float, float]:
-    """The median over hundreds of steps, averaged over their fifths, and two standard errors of it (bootstrap)."""
-    rounds = len(ratios)
-    again = ratios[np.random.default_rng(0).integers(rounds, size=(1000, rounds))]
-    return float(np.median(ratios, axis=0).mean()), float(2 * np.median(again, axis=1).mean(axis=1).std())
+    """The median over periods, averaged over the steps of one, and two standard errors of it (bootstrap)."""
+    rng, periods = np.random.default_rng(0), len(ratios)
+    again = [np.median(ratios[rng.integers(periods, size=periods)], axis=0).mean() for _ in range(1000)]
+    return float(np.median(ratios, axis=0).mean()), float(2 * np.std(again))
 
 
 class Operations(TorchDispatchMode):
@@ -167,6 +166,15 @@ def _timed(trainer: Trainer, steps: int) -> float:
     _wait(trainer.fabric.device)
     start = time.perf_counter()
     trainer.fit(trainer.step + steps)
+    _wait(trainer.fabric.device)
+    return time.perf_counter() - start
+
+
+def _one_step(trainer: Trainer) -> float:
+    """Seconds of one step; `fit` would log it as a run's last."""
+    _wait(trainer.fabric.device)
+    start = time.perf_counter()
+    trainer._one_step(_at(trainer.objective, trainer.step))
     _wait(trainer.fabric.device)
     return time.perf_counter() - start
 
