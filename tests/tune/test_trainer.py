@@ -387,6 +387,9 @@ def test_two_processes_train_as_one(tmp_path):
     for name in one:
         if name.startswith("generator/"):
             torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=1e-4)
+    one, two = (list(csv.reader((tmp_path / str(n) / "log.csv").open())) for n in (1, 2))
+    assert [row[:2] for row in one] == [row[:2] for row in two]
+    assert [float(row[2]) for row in two] == pytest.approx([float(row[2]) for row in one], abs=1e-4)
 
 
 APART = """
@@ -437,41 +440,45 @@ torch.save(found, {out!r} + "/found." + str(fabric.global_rank))
 """
 
 
-PRESSED = """
-import os, signal, sys, torch
+TROUBLE = """
+import math, os, signal, sys, torch
 sys.path.insert(0, {tests!r})
-from test_trainer import trainer, SETTINGS
+from test_trainer import SETTINGS, TrainingStopped, trainer
 from dataclasses import replace
 from lightning.fabric import Fabric
 
 torch.set_num_threads(1)
 fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
 fabric.launch()
-run = trainer(settings=replace(SETTINGS, log_every=4, checkpoint_every=0), out={out!r}, fabric=fabric)
+run = trainer(settings=replace(SETTINGS, log_every=4, checkpoint_every=5), out={out!r}, fabric=fabric)
 one_step = run._one_step
 
 
-def pressed(objective):
-    if run.step == 5 and fabric.global_rank == 1:
+def troubled(objective):
+    row, trouble = one_step(objective), {trouble!r} if fabric.global_rank == 1 else ""
+    if run.step == 5 and trouble == "interrupt":
         os.kill(os.getpid(), signal.SIGINT)
-    return one_step(objective)
+    if run.step == 7 and trouble == "nan":
+        row["generator_loss"] += math.nan
+    return row
 
 
-run._one_step = pressed
+run._one_step = troubled
 try:
     run.fit(1000)
-except KeyboardInterrupt:
+except (KeyboardInterrupt, TrainingStopped):
     torch.save(run.step, {out!r} + "/stopped." + str(fabric.global_rank))
 """
 
 
+@pytest.mark.parametrize(("trouble", "checkpoint"), [("interrupt", 8), ("nan", 5)])
 @pytest.mark.filterwarnings("ignore")
-def test_an_interrupted_process_stops_the_other_with_a_checkpoint(tmp_path):
+def test_a_process_in_trouble_stops_the_other_with_a_checkpoint(tmp_path, trouble, checkpoint):
     script = tmp_path / "run.py"
-    script.write_text(PRESSED.format(tests=str(Path(__file__).parent), out=str(tmp_path)))
+    script.write_text(TROUBLE.format(tests=str(Path(__file__).parent), out=str(tmp_path), trouble=trouble))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
     assert [torch.load(tmp_path / f"stopped.{rank}") for rank in (0, 1)] == [8, 8], done.stderr
-    assert read(tmp_path / "checkpoint.safetensors")[1]["step"] == 8
+    assert read(tmp_path / "checkpoint.safetensors")[1]["step"] == checkpoint
 
 
 @pytest.fixture(scope="module")

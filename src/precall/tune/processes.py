@@ -47,6 +47,11 @@ def average_gradients(fabric: Fabric, network: nn.Module) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
+def gathered(fabric: Fabric, row: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What all processes have found, for all; they wait for one another."""
+    return row if fabric.world_size == 1 else fabric.all_gather(row)  # type: ignore[return-value]
+
+
 def any_of(fabric: Fabric, flag: bool) -> bool:
     """Whether the flag is up in any process; all must ask, and wait for one another."""
     if fabric.world_size == 1:

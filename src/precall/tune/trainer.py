@@ -299,7 +299,8 @@ class Trainer:
     def _after(self, row: dict[str, Tensor], total: int, progress: Progress | None) -> None:
         settings, last = self.settings, self.step == total
         if self.step % settings.log_every == 0 or last:
-            self._log(self.watch.read(row, step=self.step))
+            # of all processes, so that all log, or stop for, the same numbers
+            self._log(self.watch.read(processes.gathered(self.fabric, row), step=self.step))
             if progress is not None:
                 progress("train", self.step, total)
         if settings.assess_every and (self.step % settings.assess_every == 0 or last):
@@ -412,12 +413,13 @@ class Trainer:
         return self
 
     def _checkpoint(self) -> None:
-        if self.out is None or self.fabric.global_rank:
+        if self.out is None:
             return
         for name, value in self.average.state_dict().items():
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
                 raise TrainingStopped(f"the generator's {name} is no longer a number; the last checkpoint is kept.")
-        self.save(self.out / "checkpoint.safetensors")
+        if not self.fabric.global_rank:
+            self.save(self.out / "checkpoint.safetensors")
 
     def _same_settings(self, path: str | Path, then: dict[str, Any]) -> None:
         now = asdict(self.settings)

@@ -28,7 +28,7 @@ class Watch:
             TrainingStopped: if one is no number, or a discriminator has been flat or out of reach for long.
         """
         real, fake = row["real_logits"], row["fake_logits"]
-        numbers = {name: row[name].item() for name in ("generator_loss", "discriminator_loss")}
+        numbers = {name: row[name].mean().item() for name in ("generator_loss", "discriminator_loss")}
         numbers |= {"real_logit": real.mean().item(), "fake_logit": fake.mean().item()}
         self._not_a_number(numbers, step)
         self._flat = self._flat + 1 if max(_spread(real), _spread(fake)) < FLAT else 0
