@@ -156,6 +156,14 @@ def test_constant_columns_and_wide_features_are_fine():
         assert score[:75].mean() > score[75:].mean() + 0.5
 
 
+def test_auto_judges_few_samples_in_many_dimensions():
+    """The folds have unequal numbers of points, which then span unequal numbers of dimensions."""
+    rng = np.random.default_rng(0)
+    real, same, shifted = (rng.normal(mean, 1, (60, 520)) for mean in (0.0, 0.0, 0.3))
+    assert auto(real=real, fake=same, seed=0).spectrum.area > 0.9
+    assert auto(real=real, fake=shifted, seed=0).spectrum.area < 0.3
+
+
 # ---------------------------------------------------------------------------------------------------- cross-fitting
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,17 @@ def mlp(tasks: Sequence[Task], seed: int) -> list[Array]:
     task keeps the weights of the step with the least log-loss on an inner held-out part of its training points.
     """
     with _one_thread():
-        return _trained(tasks, seed)
+        return _trained(_equally_wide(tasks), seed)
+
+
+def _equally_wide(tasks: Sequence[Task]) -> list[Task]:
+    """The tasks with as many dimensions as the widest: n points span n − 1, and some tasks have fewer points."""
+    width = max(task.train.shape[1] for task in tasks)
+
+    def widened(x: Array) -> Array:
+        return np.pad(x, ((0, 0), (0, width - x.shape[1]))) if x.shape[1] < width else x
+
+    return [replace(task, train=widened(task.train), test=widened(task.test)) for task in tasks]
 
 
 @contextmanager
