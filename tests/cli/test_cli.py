@@ -10,6 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from precall.cli import app
+from precall.encoders import ENCODERS
 
 QUICK = ["--metrics", "neighbors,clusters,fid"]
 
@@ -29,6 +30,12 @@ def files(tmp_path):
         paths[name] = tmp_path / f"{name}.npy"
         np.save(paths[name], array)
     return paths
+
+
+@pytest.mark.parametrize("command", ["assess", "encode", "improve"])
+def test_help_names_every_encoder_there_is_to_choose(run, command):
+    words = set(run(command, "--help").output.replace(",", " ").replace(".", " ").split())
+    assert set(ENCODERS) - {"table", "identity"} <= words  # those come with the kind of samples
 
 
 def test_two_files_one_answer(run, files):

@@ -341,6 +341,15 @@ def test_ngrams_tell_texts_apart_row_by_row():
     assert (np.concatenate([encoder.encode([text]) for text in texts]) == rows).all()
 
 
+def test_ngrams_see_the_order_of_words_and_are_not_drowned_by_frequent_ones():
+    encoder = load_encoder("ngrams")
+    said, shuffled = encoder.encode(["dogs bite men", "men bite dogs"])
+    assert said @ shuffled < 0.95
+    quark, lepton = encoder.encode(["the " * 50 + word for word in ("quark", "lepton")])
+    assert quark @ lepton < 0.97  # plain counts: 0.999
+    assert (encoder.encode([""]) == 0).all()
+
+
 def csv(path, text):
     path.write_text(text)
     return open_samples(path)

@@ -167,10 +167,10 @@ class Assessment:
                 return "Close to the data: neither drops nor invents more than 5 %."
             return f"Weighs the data differently: about {misplaced:.0%} of its mass is in the wrong place."
         if missed > 2 * invented:
-            return f"Drops modes: about {missed:.0%} of the data is out of its reach."
+            return f"Drops modes: about {missed:.0%} of the data or more is out of its reach."
         if invented > 2 * missed:
-            return f"Invents: about {invented:.0%} of its samples look like no data."
-        return f"Both drops modes (about {missed:.0%} of the data) and invents (about {invented:.0%} of its samples)."
+            return f"Invents: about {invented:.0%} of its samples or more look like no data."
+        return f"Both drops modes (about {missed:.0%} of the data or more) and invents (about {invented:.0%} or more)."
 
     def to_dict(self) -> dict[str, Any]:
         """Everything a reader of JSON needs: scores, spectra, curves on 201 angles, certificate, groups, protocol.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.manners import KEYED, OnError, bars, emit, tell_skipped
+from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
     from precall.cli.saved import Answer
@@ -37,13 +37,8 @@ def assess(
         Path | None, typer.Option(help="Folder for report.html, results.json, galleries.json and curves.png.")
     ] = None,
     metrics: Annotated[str | None, typer.Option(help="Comma-separated names; see docs/metrics.md.")] = None,
-    encoder: Annotated[str | None, typer.Option(help="How to encode samples that are not features.")] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."
-        ),
-    ] = None,
+    encoder: EncoderName = None,
+    key: Key = None,
     groups: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,9 +49,7 @@ def assess(
     k: Annotated[int, typer.Option(help="Neighbours that define a ball.")] = 5,
     ties: Annotated[Ties, typer.Option(help="closed (≤, Kynkäänniemi) or open (<, Naeem).")] = "closed",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    on_error: Annotated[
-        OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
-    ] = "fail",
+    on_error: OnError = "fail",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute again, even where the cache holds the results.")

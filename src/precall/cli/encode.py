@@ -9,22 +9,15 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.manners import KEYED, OnError, bars
+from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars
 
 
 def encode(
     samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, a table, …")],
     out: Annotated[Path, typer.Option(help="The .npy file to write; its protocol goes beside it as .json.")],
-    encoder: Annotated[str | None, typer.Option(help="The encoder; by default that of the samples' kind.")] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."
-        ),
-    ] = None,
-    on_error: Annotated[
-        OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
-    ] = "fail",
+    encoder: EncoderName = None,
+    key: Key = None,
+    on_error: OnError = "fail",
 ) -> None:
     """Encode samples into features, once for many assessments.
 

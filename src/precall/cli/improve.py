@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.manners import KEYED, OnError, bars, emit, tell_skipped
+from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
     from precall.improve.selection import Judged, Selection
@@ -47,17 +47,10 @@ def improve(
     estimator: Annotated[
         str, typer.Option(help="Who judges: auto, the panel of classifiers, or one of them, such as boosting.")
     ] = "auto",
-    encoder: Annotated[str | None, typer.Option(help="How to encode samples that are not features.")] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."
-        ),
-    ] = None,
+    encoder: EncoderName = None,
+    key: Key = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    on_error: Annotated[
-        OnError, typer.Option(help="fail at the first unreadable sample, or skip and count them.")
-    ] = "fail",
+    on_error: OnError = "fail",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Keep the better part of a model's samples, or plan how large it should be.

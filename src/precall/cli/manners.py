@@ -7,12 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-OnError = Literal["fail", "skip"]
 KEYED = (".npz", ".safetensors", ".parquet", ".jsonl")  # sources with names to choose from
+EncoderName = Annotated[
+    str | None,
+    typer.Option(
+        help="How to encode samples that are not features. Images: random-vgg (unless told otherwise), inception, "
+        "inception-probabilities, vgg16, dinov2, clip, pixels. Texts: ngrams (unless told otherwise), minilm. Or "
+        "package.module:function."
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(help="Name of the array in .npz or .safetensors, of the column in .parquet, of the field in .jsonl."),
+]
+OnError = Annotated[
+    Literal["fail", "skip"], typer.Option(help="fail at the first unreadable sample, or skip and count them.")
+]
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
 
 

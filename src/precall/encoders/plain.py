@@ -31,9 +31,9 @@ def identity() -> Encoder:
 def ngrams() -> Encoder:
     """Texts as hashed counts of their character n-grams: no network, no weights, no vocabulary; 1024 dimensions.
 
-    n-grams of 2 to 4 characters within words are counted in 1024 buckets with signs, both picked by a hash, and the
-    counts are scaled to length 1. The hash is a random projection: inner products of n-gram counts are kept in
-    expectation. It sees spelling, words and style; it does not see meaning as a language model does.
+    n-grams of 2 to 4 characters, also across words, are counted in 1024 buckets with signs, both picked by a hash;
+    counts c become ±log(1 + |c|), so that frequent words do not drown the others, and are scaled to length 1. It sees
+    spelling, words, their order and style; it does not see meaning as a language model does.
 
     Example:
         >>> a, b, c = ngrams().encode(["the cat sat", "the cat sits", "quarks"])
@@ -45,13 +45,22 @@ def ngrams() -> Encoder:
     """
     from sklearn import __version__
     from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.preprocessing import normalize
 
-    hashing = HashingVectorizer(analyzer="char_wb", ngram_range=NGRAMS, n_features=BUCKETS, norm="l2")
+    hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=BUCKETS, norm=None)
 
     def forward(texts: list[Any]) -> Matrix:
-        return np.asarray(hashing.transform(texts).toarray(), dtype=np.float32)
+        counts = hashing.transform(texts)
+        counts.data = np.copysign(np.log1p(np.abs(counts.data)), counts.data)
+        return np.asarray(normalize(counts).toarray(), dtype=np.float32)
 
-    protocol = {"n-grams": list(NGRAMS), "buckets": BUCKETS, "scale": "unit length", "scikit-learn": __version__}
+    protocol = {
+        "n-grams": list(NGRAMS),
+        "buckets": BUCKETS,
+        "counts": "log(1 + |c|), signed",
+        "scale": "unit length",
+        "scikit-learn": __version__,
+    }
     return Encoder("ngrams", "text", protocol, str, forward)
 
 
