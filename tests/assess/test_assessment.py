@@ -12,6 +12,7 @@ import precall
 from precall.assess import neighbors
 from precall.assess.assessment import METRIC_OF, METRICS, Reference, assess, cover_spectrum
 from precall.assess.moments import Moments
+from precall.assess.score import Score
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 
@@ -48,6 +49,17 @@ def test_the_verdict_names_the_share_where_the_other_has_less_than_a_tenth_of_th
     spectra = {"linear": precall.RatioSpectrum.from_masses(p=p, q=q)}
     one = replace(compared["dropped"], spectra=spectra)
     assert one.verdict == "Both drops modes (about 40% of the data or more) and invents (about 20% or more)."
+
+
+def test_fresh_data_in_few_dimensions_are_not_called_copies():
+    rng = np.random.default_rng(0)
+    fresh = assess(real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)), metrics=("linear", "copies"))
+    assert fresh.scores["copies"].value > 0.2
+    assert fresh.scores["copies"].chance == pytest.approx(0.25, abs=0.08)
+    assert not fresh.verdict.startswith("Copies")
+    copied = replace(fresh, scores={"copies": Score(0.7, chance=0.25)})
+    assert copied.verdict == "Copies: 60% of its samples are nearly samples of the data."
+    assert not replace(fresh, scores={"copies": Score(1.0, chance=1.0)}).verdict.startswith("Copies")
 
 
 @pytest.mark.parametrize(

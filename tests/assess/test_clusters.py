@@ -38,6 +38,16 @@ def test_separated_blobs_give_the_discrete_curve(backend):
     assert found.spectrum.max_recall == pytest.approx(0.8, abs=0.03)
 
 
+def test_units_do_not_matter(backend):
+    rng = np.random.default_rng(0)
+    pair = {"real": rng.normal(size=(90, 3)), "fake": rng.normal(size=(80, 3))}
+    plain = clusters(**pair, repeats=2)
+    for unit in (2.0**100, 2.0**-100, 2.0**200):
+        scaled = clusters(**{name: unit * x for name, x in pair.items()}, repeats=2)
+        np.testing.assert_array_equal(scaled.labels_real, plain.labels_real)
+    assert (clusters(real=np.zeros((9, 2)), fake=np.zeros((9, 2)), n_clusters=1, repeats=1).labels_fake == 0).all()
+
+
 def test_the_curve_is_the_average_over_repeats(backend):
     rng = np.random.default_rng(1)
     found = clusters(real=rng.normal(size=(300, 3)), fake=rng.normal(0.5, 1, (200, 3)), n_clusters=8, repeats=4)

@@ -394,6 +394,21 @@ def test_copies_under_the_data_law_come_to_t_to_the_d():
         assert found.copies() == pytest.approx(0.5**d, abs=4 * np.sqrt(0.5**d / 4000) + 0.01)
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_fresh_data_seem_copies_as_often_as_the_data_of_each_other(d):
+    rng = np.random.default_rng(9)
+    found = sweep(real=rng.random((4000, d)), fake=rng.random((4000, d)), k=2)
+    assert found.expected_copies() == pytest.approx(found.copies(), abs=0.03)
+    assert found.scores()["copies"].chance == found.expected_copies()
+
+
+def test_expected_copies_leave_each_real_out_in_turn():
+    real = np.array([[0.0], [1.0], [5.0], [5.5], [5.5], [20.0], [21.0]])
+    alone = [sweep(real=np.delete(real, i, 0), fake=real[[i, i]], k=1).copies() for i in range(len(real))]
+    assert sweep(real=real, fake=real[:3], k=2).expected_copies() == np.mean(alone)
+    assert sweep(real=real, fake=real[:2], k=1).expected_copies() is None
+
+
 def test_realism_says_how_deep():
     real = np.array([[0.0], [1.0], [3.0], [4.0], [20.0], [50.0]])  # radii 1, 1, 1, 1, 16, 30: the last two are pruned
     found = sweep(real=real, fake=np.array([[1.5], [1.0], [8.0], [20.0]]), k=1)

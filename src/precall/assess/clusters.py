@@ -76,7 +76,7 @@ def clusters(*, real: Any, fake: Any, n_clusters: int = 20, repeats: int = 10, s
     """
     real, fake = to_numpy(as_features("real", real)), to_numpy(as_features("fake", fake))
     same_dimension(real=real, fake=fake)
-    union = np.concatenate([real, fake]).astype(np.float32)
+    union = _scaled(np.concatenate([real, fake]))
     if not 1 <= n_clusters <= len(union):
         raise ValueError(
             f"`n_clusters` must be between 1 and the number of samples, {len(union)}; got {n_clusters}. Ask for fewer."
@@ -100,6 +100,12 @@ def histogram_spectrum(labels_real: Labels, labels_fake: Labels) -> RatioSpectru
             for one, other in zip(labels_real, labels_fake, strict=True)
         ]
     )
+
+
+def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
+    """`x` times the power of two that brings it within ±1: the cells stay the same, and no square overflows."""
+    scaled = np.ldexp(x, -np.frexp(max(x.max(), -x.min()))[1])
+    return np.asarray(scaled, dtype=np.float32)
 
 
 def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> Labels:

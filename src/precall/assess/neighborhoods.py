@@ -188,13 +188,10 @@ class Neighborhoods:
         Far below 1 means closer to a training sample than the training samples are to each other; 0 is a copy.
         """
         nearest, distance = self.fake_to_real.index[:, 0], self.fake_to_real.distance[:, 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(distance == 0, 0.0, distance / self.real_to_real.distance[nearest, 0])
+        return _copy_ratios(distance, self.real_to_real.distance[nearest, 0])
 
     def copies(self, threshold: float = COPY_RATIO) -> float:
         """Share of fakes whose copy ratio is below the threshold, in [0, 1]: memorised samples.
-
-        Under P = Q and for a threshold t ≤ ½ it comes to about tᵈ, with d the dimension the data really fill.
 
         Args:
             threshold: The largest ratio that is not a copy, more than 0.
@@ -203,8 +200,23 @@ class Neighborhoods:
             raise ValueError(f"`threshold` must be more than 0; got {threshold:g}.")
         return float((self.copy_ratios() < threshold).mean())
 
+    def expected_copies(self) -> float | None:
+        """What `copies` comes to for fresh data: the share of reals that seem copies of another real.
+
+        For a threshold t ≤ ½ that is about tᵈ, with d the dimension the data really fill: a quarter in the plane. None
+        where a single neighbour was kept of each.
+        """
+        index, distance = self.real_to_real.index, self.real_to_real.distance
+        if index.shape[1] < 2:
+            return None
+        nearest = index[:, 0]
+        ours = index[nearest, 0] == np.arange(self.n_real)  # then its nearest other is the second
+        ratios = _copy_ratios(distance[:, 0], distance[nearest, ours.astype(np.intp)])
+        return float((ratios < COPY_RATIO).mean())
+
     def scores(self, k: int | None = None) -> dict[str, Score]:
-        """The scalar scores by name, each with its expectation under P = Q where that holds for every law.
+        """The scalar scores by name, each with its expectation under P = Q where that holds for every law, or the data
+        tell it (copies).
 
         Precision and recall cover ask for a third of k' = `k` samples, as Cheema and Urner do, and at least for 1.
         Realism is the median over the fakes.
@@ -228,7 +240,7 @@ class Neighborhoods:
             "precision_cover": score(self.precision_cover(wanted, k_prime), expected_pc, k=wanted, k_prime=k_prime),
             "recall_cover": score(self.recall_cover(wanted, k_prime), expected_rc, k=wanted, k_prime=k_prime),
             "realism": score(float(np.median(self.realism(k_prime))), k=k_prime),
-            "copies": score(self.copies(), threshold=COPY_RATIO),
+            "copies": score(self.copies(), self.expected_copies(), threshold=COPY_RATIO),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -246,3 +258,9 @@ class Neighborhoods:
 
     def _column(self, values: Any, k: int | None) -> Any:
         return values[:, self.k.index(self._level(k))]
+
+
+def _copy_ratios(distance: Floats, other: Floats) -> Floats:
+    """distance / other; 0 where a sample is found again."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(distance == 0, 0.0, distance / other)
