@@ -41,7 +41,8 @@ def friendly(command: Callable[..., Any]) -> Callable[..., Any]:
             if tracebacks.get():
                 raise
             message = " ".join(str(error).split()) or type(error).__name__
-            typer.echo(f"precall: {message}", err=True)
+            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+            typer.echo(f"precall: {message}{notes}", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             typer.echo("precall: interrupted; what was encoded so far is kept and will be reused.", err=True)

@@ -92,6 +92,7 @@ class SampleSet(ABC):
     def fault(self, error: SampleError) -> None:
         """Note a sample that cannot be read; raise it where the set says `"fail"`."""
         if self.on_error == "fail":
+            error.add_note(f"in {shown(self.name)}; on-error skip leaves such samples out")
             raise error
         self._errors[error.index] = error
 
