@@ -17,7 +17,7 @@ import json
 import platform
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,19 +163,19 @@ class Operations(TorchDispatchMode):
 
 def _timed(trainer: Trainer, steps: int) -> float:
     """Seconds of so many more steps, by the trainer's own loop."""
-    _wait(trainer.fabric.device)
-    start = time.perf_counter()
-    trainer.fit(trainer.step + steps)
-    _wait(trainer.fabric.device)
-    return time.perf_counter() - start
+    return _seconds(trainer.fabric.device, lambda: trainer.fit(trainer.step + steps))
 
 
 def _one_step(trainer: Trainer) -> float:
     """Seconds of one step; `fit` would log it as a run's last."""
-    _wait(trainer.fabric.device)
+    return _seconds(trainer.fabric.device, lambda: trainer._one_step(_at(trainer.objective, trainer.step)))
+
+
+def _seconds(device: torch.device, work: Callable[[], Any]) -> float:
+    _wait(device)
     start = time.perf_counter()
-    trainer._one_step(_at(trainer.objective, trainer.step))
-    _wait(trainer.fabric.device)
+    work()
+    _wait(device)
     return time.perf_counter() - start
 
 

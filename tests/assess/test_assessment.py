@@ -59,7 +59,8 @@ def test_fresh_data_in_few_dimensions_are_not_called_copies():
     assert not fresh.verdict.startswith("Copies")
     copied = replace(fresh, scores={"copies": Score(0.7, chance=0.25)})
     assert copied.verdict == "Copies: 60% of its samples are nearly samples of the data."
-    assert not replace(fresh, scores={"copies": Score(1.0, chance=1.0)}).verdict.startswith("Copies")
+    for chance in (0.95, 1.0):  # data that repeat themselves
+        assert not replace(fresh, scores={"copies": Score(1.0, chance=chance)}).verdict.startswith("Copies")
 
 
 @pytest.mark.parametrize(

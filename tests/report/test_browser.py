@@ -43,6 +43,10 @@ def test_a_person_can_use_the_page(page_and_numbers):
             row = page.locator(f'#scores tr[data-model="{name}"]')
             shown = row.locator('td[data-score="precision"]').inner_text().split()[0]
             assert float(shown) == pytest.approx(model["scores"]["precision"]["value"], abs=5e-3)
+        copies = numbers["models"]["hostile <b>"]["scores"]["copies"]
+        said = page.locator("#copies-share").inner_text()
+        assert said.startswith(f"{100 * copies['value']:.1f} % of the fakes")
+        assert said.endswith(f"of fresh data {100 * copies['chance']:.1f} % would be.")
         assert page.locator("#verdicts li").count() == 2
         assert "hostile <b>" in page.locator("#verdicts").inner_text()
 

@@ -155,7 +155,8 @@ class Assessment:
         """One sentence: does the model copy, drop modes, invent, both, or can it not be told from the data?"""
         if self.estimator is None:
             return "No curve was asked for."
-        if (copied := self._copied()) > 0.2:
+        if (copies := self.scores.get("copies")) is not None and copies.value - (copies.chance or 0.0) > 0.2:
+            copied = chance_corrected(copies.value, copies.chance or 0.0)  # in few dimensions plenty seem to be
             return f"Copies: {copied:.0%} of its samples are nearly samples of the data."
         if (test := self.scores.get("c2st")) is not None and test.settings["p_value"] > 0.05:
             return "Indistinguishable from the data at this sample size."
@@ -172,13 +173,6 @@ class Assessment:
         if invented > 2 * missed:
             return f"Invents: about {invented:.0%} of its samples or more look like no data."
         return f"Both drops modes (about {missed:.0%} of the data or more) and invents (about {invented:.0%} or more)."
-
-    def _copied(self) -> float:
-        """Share of copies among the fakes, beyond what fresh data would seem to have: plenty in few dimensions."""
-        copies = self.scores.get("copies")
-        if copies is None or copies.chance == 1:  # data of which each sample is there twice
-            return 0.0
-        return chance_corrected(copies.value, copies.chance or 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything a reader of JSON needs: scores, spectra, curves on 201 angles, certificate, groups, protocol.

@@ -40,9 +40,8 @@ def friendly(command: Callable[..., Any]) -> Callable[..., Any]:
         except (ValueError, OSError, ImportError, MemoryError) as error:
             if tracebacks.get():
                 raise
-            message = " ".join(str(error).split()) or type(error).__name__
-            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-            typer.echo(f"precall: {message}{notes}", err=True)
+            parts = [str(error) or type(error).__name__, *(f"({note})" for note in getattr(error, "__notes__", ()))]
+            typer.echo(f"precall: {' '.join(' '.join(parts).split())}", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             typer.echo("precall: interrupted; what was encoded so far is kept and will be reused.", err=True)

@@ -91,7 +91,7 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
         raise ValueError(
             f"encoder `{encoder}` needs the model {name}, and it cannot be loaded from `{source}` ({reason}): put its "
             f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`, or pass `weights=` "
-            f"their folder. The encoder `{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs none."
+            f"their folder. The encoder `{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs no files."
         ) from None
 
 

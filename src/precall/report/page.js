@@ -179,7 +179,7 @@ function drawSamples() {
     el("div", {class: "bars"}, el("div", {class: "bar real", style: `width:${100 * c.real / top}%`}),
       el("div", {class: "bar", mark: color(names.indexOf(m.name)), style: `width:${100 * c.fake / top}%`})))));
   const copies = m.scores.copies;
-  $("copies-share").textContent = copies ? `${(100 * copies.value).toFixed(1)} % of the fakes are nearer to a real sample than half the way to that sample's own nearest neighbour.` : "";
+  $("copies-share").textContent = copies ? `${(100 * copies.value).toFixed(1)} % of the fakes are nearer to a real sample than half the way to that sample's own nearest neighbour${copies.chance === null ? "" : `; of fresh data ${(100 * copies.chance).toFixed(1)} % would be`}.` : "";
   fill("copies", (m.copies || []).map(s => card([s.sample, s.nearest], `${s.sample.id} · ratio ${fixed(s.ratio, 2)}`)));
   $("copies-share").previousElementSibling.hidden = !copies;
 }
