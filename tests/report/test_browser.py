@@ -43,10 +43,6 @@ def test_a_person_can_use_the_page(page_and_numbers):
             row = page.locator(f'#scores tr[data-model="{name}"]')
             shown = row.locator('td[data-score="precision"]').inner_text().split()[0]
             assert float(shown) == pytest.approx(model["scores"]["precision"]["value"], abs=5e-3)
-        copies = numbers["models"]["hostile <b>"]["scores"]["copies"]
-        said = page.locator("#copies-share").inner_text()
-        assert said.startswith(f"{100 * copies['value']:.1f} % of the fakes")
-        assert said.endswith(f"of fresh data {100 * copies['chance']:.1f} % would be.")
         assert page.locator("#verdicts li").count() == 2
         assert "hostile <b>" in page.locator("#verdicts").inner_text()
 
@@ -73,5 +69,10 @@ def test_a_person_can_use_the_page(page_and_numbers):
         page.locator("#model").select_option("hostile <b>")
         assert "onerror=alert" in page.locator("#invented").inner_text()
         assert page.locator("img[src=x]").count() == 0
+        page.locator("#model").select_option("same")
+        copies, said = numbers["models"]["same"]["scores"]["copies"], page.locator("#copies-share").inner_text()
+        assert copies["value"] > copies["chance"]
+        assert said.startswith(f"{100 * copies['value']:.1f} % of the fakes")
+        assert said.endswith(f"of fresh data {100 * copies['chance']:.1f} % would be.")
         browser.close()
     assert troubles == []
