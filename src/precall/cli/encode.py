@@ -13,7 +13,7 @@ from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars
 
 
 def encode(
-    samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, a table, …")],
+    samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, …")],
     out: Annotated[Path, typer.Option(help="The .npy file to write; its protocol goes beside it as .json.")],
     encoder: EncoderName = None,
     key: Key = None,
