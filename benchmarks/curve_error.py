@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from precall.assess.classifiers import auto, classify
-from precall.assess.panel import MEMBERS
+from precall.metrics.classifiers.estimators import MEMBERS, auto
+from precall.metrics.classifiers.simon import simon
 from precall.theory.spectrum import RatioSpectrum
 from precall.theory.toys import Toy, pairs
 
@@ -68,20 +68,20 @@ def error(alpha: Curve, toy: Toy) -> float:
 
 
 def clusters_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
-    from precall.assess.clusters import clusters
+    from precall.metrics.clusters import clusters
 
     return clusters(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
 def cover_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
-    from precall.assess.neighbors import sweep
+    from precall.metrics.neighbors.sweep import sweep
 
     found = sweep(real=real, fake=fake, k=round(len(real) ** 0.5))
     return lambda lam: np.clip(found.cover_curve(lam).alpha, 0, np.minimum(1, lam))
 
 
 def simon_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
-    return classify("simon", real=real, fake=fake, seed=seed).spectrum.alpha
+    return simon(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
 def rows_of(case: Case) -> list[Row]:

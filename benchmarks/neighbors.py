@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from precall.assess.neighbors import sweep
+from precall.metrics.neighbors.sweep import sweep
 
 K = 5
 

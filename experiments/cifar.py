@@ -140,8 +140,9 @@ def features(network: Any, images: np.ndarray, device: str) -> np.ndarray:
 
 def score(options: argparse.Namespace) -> None:
     """FID, precision, recall, density and coverage of every model, and of training images in its place."""
-    from precall.assess.moments import Moments, fid
-    from precall.assess.neighbors import sweep
+    from precall.metrics.frechet_distance import fid
+    from precall.metrics.moments import Moments
+    from precall.metrics.neighbors.sweep import sweep
 
     data = load_data("cifar-10", options.data_dir)
     device = "cuda" if torch.cuda.is_available() else "cpu"

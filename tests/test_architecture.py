@@ -18,15 +18,15 @@ ALLOWED = {
     "engines": {"theory"},
     "samples": {"theory"},
     "encoders": {"theory", "samples", "engines"},
-    "assess": {"theory", "samples", "encoders", "engines"},
-    "tune": {"theory", "assess", "samples", "encoders", "engines"},
-    "improve": {"theory", "assess", "samples", "encoders", "engines"},
-    "report": {"theory", "assess", "tune", "improve", "samples", "encoders", "engines"},
-    "integrations": {"theory", "assess", "report"},
-    "cli": {"theory", "assess", "tune", "improve", "report", "samples", "encoders", "engines"},
+    "metrics": {"theory", "samples", "encoders", "engines"},
+    "tune": {"theory", "metrics", "samples", "encoders", "engines"},
+    "improve": {"theory", "metrics", "samples", "encoders", "engines"},
+    "report": {"theory", "metrics", "tune", "improve", "samples", "encoders", "engines"},
+    "integrations": {"theory", "metrics", "report"},
+    "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
 }
 # `Assessment.plot` and `.to_html` are doors to the room that draws; they open when called
-DOORS = {("assess/results.py", "precall.report.figures"), ("assess/results.py", "precall.report.page")}
+DOORS = {("metrics/results.py", "precall.report.figures"), ("metrics/results.py", "precall.report.page")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
 
 
@@ -88,7 +88,7 @@ def test_import_is_light():
     assert loaded_with("precall") == set()
 
 
-@pytest.mark.parametrize("module", ["precall.cli", "precall.theory.spectrum", "precall.assess.assessment"])
+@pytest.mark.parametrize("module", ["precall.cli", "precall.theory.spectrum", "precall.metrics.assessment"])
 def test_heavy_packages_load_when_used(module):
     assert loaded_with(module) <= {"numpy", "scipy"}
 

@@ -15,20 +15,21 @@ from precall.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from precall.assess.assessment import Reference as Reference
-    from precall.assess.assessment import assess as assess
-    from precall.assess.results import Assessment as Assessment
-    from precall.assess.results import Comparison as Comparison
+    from precall.metrics.assessment import Reference as Reference
+    from precall.metrics.assessment import assess as assess
+    from precall.metrics.results import Assessment as Assessment
+    from precall.metrics.results import Comparison as Comparison
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
-_ROOMS = ("assess", "improve", "theory", "tune")
+_ROOMS = ("improve", "metrics", "theory", "tune")
 _HOME = {
-    "Assessment": "assess.results",
-    "Comparison": "assess.results",
+    "Assessment": "metrics.results",
+    "Comparison": "metrics.results",
     "Divergence": "theory.divergences",
     "RatioSpectrum": "theory.spectrum",
-    "Reference": "assess.assessment",
+    "Reference": "metrics.assessment",
+    "assess": "metrics.assessment",
 }
 _load, _ = lazily(__name__, _HOME)
 
@@ -41,6 +42,7 @@ __all__ = [
     "__version__",
     "assess",
     "improve",
+    "metrics",
     "theory",
     "tune",
 ]

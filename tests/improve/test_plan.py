@@ -9,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precall.improve import plan
-from precall.improve.planning import max_budget
 from precall.theory.acceptance import obrs
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, budgets, pairs
@@ -144,7 +143,7 @@ def test_max_budget_is_the_largest_ratio_over_its_mean(pair):
     p, q = pair
     both = (p > 0) & (q > 0)
     expected = (p[both] / q[both]).max() / p[both].sum() if both.any() else 1.0
-    assert max_budget(spectrum_of(pair)) == pytest.approx(max(1.0, expected))
+    assert spectrum_of(pair).max_budget == pytest.approx(max(1.0, expected))
 
 
 @pytest.mark.parametrize(

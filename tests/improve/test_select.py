@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from precall.assess.moments import Moments
-from precall.assess.neighbors import sweep
 from precall.improve import select
 from precall.improve.ratio import RatioWarning
 from precall.improve.selection import choose, judge, selection, systematic
+from precall.metrics.moments import Moments
+from precall.metrics.neighbors.sweep import sweep
 from precall.theory import toys
 from precall.theory.acceptance import obrs, refined_masses
 from precall.theory.spectrum import RatioSpectrum

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from precall.assess.assessment import assess
 from precall.integrations.display import PRCurveDisplay
+from precall.metrics.assessment import assess
 from precall.theory.spectrum import RatioSpectrum
 
 SPECTRUM = RatioSpectrum.from_masses(p=[0.6, 0.4, 0.0], q=[0.0, 0.5, 0.5])

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.tensorboard import SummaryWriter
 
 from integrations import two_trainers
-from precall.assess.assessment import assess
 from precall.integrations.lightning import AssessSamples
 from precall.integrations.loggers import log_to
+from precall.metrics.assessment import assess
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),

@@ -11,8 +11,8 @@ from torchmetrics import MetricCollection
 
 from integrations import two_processes
 from integrations.two_processes import MAKE, SHARES, fed, samples
-from precall.assess.assessment import assess
 from precall.integrations.torchmetrics import FrechetDistance, KernelDistance, NearestNeighborScores, PRCurve
+from precall.metrics.assessment import assess
 
 
 def same(found, expected):

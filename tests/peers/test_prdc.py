@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from precall.assess.neighbors import sweep
+from precall.metrics.neighbors.sweep import sweep
 
 prdc = pytest.importorskip("prdc")
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from precall.assess.classes import inception_score
-from precall.assess.moments import Moments, fid, kid
+from precall.metrics.frechet_distance import fid
+from precall.metrics.inception import inception_score
+from precall.metrics.kernel_distance import kid
+from precall.metrics.moments import Moments
 
 pytest.importorskip("torchmetrics")
 from torchmetrics.image.fid import FrechetInceptionDistance

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from precall.assess.assessment import assess
+from precall.metrics.assessment import assess
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api", reason="the dev extra installs playwright")

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from precall.assess.assessment import assess
-from precall.assess.inputs import Side
+from precall.metrics.assessment import assess
+from precall.metrics.inputs import Side
 from precall.report import page
 from precall.report.figures import plot
 from precall.samples import open_samples

@@ -231,7 +231,7 @@ def test_ver_12_the_min_max_hinge_leaves_a_rejected_fake_without_gradient():
 
 def test_ver_13_the_inception_score_needs_the_models_marginal():
     """Def. 3.1.1 takes P(Y) from the data; H(Y) − E H(Y|x), its eq. 3.2, then fails."""
-    from precall.assess.classes import inception_score
+    from precall.metrics.inception import inception_score
 
     rows = np.array([[0.9, 0.1], [0.8, 0.2], [0.95, 0.05], [0.3, 0.7]])
     conditional = np.mean([entropy(row) for row in rows])
@@ -308,8 +308,8 @@ def test_ver_18_the_row_of_sajjadi_has_its_columns_exchanged():
 
 def test_ver_19_a_perfect_model_is_not_the_best_score_of_coverage():
     """1 − 2⁻ᵏ is what fresh data come to on average, not a maximum: copies of the data are covered altogether."""
-    from precall.assess.chance import expected_coverage
-    from precall.assess.neighbors import sweep
+    from precall.metrics.neighbors.chance import expected_coverage
+    from precall.metrics.neighbors.sweep import sweep
 
     k = 3
     real = np.random.default_rng(0).normal(size=(60, 2))
@@ -324,7 +324,7 @@ def test_ver_19_a_perfect_model_is_not_the_best_score_of_coverage():
 
 def test_ver_23_coverage_is_a_recall_cover_and_density_a_precision():
     """Section 3.4 calls coverage independent of the others; it is RC_{1,k}, and density tends to Q(supp P)."""
-    from precall.assess.neighbors import sweep
+    from precall.metrics.neighbors.sweep import sweep
 
     rng = np.random.default_rng(1)
     found = sweep(real=rng.normal(size=(70, 3)), fake=rng.normal(0.5, 0.7, size=(50, 3)), k=4)
@@ -344,8 +344,8 @@ def step_pair(n):
 
 def test_ver_34_the_slope_stands_on_recall_cover_and_ties_count_once():
     """Eq. 4.32 prints λ PC + RC; 4.22, PC + λ RC, is right up to the ties λp = q, which it counts twice."""
-    from precall.assess.cover import cover_curve
-    from precall.assess.neighbors import sweep
+    from precall.metrics.neighbors.cover import cover_curve
+    from precall.metrics.neighbors.sweep import sweep
 
     real, fake, exact = step_pair(800)
     curve = sweep(real=real, fake=fake, k=40).cover_curve(np.array([0.5, 3.0]))
@@ -359,7 +359,7 @@ def test_ver_34_the_slope_stands_on_recall_cover_and_ties_count_once():
 
 def test_ver_22_cover_must_be_allowed_to_ask_for_more_than_the_ball_holds():
     """α(λ) = PC_{b/λ,b} + λ RC_{λb,b}: the definitions' a ≤ b forbids RC's term for λ > 1 and PC's for λ < 1."""
-    from precall.assess.neighbors import sweep
+    from precall.metrics.neighbors.sweep import sweep
 
     k = 40
     real, fake, exact = step_pair(800)

@@ -6,7 +6,7 @@ from hypothesis import given
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from precall.theory.scores import score_blocks
+from precall.theory.hull import score_blocks
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, alpha, pairs, scores
 

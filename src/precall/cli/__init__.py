@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from precall.cli import assess, cite, demo, encode, improve, report, tune
-from precall.cli.manners import friendly, tracebacks
+from precall.cli.console import friendly, tracebacks
 
 app = typer.Typer(
     name="precall",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
-    from precall.cli.saved import Answer
+    from precall.cli.results_cache import Answer
     from precall.samples import SampleSet
 
 GATES = {  # option: (score, whether the value must not fall below)
@@ -77,8 +77,8 @@ def assess(
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
-    from precall.assess.assessment import wanted
-    from precall.assess.results import table
+    from precall.metrics.assessment import wanted
+    from precall.metrics.results import table
     from precall.samples import open_samples
 
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
@@ -116,7 +116,7 @@ def answered(
     real: SampleSet, fakes: Mapping[str, SampleSet], encoder: str | None, settings: Mapping[str, Any], *, fresh: bool
 ) -> Answer:
     """The answer from the cache; computed, and kept there, where it is not or where a `fresh` one is wanted."""
-    from precall.cli import saved
+    from precall.cli import results_cache as saved
 
     encoders = saved.encoders_in_use(encoder, (real, *fakes.values()))
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
@@ -132,7 +132,7 @@ def _computed(
     real: SampleSet, fakes: Mapping[str, SampleSet], encoder: Any, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Results, and the samples that the page shows."""
-    from precall.assess.assessment import assess as run
+    from precall.metrics.assessment import assess as run
     from precall.report import page
 
     with bars() as progress:
@@ -201,7 +201,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _tell_skipped(models: Mapping[str, Any]) -> None:
-    from precall.cli.saved import Skipped
+    from precall.cli.results_cache import Skipped
 
     first = next(iter(models.values()))["protocol"]
     for name, protocol in (("real", first["real"]), *((name, one["protocol"]["fake"]) for name, one in models.items())):
@@ -216,8 +216,8 @@ def _tell_alone(name: str, alone: Mapping[str, Any]) -> None:
 
 def _check(models: Mapping[str, Any], gates: dict[str, Any]) -> None:
     """Exit with status 3 where a model misses a gate."""
-    from precall.assess.assessment import METRIC_OF
-    from precall.assess.score import saved_score
+    from precall.metrics.assessment import METRIC_OF
+    from precall.metrics.score import saved_score
 
     missed = False
     for gate, wanted in gates.items():

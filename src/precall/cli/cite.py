@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precall.cli.manners import emit
+from precall.cli.console import emit
 
 PAPERS = (
     (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.manners import bars, emit
+from precall.cli.console import bars, emit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +29,8 @@ def demo(
 
       precall demo
     """
-    from precall.assess.assessment import assess
     from precall.cli.assess import write
+    from precall.metrics.assessment import assess
     from precall.report.page import samples_shown
 
     real, models = _digits(seed)
@@ -68,7 +68,7 @@ def _pictured(features: npt.NDArray[np.float64]) -> Any:
     """The 64 pixels are the features; the pictures go along for the page."""
     import numpy as np
 
-    from precall.assess.inputs import Side
+    from precall.metrics.inputs import Side
     from precall.samples import open_samples
 
     pictures = (features.clip(0, 17) * (255 / 17)).astype(np.uint8).reshape(-1, 8, 8)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars
 
 
 def encode(

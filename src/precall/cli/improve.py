@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.manners import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
     from precall.improve.selection import Judged, Selection

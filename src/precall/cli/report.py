@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from precall.cli.assess import GALLERIES, RESULTS
-from precall.cli.manners import emit
+from precall.cli.console import emit
 
 
 def report(
@@ -30,7 +30,7 @@ def report(
 
       precall report report/results.json --out curves.svg
     """
-    from precall.assess.results import table
+    from precall.metrics.results import table
 
     if results.is_dir():
         results /= RESULTS

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.manners import bars, emit
+from precall.cli.console import bars, emit
 
 if TYPE_CHECKING:
-    from precall.assess.score import Score
+    from precall.metrics.score import Score
     from precall.tune.recipes import Recipe
     from precall.tune.trainer import Trainer
 
@@ -223,8 +223,8 @@ def _finish(trainer: Trainer, out: Path) -> dict[str, Score]:
     """Draw samples, keep them, and score them against held-out data, as they are (images by their pixels)."""
     import numpy as np
 
-    from precall.assess.assessment import assess
-    from precall.assess.results import Assessment
+    from precall.metrics.assessment import assess
+    from precall.metrics.results import Assessment
     from precall.tune import pictures
 
     fake, real = trainer.sample(trainer.settings.assess_n, seed=trainer.settings.seed), trainer.held_out

@@ -10,9 +10,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from precall.assess.features import is_tensor
 from precall.improve.sampling import Source
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 
 Latents = npt.NDArray[np.float32]
 PRIORS = ("normal", "uniform")

@@ -7,15 +7,14 @@ A point of recall b and precision π(b) goes to precision `min(1, K π(b))` at t
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from precall.assess.score import plain
-from precall.telling import aligned
+from precall.metrics.score import plain
+from precall.printing import aligned
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -96,7 +95,7 @@ class Plan:
         At M the kept samples are the data restricted to what the model reaches. On an estimated spectrum it rests on
         the largest ratio alone, so read it as an order of magnitude.
         """
-        return max_budget(self.spectrum)
+        return self.spectrum.max_budget
 
     @property
     def max_recall(self) -> float:
@@ -202,27 +201,14 @@ def plan(
     return Plan(spectrum, at, tuple(_outcome(spectrum, at, K) for K in chosen))
 
 
-def max_budget(spectrum: RatioSpectrum) -> float:
-    """M: the largest ratio p/q over its mean under the model, P(supp Q); 1 where data and model share nothing.
-
-    Example:
-        >>> max_budget(RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.125, 0.875]))
-        4.0
-    """
-    if spectrum.breakpoints.size == 0:
-        return 1.0
-    least = spectrum.max_recall * float(spectrum.breakpoints[0])  # precision at the largest recall, 1/M
-    return max(1.0, 1 / max(least, 1 / sys.float_info.max))
-
-
 def _default_budgets(spectrum: RatioSpectrum) -> list[float]:
-    M = max_budget(spectrum)
+    M = spectrum.max_budget
     worth = [K for K in BUDGETS if K == 1 or K < M * (1 - ROUNDING)]
     return [*worth, M] if worth[-1] < M * (1 - ROUNDING) and worth[-1] < BUDGETS[-1] else worth
 
 
 def _outcome(spectrum: RatioSpectrum, recalls: tuple[float, ...], budget: float) -> Outcome:
-    K = min(budget, max_budget(spectrum))
+    K = min(budget, spectrum.max_budget)
     before = [float(spectrum.precision(recall=b)) for b in recalls]
     perfect = _perfect_recall(spectrum, K)
     kappa = 1 / perfect if perfect > 0 else math.inf

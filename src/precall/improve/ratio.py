@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.assess.features import is_tensor
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 from precall.theory.checks import Array
 from precall.theory.divergences import Divergence, divergence
-from precall.theory.scores import score_blocks
+from precall.theory.hull import score_blocks
 
 Map = Callable[[Any], Any]
 
@@ -387,7 +387,7 @@ def _log_mean_exp(values: Array) -> float:
 
 def _temperature(*, real: Array, fake: Array) -> Affine:
     """Scale and shift with the least balanced log-loss."""
-    from precall.assess.stacking import nonnegative_logistic
+    from precall.metrics.classifiers.logistic import nonnegative_logistic
 
     scores = checks.numbers("ratio", np.concatenate([real, fake]))
     labels = np.arange(scores.size) < real.size
@@ -397,7 +397,7 @@ def _temperature(*, real: Array, fake: Array) -> Affine:
 
 def _isotonic(*, real: Array, fake: Array) -> Steps:
     """The log-ratio of each block of the score's error hull, with half a sample of each kind added."""
-    from precall.assess.stacking import finite_log_ratio
+    from precall.metrics.classifiers.calibration import finite_log_ratio
 
     blocks = score_blocks(real=real, fake=fake)
     return Steps(blocks.edges, finite_log_ratio(blocks, n=real.size, m=fake.size))

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from precall.assess.features import is_tensor
 from precall.improve.ratio import log_ratios
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 from precall.theory.checks import Array
 
 Generator = Callable[[int, np.random.Generator], Any]

@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.assess.assessment import Progress, readings, staged
-from precall.assess.classifiers import ClassifierResult, classify
-from precall.assess.features import same_dimension, to_numpy
-from precall.assess.inputs import Side, side
-from precall.assess.panel import MEMBERS
-from precall.assess.score import plain
 from precall.improve.planning import Plan, plan
 from precall.improve.ratio import RatioWarning, effective_sample_size, thinness
 from precall.improve.rejection import largest_finite, ratios_of
+from precall.metrics.assessment import Progress, readings, staged
+from precall.metrics.classifiers.estimators import MEMBERS, classify
+from precall.metrics.classifiers.result import ClassifierResult
+from precall.metrics.features import same_dimension
+from precall.metrics.inputs import Side, side
+from precall.metrics.score import plain
 from precall.theory import checks
 from precall.theory.acceptance import obrs
+from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
 from precall.theory.spectrum import RatioSpectrum
 

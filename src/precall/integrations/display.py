@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from precall.assess.assessment import ESTIMATORS, assess
-from precall.assess.results import Assessment, CertifiedCurve
+from precall.metrics.assessment import ESTIMATORS, assess
+from precall.metrics.results import Assessment, CertifiedCurve
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from precall.assess.assessment import assess
-from precall.assess.results import Assessment
 from precall.integrations.loggers import PREFIX
+from precall.metrics.assessment import assess
+from precall.metrics.results import Assessment
 from precall.theory import checks
 
 try:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from precall.assess.results import Assessment, Comparison
+from precall.metrics.results import Assessment, Comparison
 
 PREFIX = "precall"
 
@@ -29,7 +29,7 @@ def log_to(logger: Any, assessment: Assessment | Comparison, *, step: int) -> No
         ...     def log(self, values, step):
         ...         print(step, sorted(values))
         >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> from precall.assess.assessment import assess
+        >>> from precall.metrics.assessment import assess
         >>> log_to(Run(), assess(real=x, fake=x + 1, metrics=("fid",)), step=3)
         3 ['precall/fid']
     """

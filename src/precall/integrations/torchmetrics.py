@@ -10,10 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from precall.assess.assessment import ESTIMATORS, assess
-from precall.assess.features import as_features
-from precall.assess.moments import Moments, fid, kid
-from precall.assess.neighbors import sweep
+from precall.metrics.assessment import ESTIMATORS, assess
+from precall.metrics.features import as_features
+from precall.metrics.frechet_distance import fid
+from precall.metrics.kernel_distance import kid
+from precall.metrics.moments import Moments
+from precall.metrics.neighbors.sweep import sweep
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -109,7 +111,7 @@ class NearestNeighborScores(_TwoSets):
 
 
 class KernelDistance(_TwoSets):
-    """Kernel distance (KID): the unbiased squared MMD over all pairs; see `precall.assess.moments.kid`.
+    """Kernel distance (KID): the unbiased squared MMD over all pairs; see `precall.metrics.moments.kid`.
 
     Args:
         degree: Degree of the polynomial kernel.

@@ -8,7 +8,7 @@ from html import escape
 from io import BytesIO
 from typing import Any
 
-from precall.assess.results import Comparison, table
+from precall.metrics.results import Comparison, table
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # Okabe and Ito
 STYLES = ("-", "--", ":", "-.")

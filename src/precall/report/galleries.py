@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.assess.results import Assessment
+from precall.metrics.results import Assessment
 
 SHOWN = 16
 PER_CLUSTER = 2

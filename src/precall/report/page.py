@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from precall.assess.results import Assessment, Comparison
-from precall.assess.score import plain
+from precall.metrics.results import Assessment, Comparison
+from precall.metrics.score import plain
 from precall.report.galleries import galleries
 from precall.theory.divergences import DIVERGENCES
 from precall.theory.spectrum import RatioSpectrum

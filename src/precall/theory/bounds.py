@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from precall.telling import brief
+from precall.printing import brief
 from precall.theory import checks
 from precall.theory.checks import Array
-from precall.theory.scores import score_blocks
+from precall.theory.hull import score_blocks
 
 # ------------------------------------------------------------------------------------------ Lipschitz generators
 

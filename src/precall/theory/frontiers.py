@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.telling import brief
+from precall.printing import brief
 from precall.theory import checks
 from precall.theory.checks import Array
 

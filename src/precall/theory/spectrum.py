@@ -7,6 +7,7 @@ one O(m log m) sort. The mathematics is in docs/theory.md.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.telling import brief
+from precall.printing import brief
 from precall.theory import checks
 from precall.theory.checks import Array
-from precall.theory.scores import score_blocks
+from precall.theory.hull import score_blocks
 
 if TYPE_CHECKING:
     from precall.theory.divergences import Divergence
@@ -130,7 +131,7 @@ class RatioSpectrum:
     def from_scores(cls, *, real: Any, fake: Any) -> RatioSpectrum:
         """Spectrum certified by a classifier's held-out scores: `alpha(λ) = min_t λ P(s < t) + Q(s ≥ t)` for every λ.
 
-        The blocks of `precall.theory.scores.score_blocks` are the cells. The population curve of any score lies on or
+        The blocks of `precall.theory.hull.score_blocks` are the cells. The population curve of any score lies on or
         above the true one; this estimate is a minimum over thresholds and therefore biased down: for a statement
         with confidence use `precall.theory.bounds`.
 
@@ -176,6 +177,35 @@ class RatioSpectrum:
         p, q = pooled_weights(np.concatenate([real, fake]), real.size, fake.size)
         p, q = checks.masses("real", p), checks.masses("fake", q)
         return cls._sorted(p / p.sum(), q / q.sum())
+
+    @classmethod
+    def from_curve(cls, *, lam: Any, alpha: Any) -> RatioSpectrum:
+        """Spectrum of the least concave curve on or above the points (λ, α), constant after the last.
+
+        A bend of `alpha` at λ is a cell of ratio `q/p = λ`; its real mass is the drop of the slope there. What is
+        missing from one is missed by the model (q = 0) or invented (p = 0).
+
+        Args:
+            lam: slopes, increasing from 0, shape (m,).
+            alpha: values in [0, min(1, λ)], shape (m,).
+
+        Example:
+            >>> RatioSpectrum.from_curve(lam=[0.0, 0.5, 2.0], alpha=[0.0, 0.5, 0.8]).alpha(1.25)
+            0.65
+
+        References:
+            docs/theory.md, The curve.
+        """
+        from scipy.optimize import isotonic_regression
+
+        lam, alpha = checks.vector("lam", lam), checks.vector("alpha", alpha)
+        slopes = isotonic_regression(np.diff(alpha) / np.diff(lam), weights=np.diff(lam), increasing=False).x
+        slopes = np.append(np.clip(slopes, 0.0, 1.0), 0.0)
+        p = -np.diff(slopes)
+        q = p * lam[1:]
+        missed, invented = max(0.0, 1 - p.sum()), max(0.0, 1 - q.sum())
+        p, q = np.concatenate([p, [missed, 0.0]]), np.concatenate([q, [0.0, invented]])
+        return cls.from_counts(real=p, fake=q)  # rounding only: both sum to 1
 
     @classmethod
     def mean(cls, spectra: Sequence[RatioSpectrum], weights: Any = None) -> RatioSpectrum:
@@ -277,6 +307,24 @@ class RatioSpectrum:
     def max_recall(self) -> float:
         """`beta(0) = P(supp Q)`: the share of the data that lies where the model can reach."""
         return min(1.0, float(self.p[self.q > 0].sum())) if (self.q == 0).any() else 1.0
+
+    @property
+    def max_budget(self) -> float:
+        """The largest ratio p/q over its mean under the model, P(supp Q): a larger budget buys nothing.
+
+        1 where data and model share nothing.
+
+        Example:
+            >>> RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.125, 0.875]).max_budget
+            4.0
+
+        References:
+            docs/theory.md, Rejection.
+        """
+        if self.breakpoints.size == 0:
+            return 1.0
+        least = self.max_recall * float(self.breakpoints[0])  # precision at the largest recall, 1/M
+        return max(1.0, 1 / max(least, 1 / sys.float_info.max))
 
     def alpha(self, lam: Any) -> Any:
         """Precision at slope λ: `alpha(λ) = Σ min(λ p_i, q_i)`.

@@ -446,7 +446,7 @@ class Trainer:
 
 def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:
     """Precision, recall, density and coverage of samples, in the given features or as they are."""
-    from precall.assess.neighbors import sweep
+    from precall.metrics.neighbors.sweep import sweep
 
     of = features or (lambda samples: samples.flatten(1).numpy())
     n = min(len(real), len(fake))

@@ -1,0 +1,224 @@
+"""Check that a change of the code changes no number: twenty assessments, recorded before and compared after.
+
+    git stash; python benchmarks/same_numbers.py record before.json; git stash pop
+    python benchmarks/same_numbers.py compare before.json
+
+The assessments cover arrays, memory maps, tensors, images, texts, tables, groups, stored statistics and every metric.
+Scores, intervals, chance levels, spectra, certificates, per-sample ratios, gaps between groups, and the kind and
+figures of every verdict must agree to the last bit. Both runs must use the same machine and the same packages.
+`--smoke` runs two small assessments and compares them with themselves.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import precall
+
+KINDS = {  # the kind of a verdict, by a word that every wording of it has had
+    "Cop": "copies",
+    "Indist": "indistinguishable",
+    "Close": "close",
+    "Weighs": "wrong proportions",
+    "Covers": "wrong proportions",
+    "Drops": "drops",
+    "Invents": "invents",
+    "Both": "drops and invents",
+    "No ": "none",
+}
+LAM = np.geomspace(1e-3, 1e3, 61)
+CURVES = ("auto", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "clusters", "cover")
+
+
+def normal(n: int, d: int, shift: float = 0.0, scale: float = 1.0, seed: int = 0) -> np.ndarray:
+    """Rows of N(shift, scale²)."""
+    return shift + scale * np.random.default_rng(seed).normal(size=(n, d))
+
+
+def digits(folder: Path | None = None) -> tuple[Any, Any]:
+    """Two halves of scikit-learn's digits, the second without four classes: as features, or as folders of images."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    real, fake = images[::2], images[1::2][labels[1::2] < 6]
+    if folder is None:
+        return real, fake
+    from PIL import Image
+
+    for name, rows in (("real", real), ("fake", fake)):
+        (folder / name).mkdir()
+        for i, row in enumerate(rows[:150]):
+            Image.fromarray((row.reshape(8, 8) * 15.9).astype(np.uint8)).save(folder / name / f"{i:03}.png")
+    return str(folder / "real"), str(folder / "fake")
+
+
+def sentences(n: int, seed: int) -> list[str]:
+    """Sentences of ten words; another seed prefers other words."""
+    rng = np.random.default_rng(seed)
+    words = np.array(["the", "a", "cat", "dog", "tree", "house", "runs", "sees"])
+    words = np.append(words, ["likes", "old", "new", "green", "red", "and", "or", "slowly"])
+    weights = rng.dirichlet(np.ones(len(words)))
+    return [" ".join(rng.choice(words, 10, p=weights)) for _ in range(n)]
+
+
+def table(path: Path, seed: int) -> str:
+    """A table of a number, a category and a number that depends on it."""
+    rng = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["age", "sex", "income"])
+        for _ in range(220):
+            sex = rng.integers(2)
+            rows.writerow([int(rng.integers(18, 90)), "fm"[sex], round(float(rng.lognormal(3 + 0.2 * sex + seed)), 2)])
+    return str(path)
+
+
+def memory_mapped(folder: Path, features: np.ndarray) -> Any:
+    np.save(folder / "mapped.npy", features)
+    return np.load(folder / "mapped.npy", mmap_mode="r")
+
+
+def assessments(folder: Path) -> dict[str, Callable[[], Any]]:
+    """The twenty, by name; each is computed when called."""
+    import torch
+
+    from precall import assess
+
+    def case(metrics: Any = None, **arguments: Any) -> Callable[[], Any]:
+        return lambda: assess(metrics=metrics, **arguments)
+
+    groups = {"real": ["a", "b"] * 150, "fake": ["a", "b", "b"] * 100}
+    real, fake = digits()
+    images = digits(folder)
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(5), size=300)
+    sharper = probabilities[::-1] ** 2
+    sharper = sharper / sharper.sum(1, keepdims=True)
+    statistics = {"mu": np.zeros(4), "sigma": np.eye(4)}
+    np.savez(folder / "statistics.npz", **statistics)
+    return {
+        "default, plane": case(real=normal(300, 2), fake=normal(300, 2, 1.0, seed=1)),
+        "default, same law": case(real=normal(300, 5), fake=normal(300, 5, seed=1)),
+        "default, 600 dimensions": case(real=normal(120, 600), fake=normal(100, 600, 0.1, seed=1)),
+        "default, digits": case(real=real, fake=fake),
+        "default, copies": case(real=normal(300, 8), fake=normal(300, 8)[:250] + 1e-4),
+        "default, several models": case(
+            real=normal(200, 3), fake={"wide": normal(200, 3, 0, 2, seed=1), "far": normal(150, 3, 9, seed=2)}
+        ),
+        "every curve": case(CURVES, real=normal(250, 4), fake=normal(200, 4, 0.5, 0.7, seed=1)),
+        "simon alone": case(("simon", "c2st"), real=normal(200, 3), fake=normal(240, 3, 1.0, seed=1)),
+        "clusters and the linear test": case(
+            ("clusters", "c2st"), real=normal(300, 2), fake=2.5 * normal(300, 2, seed=1)
+        ),
+        "k-NN, k = 3, open": case(("neighbors", "copies"), k=3, ties="open", real=real, fake=fake),
+        "k-NN with ties": case(
+            ("neighbors", "copies", "cover"), real=normal(300, 2).round(1), fake=normal(200, 2, 0.2, seed=1).round(1)
+        ),
+        "memory map, float32": case(
+            ("neighbors", "fid", "kid"),
+            real=memory_mapped(folder, normal(500, 40).astype(np.float32)),
+            fake=normal(400, 40, 0.3, seed=1).astype(np.float32),
+        ),
+        "tensors": case(
+            ("neighbors", "clusters", "fid", "kid", "linear"),
+            real=torch.from_numpy(normal(300, 6)),
+            fake=torch.from_numpy(normal(300, 6, 0.4, seed=1)),
+        ),
+        "moments and MAUVE": case(
+            ("fid", "kid", "mauve"), real=normal(400, 10), fake=normal(300, 10, 0.3, 1.2, seed=1)
+        ),
+        "class probabilities": case(("is", "fid"), real=probabilities, fake=sharper),
+        "stored statistics": case(("fid",), real=str(folder / "statistics.npz"), fake=normal(200, 4, 0.5)),
+        "groups": case(
+            ("auto", "neighbors", "clusters"), groups=groups, real=normal(300, 3), fake=normal(300, 3, 0.5, seed=1)
+        ),
+        "images": case(("linear", "neighbors", "clusters", "fid"), real=images[0], fake=images[1]),
+        "texts": case(("linear", "neighbors", "mauve"), real=sentences(150, 0), fake=sentences(140, 1)),
+        "tables": case(real=table(folder / "real.csv", 0), fake=table(folder / "fake.csv", 1)),
+    }
+
+
+def recorded(found: Any) -> dict[str, Any]:
+    """Everything that must not change of an assessment, or of several."""
+    if isinstance(found, precall.Comparison):
+        return {name: recorded(one) for name, one in found.items()}
+    certificate = found.certificate
+    return {
+        "scores": {name: _score(score) for name, score in found.scores.items()},
+        "spectra": {name: _digest(spectrum.p, spectrum.q) for name, spectrum in found.spectra.items()},
+        "alpha": {name: spectrum.alpha(LAM).tolist() for name, spectrum in found.spectra.items()},
+        "estimator": found.estimator,
+        "certificate": None if certificate is None else [certificate.level, *certificate.alpha(LAM)],
+        "samples": {side: _samples(one) for side, one in found.samples.items()},
+        "verdict": verdict(str(found.verdict)),
+        "groups": {str(label): recorded(one) for label, one in found.groups.items()},
+        "fairness": None if found.fairness is None else found.fairness.to_dict(),
+    }
+
+
+def verdict(sentence: str) -> list[str]:
+    """The kind of a verdict and its figures, without the wording."""
+    kind = next(kind for word, kind in KINDS.items() if sentence.startswith(word))
+    return [kind, *(figure.replace(" ", "") for figure in re.findall(r"\d+ ?%", sentence) if kind != "close")]
+
+
+def _score(score: Any) -> list[Any]:
+    ends = None if score.interval is None else [repr(float(end)) for end in (score.interval.low, score.interval.high)]
+    settings = json.dumps(dict(sorted(score.settings.items())), default=str)
+    return [repr(float(score.value)), ends, score.chance, score.n_real, score.n_fake, settings]
+
+
+def _samples(one: Any) -> dict[str, str]:
+    fields = ("log_ratio", "member", "nearest", "realism", "copy_ratio", "cluster")
+    return {name: _digest(values) for name in fields if (values := getattr(one, name)) is not None}
+
+
+def _digest(*arrays: Any) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def differences(before: Any, after: Any, path: str = "") -> list[str]:
+    """Where two recordings differ."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = list(dict.fromkeys([*before, *after]))
+        return [line for name in names for line in differences(before.get(name), after.get(name), f"{path}/{name}")]
+    return [] if before == after else [f"{path}: {str(before)[:200]} became {str(after)[:200]}"]
+
+
+def recording(*, smoke: bool = False) -> dict[str, Any]:
+    """All assessments, computed now; as JSON holds them."""
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = list(assessments(Path(folder)).items())
+        found = {name: recorded(run()) for name, run in (chosen[-5:-3] if smoke else chosen)}
+    return dict(json.loads(json.dumps(found)))
+
+
+def main() -> None:
+    if "--smoke" in sys.argv:
+        print("differences between two runs:", differences(recording(smoke=True), recording(smoke=True)) or "none")
+        return
+    verb, path = sys.argv[1], Path(sys.argv[2])
+    now = recording()
+    if verb == "record":
+        path.write_text(json.dumps(now))
+        print(f"{len(now)} assessments recorded in {path}")
+        return
+    lines = differences(json.loads(path.read_text()), now)
+    print("\n".join(lines) or f"{len(now)} assessments: every number is the same")
+    sys.exit(bool(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Two sample sets become spectra and scores."""

@@ -1,0 +1,1 @@
+"""Classifier curves: cross-fitted scores, calibrated ratios, certificates."""

@@ -1,0 +1,204 @@
+"""Classifier estimates of the precision-recall curve: cross-fitted scores, calibrated ratios, certificates.
+
+Any score that tells real from fake certifies a curve on or above the true one; the better the score, the closer. Every
+sample is judged by a model that did not see it. Three things are read off the held-out scores: the spectrum, a density
+ratio for every sample, and, from one clean split, a certificate and a two-sample test. docs/theory.md, Classifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from precall.metrics.classifiers import panel
+from precall.metrics.classifiers.calibration import calibrated, calibrated_smoothly, calibrated_sparingly
+from precall.metrics.classifiers.folds import FoldedSamples, Matrix, Member, Task, each
+from precall.metrics.classifiers.learning_curve import learning_excess
+from precall.metrics.classifiers.mlp import mlp
+from precall.metrics.classifiers.result import ClassifierResult, certify, plugged_in
+from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
+from precall.theory import checks
+from precall.theory.arrays import Array, Flags
+from precall.theory.spectrum import RatioSpectrum
+
+Progress = Callable[[int, int], None]
+SMALL = 1_000_000  # values of a training set
+INNER = 3  # folds inside the training half of auto's certificate
+MEMBERS: dict[str, Member] = {  # by name, from the most rigid to the most flexible
+    "linear": each(panel.logistic),
+    "discriminant": each(panel.discriminant),
+    "quadratic": each(panel.quadratic),
+    "diagonal": each(panel.diagonal),
+    "radial": each(panel.radial),
+    "contrast": each(panel.contrast),
+    "modes": each(panel.modes),
+    "knn": each(panel.neighbors),
+    "boosting": each(panel.boosting),
+    "mlp": mlp,
+}
+
+
+def classify(name: str, *, real: Any, fake: Any, seed: int = 0, progress: Progress | None = None) -> ClassifierResult:
+    """The estimator of this name: "auto", or a member of the panel (`MEMBERS`), with its default settings."""
+    checks.choice("name", name, ("auto", *MEMBERS))
+    if name == "auto":
+        return auto(real=real, fake=fake, seed=seed, progress=progress)
+    return cross_fitted(real=real, fake=fake, classifier=name, seed=seed)
+
+
+def cross_fitted(*, real: Any, fake: Any, classifier: Any, folds: int = 5, seed: int = 0) -> ClassifierResult:
+    """Curve of one classifier by K-fold cross-fitting: each fold is scored by the model trained on the others.
+
+    The held-out scores of all folds together give `alpha(λ) = min_t λ P(s < t) + Q(s ≥ t)`. (Averaging the folds' own
+    curves instead takes a minimum over thresholds in each, on K times fewer samples, and is biased down more.) The
+    certificate and the test come from one more model, trained on a random half and judging the other half.
+
+    Args:
+        real: real features, shape (n, d), n ≥ 50.
+        fake: fake features, shape (m, d), m ≥ 50.
+        classifier: a name of `MEMBERS`, or any scikit-learn classifier with `decision_function` or `predict_proba`. The
+            latter gets the features as they are: put a scaler into its pipeline if it needs one.
+        folds: K.
+        seed: seeds the folds and the members.
+
+    Example:
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> rng = np.random.default_rng(0)
+        >>> real, fake = rng.normal(size=(500, 2)), 2 * rng.normal(size=(500, 2))
+        >>> result = cross_fitted(real=real, fake=fake, classifier=GaussianNB())
+        >>> round(result.spectrum.alpha(1.0), 2), result.certificate.alpha(1.0) > 0.53  # the truth is 0.53
+        (0.47, True)
+
+    References:
+        Simon et al. (2019), Thm 5; docs/theory.md, Classifiers.
+    """
+    samples = FoldedSamples.checked(real=real, fake=fake, folds=folds, inner=INNER, seed=seed)
+    if isinstance(classifier, str):
+        name = checks.choice("classifier", classifier, MEMBERS)
+        member, make = MEMBERS[name], Task.standardised
+    else:
+        name, member, make = type(classifier).__name__, panel.of_classifier(classifier), Task
+    tasks = [*samples.fold_tasks(make), samples.task(~samples.held_out, samples.held_out, make)]
+    *fold_scores, half_scores = member(tasks, seed)
+    scores = samples.pooled(fold_scores)
+    log_ratio = calibrated(scores, samples.real, samples.fold)
+    return _result(name, samples, scores, log_ratio, half_scores.astype(np.float64), {"folds": folds, "seed": seed})
+
+
+def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progress | None = None) -> ClassifierResult:
+    """Curve of a stacked panel: ten classifiers of different kinds, weighed by how well they judge held-out samples.
+
+    1. Every member of `MEMBERS` gives every sample a log-ratio, K-fold cross-fitted, standardised (and projected to
+       512 principal axes where there are more dimensions) on the training folds.
+    2. Non-negative logistic regression on these stacks them into one score, itself cross-fitted.
+    3. A monotone piecewise linear curve, cross-fitted, calibrates the score into the `log p/q` of every sample.
+    4. The curve is that of calibrated ratios, plugged in: there is no minimum over thresholds for noise to lower. These
+       ratios are plainer than the samples': a logistic line; a few steps where a line does not do; 1 where no
+       difference shows.
+    5. Where models trained on fewer samples do clearly worse, the learning curve is extrapolated by its 1/n law.
+
+    The certificate needs a score that is independent of the samples it is read on. So the whole procedure, weights and
+    all, is run once more inside a random half of the samples, and its committee of inner models judges the other half:
+    the band then holds with 95 % for all λ at once, whatever the members do. (Folds cannot be pooled for this: each
+    one's model has seen the others' samples, and bounds that allow for it are no tighter than half the samples are.)
+
+    Args:
+        real: real features, shape (n, d), n ≥ 50.
+        fake: fake features, shape (m, d), m ≥ 50.
+        folds: K.
+        seed: seeds folds, halves and members; same seed, same numbers.
+        progress: called with (members done, number of members).
+
+    Returns:
+        The result; `settings["weights"]` says who was heard.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> result = auto(real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0])
+        >>> abs(result.spectrum.alpha(1.0) - 0.617) < 0.05, result.certificate.alpha(1.0) > 0.617
+        (True, True)
+
+    References:
+        docs/theory.md, Classifiers; docs/curve_error.md for its error on pairs with known curves.
+    """
+    samples = FoldedSamples.checked(real=real, fake=fake, folds=folds, inner=INNER, seed=seed)
+    half = ~samples.held_out
+    # each inner task judges all that it does not learn from: its own inner fold and the whole second half
+    inner = [half & (samples.inner != k) for k in range(INNER)]
+    tasks = samples.fold_tasks(Task.standardised) + [samples.task(rows, ~rows, Task.standardised) for rows in inner]
+    judged = list(_judgements(tasks, seed, progress))
+    log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in judged])
+    scores = stacked(log_ratios, samples.real, samples.fold)
+    committee = _committee(samples, [np.column_stack([scores[folds + k] for scores in judged]) for k in range(INNER)])
+    excess = learning_excess(
+        small=committee,
+        large=scores[samples.held_out],
+        real=samples.real[samples.held_out],
+        n_small=(1 - 1 / INNER) / 2,
+        n_large=1 - 1 / folds,
+    )
+    weights = stacking_weights(log_ratios, samples.real)[:-1].round(3).tolist()
+    settings = {"folds": folds, "seed": seed, "weights": dict(zip(MEMBERS, weights, strict=True))}
+    log_ratio = calibrated_smoothly(scores, samples.real, samples.fold)
+    plugged = calibrated_sparingly(scores, samples.real, samples.fold, log_ratio)
+    spectrum = plugged_in(real=plugged[samples.real], fake=plugged[~samples.real], excess=excess)
+    result = _result("auto", samples, scores, log_ratio, np.mean(committee, axis=0), settings)
+    return replace(result, spectrum=spectrum, excess=excess, members=_member_spectra(log_ratios, samples.real))
+
+
+def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
+    columns = zip(MEMBERS, log_ratios.T, strict=True)
+    return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
+
+
+def _judgements(tasks: list[Task], seed: int, progress: Progress | None) -> Iterator[list[Matrix]]:
+    """What every member says about every task."""
+    from threadpoolctl import threadpool_limits
+
+    # small problems spread over threads take longer, much longer where another core is busy
+    small = tasks[0].train.size < SMALL
+    for done, member in enumerate(MEMBERS.values(), start=1):
+        with threadpool_limits(1 if small else None):
+            judged = member(tasks, seed)
+        yield judged
+        if progress is not None:
+            progress(done, len(MEMBERS))
+
+
+def _committee(samples: FoldedSamples, log_ratios: list[Array]) -> list[Array]:
+    """Scores of the second half by each inner model of the first, stacked with weights of the first half alone."""
+    half = ~samples.held_out
+    inside = np.empty((half.sum(), log_ratios[0].shape[1]))
+    outside = []
+    for k, judged in enumerate(log_ratios):
+        tested = samples.inner[~(half & (samples.inner != k))]
+        inside[samples.inner[half] == k] = judged[tested == k]
+        outside.append(judged[tested < 0])
+    weights = stacking_weights(inside, samples.real[half])
+    return [weighted(judged, weights) for judged in outside]
+
+
+def _result(
+    name: str,
+    samples: FoldedSamples,
+    scores: Array,
+    log_ratio: Array,
+    held_out_scores: Array,
+    settings: Mapping[str, Any],
+) -> ClassifierResult:
+    """Everything that is read off cross-fitted scores and off the scores of the held-out half."""
+    real = samples.real
+    certified = certify(held_out_scores, samples.real[samples.held_out])
+    return ClassifierResult(
+        name=name,
+        spectrum=RatioSpectrum.from_scores(real=scores[real], fake=scores[~real]),
+        log_ratio_real=log_ratio[real],
+        log_ratio_fake=log_ratio[~real],
+        scores_real=scores[real],
+        scores_fake=scores[~real],
+        settings=settings,
+        **certified,
+    )

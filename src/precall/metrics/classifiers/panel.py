@@ -1,0 +1,176 @@
+"""The panel: classifiers of different kinds, a few lines each, that return a log-ratio `log p/q` for every test point.
+
+No classifier is good everywhere: a shift in 512 dimensions wants a shrunken linear rule, a shell around a blob wants
+the radius, dropped modes want a mixture, and what nobody thought of wants neighbours, trees and a network.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precall.metrics.classifiers.folds import Matrix, Member, Task, each, shrunk_covariance
+from precall.theory.arrays import Array, Flags
+
+
+def logistic(task: Task, seed: int) -> Matrix:
+    """`log p/q = w·x + b` by ridge logistic regression: right wherever the log-ratio is linear."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=0.01, max_iter=1000).fit(task.train, task.labels)
+    return np.asarray(model.decision_function(task.test)) - task.log_odds
+
+
+def discriminant(task: Task, seed: int) -> Matrix:
+    """`log p/q = w·(x − m)`, `w = Σ⁻¹(μ_P − μ_Q)`, with one shrunken covariance: right for a shift of Gaussians."""
+    real, fake = task.train[task.labels], task.train[~task.labels]
+    mu_p, mu_q = real.mean(axis=0, dtype=np.float64), fake.mean(axis=0, dtype=np.float64)
+    w = np.linalg.solve(shrunk_covariance(np.concatenate([real - mu_p, fake - mu_q])), mu_p - mu_q)
+    return np.asarray((task.test - (mu_p + mu_q) / 2) @ w)
+
+
+def quadratic(task: Task, seed: int) -> Matrix:
+    """Log-ratio of two Gaussians with shrunken covariances."""
+    train, test = task.narrow
+    return gaussian_log_density(train[task.labels], test) - gaussian_log_density(train[~task.labels], test)
+
+
+def gaussian_log_density(train: Matrix, test: Matrix) -> Array:
+    """Log-density at `test` of the Gaussian fitted to `train`, up to the constant that all Gaussians share."""
+    root = np.linalg.cholesky(shrunk_covariance(train))
+    return np.asarray(-(mahalanobis(train.mean(axis=0), root, test) ** 2) / 2 - np.log(np.diag(root)).sum())
+
+
+def mahalanobis(mean: Matrix, root: Matrix, x: Matrix) -> Array:
+    """`|R⁻¹(x − mean)|` of every row of `x`, R being a root of the covariance."""
+    from scipy.linalg import solve_triangular
+
+    return np.asarray(np.linalg.norm(solve_triangular(root, (x - mean).T, lower=True), axis=0))
+
+
+def diagonal(task: Task, seed: int) -> Matrix:
+    """Log-ratio of two Gaussians with independent coordinates: small changes of scale in many dimensions."""
+
+    def log_density(x: Matrix) -> Matrix:
+        mean, variance = x.mean(axis=0), x.var(axis=0) + 1e-6
+        return np.asarray(-((task.test - mean) ** 2 / variance + np.log(variance)).sum(axis=1) / 2)
+
+    return log_density(task.train[task.labels]) - log_density(task.train[~task.labels])
+
+
+def radial(task: Task, seed: int) -> Matrix:
+    """Log-ratio of two densities of the log Mahalanobis radius: elliptic laws with other tails, scales or shells."""
+    mean, root = task.train.mean(axis=0), np.linalg.cholesky(shrunk_covariance(task.train))
+    train, test = (np.log(mahalanobis(mean, root, x) + 1e-9)[:, None] for x in (task.train, task.test))
+    centre, scale = train.mean(), train.std() + 1e-9
+    return mixture_ratio((train - centre) / scale, task.labels, (test - centre) / scale, 8, "full", seed)
+
+
+def contrast(task: Task, seed: int) -> Matrix:
+    """Log-ratio of two mixtures on the axes where the classes differ most in mean or variance."""
+    train, test = task.contrast
+    return mixture_ratio(train, task.labels, test, 8, "full", seed)
+
+
+def mixture_ratio(train: Matrix, labels: Flags, test: Matrix, k: int, kind: str, seed: int) -> Matrix:
+    """Log-ratio of the Gaussian mixtures with k components fitted to each class."""
+    real, fake = (fitted_mixture(train[mask], k, kind, seed) for mask in (labels, ~labels))
+    return np.asarray(real.score_samples(test) - fake.score_samples(test))
+
+
+def modes(task: Task, seed: int) -> Matrix:
+    """Log-ratio of two mixtures that share their components, fitted to the union, and differ in their weights.
+
+    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k`: what dropping, inventing and re-weighting modes do.
+    """
+    from scipy.special import logsumexp
+
+    train, test = task.leading
+    mixture = fitted_mixture(train, 20, "diag", seed)
+    densities = component_log_densities(mixture, train)
+    pi, rho = (mixture_weights(densities[mask]) for mask in (task.labels, ~task.labels))
+    at_test = component_log_densities(mixture, test)
+    return np.asarray(logsumexp(at_test + np.log(pi), axis=1) - logsumexp(at_test + np.log(rho), axis=1))
+
+
+def component_log_densities(mixture: Any, x: Matrix) -> Array:
+    """Log-density of every diagonal component at every point, shape (n, k), up to a common constant."""
+    x = x.astype(np.float64)
+    mean, precision = mixture.means_, 1 / mixture.covariances_
+    squares = x**2 @ precision.T - 2 * x @ (mean * precision).T + (mean**2 * precision).sum(axis=1)
+    return np.asarray((np.log(precision).sum(axis=1) - squares) / 2)
+
+
+def mixture_weights(log_densities: Array, steps: int = 30) -> Array:
+    """Weights of known components by expectation-maximisation, half a sample added to each so that none is 0."""
+    from scipy.special import softmax
+
+    n, k = log_densities.shape
+    weights = np.full(k, 1 / k)
+    for _ in range(steps):
+        weights = (softmax(log_densities + np.log(weights), axis=1).sum(axis=0) + 0.5) / (n + 0.5 * k)
+    return weights
+
+
+def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
+    """A scikit-learn Gaussian mixture after at most 30 steps; it is judged held-out, so it need not converge."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
+    mixture = GaussianMixture(
+        n_components=min(components, len(x) // 10 + 1),
+        covariance_type=kind,
+        reg_covar=1e-3,
+        init_params="k-means++",
+        max_iter=30,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return mixture.fit(x.astype(np.float32))
+
+
+def neighbors(task: Task, seed: int) -> Matrix:
+    """Log of reals over fakes among the k ≈ 1.5 √n nearest training points, half a sample added to each."""
+    from sklearn.neighbors import NearestNeighbors
+
+    train, test = task.narrow
+    k = min(round(1.5 * len(train) ** 0.5), len(train))
+    nearest = NearestNeighbors(n_neighbors=k).fit(train).kneighbors(test, return_distance=False)
+    reals = task.labels[nearest].sum(axis=1)
+    return np.asarray(np.log((reals + 0.5) / (k - reals + 0.5)) - task.log_odds)
+
+
+def boosting(task: Task, seed: int) -> Matrix:
+    """Gradient-boosted trees on histograms, stopped early."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    train, test = task.narrow
+    model = HistGradientBoostingClassifier(
+        max_iter=60,
+        learning_rate=0.15,
+        max_leaf_nodes=15,
+        max_bins=63,
+        l2_regularization=1.0,
+        early_stopping=True,
+        random_state=seed,
+    )
+    return np.asarray(model.fit(train, task.labels).decision_function(test)) - task.log_odds
+
+
+def of_classifier(classifier: Any) -> Member:
+    """A member from any scikit-learn classifier: its decision function, else the log-odds of its probabilities."""
+    from sklearn.base import clone
+
+    def score(task: Task, seed: int) -> Matrix:
+        model = clone(classifier).fit(task.train, task.labels)
+        if hasattr(model, "decision_function"):
+            return np.asarray(model.decision_function(task.test))
+        with np.errstate(divide="ignore"):
+            fake, real = np.log(model.predict_proba(task.test)).T
+        return np.asarray(real - fake - task.log_odds)
+
+    return each(score)

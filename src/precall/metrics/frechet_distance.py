@@ -1,0 +1,160 @@
+"""Fréchet distance between Gaussians fitted to two feature sets: the FID, with an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precall.metrics.features import Features, as_features, beside, float64, same_dimension, tiles
+from precall.metrics.moments import Moments, moments_of
+from precall.metrics.score import Interval, Score, normal_quantile
+from precall.theory import checks
+from precall.theory.arrays import to_numpy
+from precall.theory.checks import Array
+
+
+def fid(*, real: Any, fake: Any, level: float = 0.95) -> Score:
+    """Fréchet distance between Gaussians fitted to the features: the FID, for any encoder.
+
+        FID = |m − m̂|² + Tr S + Tr Ŝ − 2 Tr (S Ŝ)^{1/2}
+
+    is the squared Wasserstein-2 distance of N(m, S) and N(m̂, Ŝ): 0 iff means and covariances agree, no upper end,
+    symmetric. Covariances are unbiased (n − 1). With any factors S = L Lᵀ, Ŝ = M Mᵀ the last trace is the sum of the
+    singular values of Lᵀ M: real and non-negative for singular covariances too, so never NaN nor imaginary. Where a
+    set has no more samples than dimensions the centred features are themselves the factor, and no d × d matrix is made.
+    Rounding may leave a difference of −1e-14 where the sets agree: that is returned as 0.
+
+    The estimate is biased upwards, by O(1/n) with a large constant in high dimension: compare models at equal sample
+    sizes only. The interval does not remove the bias: it covers the expectation of the estimate *at these sample
+    sizes*. It comes from the influence of each sample (infinitesimal jackknife),
+    `ψ(x) = 2 (m − m̂)ᵀ(x − m) + |x − m|² − (x − m)ᵀ A (x − m)` with A the optimal transport map between the Gaussians,
+    and is symmetric for the distance √FID. It is conservative where the sets agree, and covers less than stated (80 %
+    for 95 % in the worst case simulated) where one direction holds nearly all the variance and the means nearly agree.
+
+    Args:
+        real: Features of real samples, shape (n, d), or their `Moments`.
+        fake: Features of fake samples, shape (m, d), or their `Moments`.
+        level: Level of the interval.
+
+    Returns:
+        The score. A set given as `Moments` counts as fixed in the interval; with two of them there is no interval.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> score = fid(real=rng.normal(size=(1000, 4)), fake=rng.normal(size=(500, 4)) + [1.0, 0, 0, 0])
+        >>> print(score)
+        1.1 [0.9, 1.3]
+
+    References:
+        Heusel et al. (2017); Dowson and Landau (1982); docs/theory.md, Moments.
+    """
+    level = checks.level("level", level)
+    P, Q = _Gaussian.of("real", real), _Gaussian.of("fake", fake)
+    same_dimension(real=P.mean[None], fake=Q.mean[None])
+    shift = P.mean - Q.mean
+    trace, to_fake, to_real = _transport(P.factor, Q.factor)
+    value = max(0.0, float(shift @ shift + P.spread + Q.spread - 2 * trace))
+    variances = {}
+    if P.features is not None:
+        variances["real"] = _influences(P.features, P.mean, 2 * shift, to_fake).var(ddof=1) / P.n
+    if Q.features is not None:
+        variances["fake"] = _influences(Q.features, Q.mean, -2 * shift, to_real).var(ddof=1) / Q.n
+    interval = _distance_interval(value, variances, level) if variances else None
+    return Score(value, interval, n_real=P.n, n_fake=Q.n, settings={"covariance": "n - 1"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaussian:
+    """A fitted Gaussian: its mean, a factor L of its covariance L Lᵀ, and the features where they were given."""
+
+    n: int
+    mean: Array
+    factor: Array
+    features: Features | None
+
+    @classmethod
+    def of(cls, name: str, values: Any) -> _Gaussian:
+        if isinstance(values, Moments):
+            return cls._of_moments(moments_of(name, values), None)
+        features = as_features(name, values)
+        few = features.shape[0] <= features.shape[1]
+        return cls._of_few(features) if few else cls._of_moments(Moments.of_matrix(features), features)
+
+    @classmethod
+    def _of_moments(cls, moments: Moments, features: Features | None) -> _Gaussian:
+        return cls(moments.n, moments.mean, _root(moments.covariance), features)
+
+    @classmethod
+    def _of_few(cls, features: Features) -> _Gaussian:
+        """With no more samples than dimensions the centred features are a factor: no (d, d) matrix is needed."""
+        values = to_numpy(float64(features))
+        n, mean = len(values), values.mean(0)
+        return cls(n, mean, (values - mean).T / np.sqrt(n - 1), features)
+
+    @property
+    def spread(self) -> float:
+        """Trace of the covariance."""
+        return float((self.factor * self.factor).sum())
+
+
+def _root(covariance: Array) -> Array:
+    """Some L with covariance = L Lᵀ."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    except np.linalg.LinAlgError:  # singular, up to rounding
+        return _singular_root(covariance)
+
+
+def _singular_root(covariance: Array) -> Array:
+    """L of shape (d, rank): eigenvectors times root eigenvalues, those that are zero up to rounding left out."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    # statistics files are often float32: a negative eigenvalue of that size is rounding, a larger one is no covariance
+    if eigenvalues[0] < -1e-5 * max(eigenvalues[-1], 0.0):
+        least, most = eigenvalues[0], eigenvalues[-1]
+        raise ValueError(f"A covariance must have no negative eigenvalue; got {least:.3g} beside {most:.3g}.")
+    kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
+    return np.asarray(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
+
+
+def _transport(L: Array, M: Array) -> tuple[float, Array, Array]:
+    """Tr (L Lᵀ M Mᵀ)^{1/2}, and G, H with G Gᵀ and H Hᵀ the optimal maps real → fake and fake → real.
+
+    With the singular values Lᵀ M = W s Zᵀ: the trace is Σ s, G = M Z s^{-1/2}, H = L W s^{-1/2}. They are taken from
+    the smaller Gram matrix, whose eigenvalues are s²: three times faster than the singular values themselves.
+    """
+    if L.shape[1] < M.shape[1]:
+        trace, H, G = _transport(M, L)
+        return trace, G, H
+    C = L.T @ M
+    squares, Z = np.linalg.eigh(C.T @ C)
+    s = np.sqrt(np.maximum(squares, 0))
+    kept = s > s.max(initial=0) * 1e-7  # below, the root of a rounding error
+    Z_root = Z[:, kept] / np.sqrt(s[kept])
+    return float(s.sum()), M @ Z_root, L @ (C @ (Z_root / s[kept]))
+
+
+def _influences(features: Features, mean: Array, slope: Array, map_root: Array) -> Array:
+    """ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of each sample, up to a constant."""
+
+    def of_tile(tile: Any) -> Any:
+        centred = tile - beside(tile, mean)
+        moved = centred @ beside(tile, map_root)
+        return centred @ beside(tile, slope) + (centred * centred).sum(1) - (moved * moved).sum(1)
+
+    return np.concatenate([to_numpy(of_tile(tile)) for tile in tiles(features)])
+
+
+def _distance_interval(value: float, variances: dict[str, float], level: float) -> Interval:
+    """Interval symmetric for √value: a squared distance near 0 is skewed, its root much less."""
+    drawn = " and ".join(variances)
+    covers = (
+        f"the expectation of the estimate at these sample sizes, over fresh draws of the {drawn} samples; not its bias"
+    )
+    width = normal_quantile(level) * float(np.sqrt(sum(variances.values())))
+    if value == 0:
+        return Interval(0.0, width, level, covers)
+    root = np.sqrt(value)
+    low, high = max(0.0, root - width / (2 * root)), root + width / (2 * root)
+    return Interval(float(low**2), float(high**2), level, covers)

@@ -1,0 +1,172 @@
+"""Each group of samples has its own precision-recall curve; fairness is how far these curves differ."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.theory.arrays import to_numpy
+from precall.theory.spectrum import RatioSpectrum
+
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows of each group in both sets, and the groups that only one set has.
+
+    Attributes:
+        rows: Group label → (rows in real, rows in fake), in sorted order, for groups found on both sides.
+        only_real: Groups the model never produces: no curve, its recall of them is 0.
+        only_fake: Groups the model invents: no curve, its precision on them is 0.
+    """
+
+    rows: Mapping[Hashable, tuple[Indices, Indices]]
+    only_real: tuple[Hashable, ...]
+    only_fake: tuple[Hashable, ...]
+
+
+def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> Groups:
+    """Rows of each group in the real and the fake set, from one label a sample.
+
+    Groups on one side only are reported apart, never dropped in silence; a group of a single sample is refused, since
+    no curve can be estimated from it.
+
+    Args:
+        groups_real: Label of each real sample, shape (n_real,): strings, integers or booleans.
+        groups_fake: Label of each fake sample, shape (n_fake,).
+        n_real: Number of real samples.
+        n_fake: Number of fake samples.
+
+    Returns:
+        The rows by group, and the groups that stand on one side only.
+
+    Example:
+        >>> groups = split_groups(groups_real=list("abab"), groups_fake=list("bbcc"), n_real=4, n_fake=4)
+        >>> groups.rows["b"]
+        (array([1, 3]), array([0, 1]))
+        >>> groups.only_real, groups.only_fake
+        (('a',), ('c',))
+    """
+    real = _rows_by_group("groups_real", groups_real, n_real)
+    fake = _rows_by_group("groups_fake", groups_fake, n_fake)
+    if not real.keys() & fake.keys():
+        got = f"{_listed(real)} in `groups_real` and {_listed(fake)} in `groups_fake`"
+        raise ValueError(f"The two sets must share at least one group; got {got}. Use the same labels on both sides.")
+    return Groups(
+        {group: (real[group], fake[group]) for group in real if group in fake},
+        tuple(group for group in real if group not in fake),
+        tuple(group for group in fake if group not in real),
+    )
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The largest difference of one curve between two groups: `value` at slope `lam`, in favour of `better`."""
+
+    value: float
+    lam: float
+    better: Hashable
+    worse: Hashable
+
+    def to_dict(self) -> dict[str, Any]:
+        """The gap as JSON-ready values; an infinite `lam` (the end of the curve) is written "inf"."""
+        lam = "inf" if np.isinf(self.lam) else self.lam
+        return {"value": self.value, "lam": lam, "better": _plain(self.better), "worse": _plain(self.worse)}
+
+
+@dataclass(frozen=True)
+class FairnessGap:
+    """How far apart the precision-recall curves of groups are: the largest gaps in precision and in recall.
+
+    Attributes:
+        precision: max over groups g, h and all λ of α_g(λ) − α_h(λ), with its λ and groups.
+        recall: The same for β.
+    """
+
+    precision: Gap
+    recall: Gap
+
+    def to_dict(self) -> dict[str, Any]:
+        """The gaps as JSON-ready values."""
+        return {"precision": self.precision.to_dict(), "recall": self.recall.to_dict()}
+
+
+def fairness(spectra: Mapping[Any, RatioSpectrum]) -> FairnessGap:
+    """Largest gap between the precision-recall curves of any two groups, over every trade-off λ.
+
+        max_{g,h} max_λ |α_g(λ) − α_h(λ)|,   and the same for β
+
+    In [0, 1]: 0 iff all groups have the same curve. Exact: α is concave and piecewise linear in λ, β in 1/λ, so the
+    lead of one group over another is largest where the leader's curve bends, at one of its breakpoints. Estimated
+    curves differ by chance too: compare with the gap between random groups of the same sizes.
+
+    Args:
+        spectra: Group → the spectrum of its real against its fake samples, at least two groups.
+
+    Returns:
+        The gaps, each with the λ where it occurs and the groups that stand best and worst there.
+
+    Example:
+        >>> spectra = {
+        ...     "a": RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5]),
+        ...     "b": RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25]),
+        ... }
+        >>> fairness(spectra).precision
+        Gap(value=0.25, lam=1.0, better='a', worse='b')
+
+    References:
+        Verine (2024), section 7.2.1; docs/theory.md, The curve.
+    """
+    if len(spectra) < 2:
+        raise ValueError(f"`spectra` must hold at least two groups to compare; got {len(spectra)}.")
+    return FairnessGap(
+        max(_gaps(spectra, "alpha", np.inf), key=lambda gap: gap.value),
+        max(_gaps(spectra, "beta", 0.0), key=lambda gap: gap.value),
+    )
+
+
+def _gaps(spectra: Mapping[Any, RatioSpectrum], curve: str, end: float) -> Iterator[Gap]:
+    """For every ordered pair of groups, the largest lead of the first over the second.
+
+    The end of the curve stands in where a curve has no breakpoint: supports that do not meet.
+    """
+    for (g, better), (h, worse) in permutations(spectra.items(), 2):
+        lam = np.append(better.breakpoints, end)
+        lead = getattr(better, curve)(lam) - getattr(worse, curve)(lam)
+        at = int(np.argmax(lead))
+        yield Gap(float(lead[at]), float(lam[at]), g, h)
+
+
+def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Indices]:
+    values = to_numpy(labels)
+    if values.shape != (n,):
+        raise ValueError(f"`{name}` must hold one label for each of the {n} samples; got shape {values.shape}.")
+    if values.dtype.kind not in "biuUSO":
+        raise ValueError(
+            f"`{name}` must be strings, integers or booleans; got dtype {values.dtype}. Bin numbers first."
+        )
+    if values.dtype.kind == "O" and not any(all(isinstance(label, kind) for label in values) for kind in (str, int)):
+        raise ValueError(f"`{name}` must be all strings or all integers; got a mixture. Fill in missing labels first.")
+    groups, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    if (single := groups[counts < 2]).size:
+        raise ValueError(
+            f"`{name}` must have at least 2 samples a group; got one in {_listed(single)}. Merge or drop it."
+        )
+    return {group: np.flatnonzero(inverse == i) for i, group in enumerate(groups.tolist())}
+
+
+def _listed(groups: Any) -> str:
+    """The first few groups, for an error."""
+    names = [repr(_plain(group)) for group in groups]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _plain(label: Any) -> Any:
+    """A label without its NumPy wrapper."""
+    return label.item() if isinstance(label, np.generic) else label

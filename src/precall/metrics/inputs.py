@@ -1,0 +1,139 @@
+"""What the user passed, as features: matrices as they are, everything else opened as samples and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from precall.metrics.features import Features, as_features
+from precall.metrics.moments import Moments
+from precall.theory.arrays import is_tensor, to_numpy
+
+if TYPE_CHECKING:
+    from precall.encoders import Encoder
+    from precall.samples import SampleSet
+    from precall.samples.arrays import Statistics
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Features of one side, with the samples behind them where they are known.
+
+    Attributes:
+        features: Shape (n, d); (0, d) where statistics came.
+        samples: The sample set that was encoded, or None where features came.
+        rows: Position in `samples` of each row of `features`.
+        protocol: Encoder, its protocol and the content's fingerprint; empty where features came.
+        moments: Mean and covariance where statistics came instead of samples: enough for FID, and for nothing else.
+        counted: Whether the number of samples is known; a file of statistics may not say.
+    """
+
+    features: Features
+    samples: SampleSet | None = None
+    rows: Any = None
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    moments: Moments | None = None
+    counted: bool = True
+
+    @property
+    def n(self) -> int | None:
+        """Number of samples, or None where it is not known."""
+        if self.moments is None:
+            return len(self.features)
+        return self.moments.n if self.counted else None
+
+    def of_rows(self, labels: Any) -> Any:
+        """`labels`, one a sample, as one a row: those of samples that could not be read are left out."""
+        values = to_numpy(labels)
+        return values[self.rows] if self.samples is not None and len(values) == len(self.samples) else values
+
+    def identity(self, row: int) -> str:
+        """The id of the sample in `row`: its file name, or its position."""
+        return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
+
+    def show(self, row: int) -> Any:
+        """A picture of the sample in `row`, or a line of text about it."""
+        if self.samples is None:
+            return f"sample {row}"
+        index = int(self.rows[row])
+        return self.samples.thumbnail(index) or self.samples.describe(index)
+
+
+def side(
+    name: str,
+    source: Any,
+    *,
+    encoder: Encoder | str | None = None,
+    reference: Side | None = None,
+    loaded: dict[str, Encoder] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Side:
+    """`source` as features: a float matrix is taken as it is, anything else goes through `open_samples` and `encode`.
+
+    Args:
+        name: The argument's name, for errors.
+        source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or what
+            `open_samples` takes.
+        encoder: How to encode samples; None is the default of their kind.
+        reference: The real side, which fits the encoder of tables.
+        loaded: Encoders loaded so far, by name: one is loaded once for all sides that share this dict.
+        progress: Called with (samples encoded, samples).
+    """
+    if isinstance(source, Side):
+        return source
+    if isinstance(source, Moments):
+        return _of_moments(source)
+    if _is_matrix(source):
+        return Side(as_features(name, source))
+    from precall.encoders import Features as Encoded
+    from precall.encoders import encode
+    from precall.samples import open_samples
+
+    if isinstance(source, Encoded):
+        return Side(as_features(name, source.array), protocol=source.to_dict())
+    samples = open_samples(str(source) if isinstance(source, Path) else source)
+    if samples.kind == "moments":
+        return _of_statistics(cast("Statistics", samples))
+    fitted_on = reference.samples if reference is not None else samples if name == "real" else None
+    chosen = _loaded(samples, encoder, fitted_on, {} if loaded is None else loaded)
+    encoded = encode(samples, chosen, progress=progress)
+    return Side(as_features(name, encoded.array), samples, encoded.indices, encoded.to_dict())
+
+
+def _loaded(
+    samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None, loaded: dict[str, Encoder]
+) -> Encoder:
+    """The encoder asked for, or the default one of the samples' kind, from `loaded` or added to it."""
+    from precall.encoders import Encoder, default_encoder, load_encoder
+
+    if isinstance(encoder, Encoder):
+        return encoder
+    name = encoder or default_encoder(samples.kind)
+    if name not in loaded:
+        loaded[name] = load_encoder(name, reference=reference)
+    return loaded[name]
+
+
+def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str, Any] | None = None) -> Side:
+    empty = np.empty((0, moments.mean.size))
+    return Side(empty, protocol=protocol or {}, moments=moments, counted=counted)
+
+
+def _of_statistics(statistics: Statistics) -> Side:
+    """Stored mean and covariance; FID does not depend on their number of samples, so any will do where none is said."""
+    moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
+    protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
+    return _of_moments(moments, counted=statistics.n is not None, protocol=protocol)
+
+
+def _is_matrix(source: Any) -> bool:
+    """Whether `source` is already a matrix of features; images are arrays too, with 3 or 4 dimensions."""
+    if is_tensor(source):
+        return bool(source.ndim == 2)
+    if isinstance(source, np.ndarray):
+        return source.ndim <= 2 and source.dtype.kind not in "OUS"
+    return isinstance(source, list) and bool(source) and isinstance(source[0], list | tuple | np.ndarray)

@@ -1,0 +1,184 @@
+"""Kernel distance between two feature sets: the KID, over all pairs, with an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precall.metrics.features import Features, as_features, float64, same_dimension, together
+from precall.metrics.score import Interval, Score, normal_quantile
+from precall.theory import checks
+from precall.theory.arrays import to_numpy
+from precall.theory.checks import Array
+
+BLOCK = 1024  # rows of a kernel block: two of them and their product stay small whatever the number of samples
+Kernel = Callable[[Any, Any], Any]
+
+
+def kid(*, real: Any, fake: Any, degree: int = 3, level: float = 0.95) -> Score:
+    """Kernel distance: the unbiased squared MMD with the polynomial kernel, over all pairs.
+
+        KID = E k(X, X′) + E k(Y, Y′) − 2 E k(X, Y),   k(x, y) = (x·y/d + 1)^degree
+
+    estimated by the U-statistic over every pair (no subsets, so no seed), in memory for one block of pairs. Its
+    expectation is 0 iff the two sets agree in all moments up to `degree`; the estimate itself may be negative.
+
+    Being unbiased, its interval covers the true KID. The variance is that of the U-statistic, both orders of it,
+
+        4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm),
+
+    where a(x) = E k(x, X′) − E k(x, Y), and b(y) likewise, are the projections, and k° is what remains of the kernel
+    after its additive part; they are read off the row sums and the residual squares of the kernel matrices (an
+    analysis of variance). Estimated projections hold some noise, which makes the interval cautious: at P = Q, where
+    the true ones vanish, it is about √3 too wide and covers nearly always. A 95 % interval covered 87 to 100 % in
+    simulations, least where one direction holds nearly all the variance or fewer than 100 samples are skewed.
+
+    Args:
+        real: Features of real samples, shape (n, d).
+        fake: Features of fake samples, shape (m, d).
+        degree: Degree of the kernel, at least 1.
+        level: Level of the interval.
+
+    Returns:
+        The score; without interval where a set has fewer than 4 samples. `chance` is 0.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> score = kid(real=rng.normal(size=(1000, 4)), fake=rng.normal(size=(500, 4)) + [1.0, 0, 0, 0])
+        >>> print(score)
+        1.5 [1.1, 1.9]
+
+    References:
+        Bińkowski et al. (2018); Gretton et al. (2012), Lemma 6; docs/theory.md, Moments.
+    """
+    x, y = together(real=as_features("real", real), fake=as_features("fake", fake))
+    same_dimension(real=x, fake=y)
+    if int(degree) != degree or degree < 1:
+        raise ValueError(f"`degree` must be a whole number of at least 1; got {degree}.")
+    level = checks.level("level", level)
+    kernel = _shifted_kernel(x, int(degree))
+    xx, yy, xy = _Within.of(x, kernel), _Within.of(y, kernel), _Between.of(x, y, kernel)
+    value = xx.mean + yy.mean - 2 * xy.mean
+    interval = _normal_interval(value, _kid_variance(xx, yy, xy), level) if min(xx.n, yy.n) >= 4 else None
+    return Score(value, interval, 0.0, len(x), len(y), {"degree": int(degree), "kernel": "(x·y/d + 1)^degree"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Within:
+    """Sums of a kernel matrix of one set without its diagonal: row sums, and the sum of squares over i ≠ j."""
+
+    rows: Array
+    squares: float
+
+    @classmethod
+    def of(cls, features: Features, kernel: Kernel) -> _Within:
+        rows, squares = np.zeros(len(features)), 0.0
+        for i, a in _blocks(features):
+            k = _without_diagonal(kernel(a, a))
+            rows[i] += to_numpy(k.sum(1))
+            squares += float((k * k).sum())
+            for j, b in _blocks(features, i.stop):
+                k = kernel(a, b)
+                rows[i] += to_numpy(k.sum(1))
+                rows[j] += to_numpy(k.sum(0))
+                squares += 2 * float((k * k).sum())
+        return cls(rows, squares)
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
+
+    @property
+    def mean(self) -> float:
+        return float(self.rows.sum()) / (self.n * (self.n - 1))
+
+    @property
+    def residual(self) -> float:
+        """Unbiased variance of k° in k(x, x′) = μ + g(x) + g(x′) + k°(x, x′): n(n − 3)/2 degrees of freedom."""
+        n, total = self.n, self.rows.sum()
+        left = self.squares / 2 - (self.rows**2).sum() / (n - 2) + total**2 / (2 * (n - 1) * (n - 2))
+        return max(0.0, float(left)) / (n * (n - 3) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Between:
+    """Sums of a kernel matrix between two sets: of its rows, its columns, and its squares."""
+
+    rows: Array
+    columns: Array
+    squares: float
+
+    @classmethod
+    def of(cls, x: Features, y: Features, kernel: Kernel) -> _Between:
+        rows, columns, squares = np.zeros(len(x)), np.zeros(len(y)), 0.0
+        for i, a in _blocks(x):
+            for j, b in _blocks(y):
+                k = kernel(a, b)
+                rows[i] += to_numpy(k.sum(1))
+                columns[j] += to_numpy(k.sum(0))
+                squares += float((k * k).sum())
+        return cls(rows, columns, squares)
+
+    @property
+    def mean(self) -> float:
+        return float(self.rows.sum()) / (len(self.rows) * len(self.columns))
+
+    @property
+    def residual(self) -> float:
+        """Unbiased variance of k° in k(x, y) = ν + e(x) + f(y) + k°(x, y): (n − 1)(m − 1) degrees of freedom."""
+        n, m = len(self.rows), len(self.columns)
+        additive = (self.rows**2).sum() / m + (self.columns**2).sum() / n - self.rows.sum() ** 2 / (n * m)
+        return max(0.0, float(self.squares - additive)) / ((n - 1) * (m - 1))
+
+
+def _kid_variance(xx: _Within, yy: _Within, xy: _Between) -> float:
+    """Variance of xx.mean + yy.mean − 2 xy.mean: projections and residuals (Hoeffding's decomposition)."""
+    n, m = xx.n, yy.n
+    Vx, Vy, Vxy = xx.residual, yy.residual, xy.residual
+    # no estimation noise is taken out of these: the unbiased choice covers 80 % where P and Q differ a little
+    a = (xx.rows / (n - 2) - xy.rows / m).var(ddof=1)
+    b = (yy.rows / (m - 2) - xy.columns / n).var(ddof=1)
+    residuals = 2 * Vx / (n * (n - 1)) + 2 * Vy / (m * (m - 1)) + 4 * Vxy / (n * m)
+    return float(4 * a / n + 4 * b / m + residuals)
+
+
+def _shifted_kernel(x: Features, degree: int) -> Kernel:
+    """The kernel minus a constant near its mean: no MMD nor variance changes, and sums of squares keep their digits."""
+    dimension = x.shape[1]
+    centre = to_numpy(float64(x[:BLOCK])).mean(0)
+    shift = (float(centre @ centre) / dimension + 1) ** degree
+
+    def kernel(a: Any, b: Any) -> Any:
+        base = a @ b.T
+        base /= dimension
+        base += 1
+        k = base
+        for _ in range(degree - 1):  # a product is ten times faster than a float power
+            k = k * base
+        return k - shift
+
+    return kernel
+
+
+def _blocks(features: Features, start: int = 0) -> Iterator[tuple[slice, Any]]:
+    """Row blocks from `start` on, with their places, in float64."""
+    for first in range(start, len(features), BLOCK):
+        rows = slice(first, min(first + BLOCK, len(features)))
+        yield rows, float64(features[rows])
+
+
+def _without_diagonal(k: Any) -> Any:
+    """The square matrix `k` with its diagonal set to 0, in place."""
+    index = range(len(k))
+    k[index, index] = 0
+    return k
+
+
+def _normal_interval(value: float, variance: float, level: float) -> Interval:
+    width = normal_quantile(level) * float(np.sqrt(variance))
+    return Interval(
+        value - width, value + width, level, "the true KID of the two distributions, over fresh draws of both"
+    )

@@ -1,0 +1,142 @@
+"""Count, mean and scatter of a feature set, mergeable, and the frontier of the Gaussians they fit.
+
+Sums are float64 whatever the input, tile by tile, so memory-mapped and float32 features need no copy. NumPy features
+are worked on by the CPU, tensors by their device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.metrics.features import Features, as_features, same_dimension, tiles
+from precall.printing import brief
+from precall.theory import checks
+from precall.theory.arrays import to_numpy
+from precall.theory.checks import Array
+
+if TYPE_CHECKING:
+    from precall.theory.frontiers import Frontier
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean and scatter of a feature set, in float64: all a Fréchet distance needs, and mergeable.
+
+    `Moments.of(a) + Moments.of(b)` equals `Moments.of` of both sets together up to rounding, in any order: shards,
+    batches and processes merge by addition.
+
+    Attributes:
+        n: Number of samples.
+        mean: Mean m = (1/n) Σ x, shape (d,).
+        scatter: Scatter Σ (x − m)(x − m)ᵀ, shape (d, d).
+
+    Example:
+        >>> moments = Moments.of([[0.0, 0.0], [2.0, 0.0]]) + Moments.of([[1.0, 3.0]])
+        >>> moments.n, moments.mean.tolist(), moments.covariance.tolist()
+        (3, [1.0, 1.0], [[1.0, 0.0], [0.0, 3.0]])
+
+    References:
+        Chan, Golub and LeVeque (1979), pairwise updating of means and scatters.
+    """
+
+    n: int
+    mean: Array
+    scatter: Array
+
+    @classmethod
+    def of(cls, features: Any) -> Moments:
+        """Moments of a feature matrix, shape (n, d), n ≥ 1, read tile by tile."""
+        return cls.of_matrix(as_features("features", features, at_least=1))
+
+    @classmethod
+    def from_statistics(cls, mu: Any, sigma: Any, n: int) -> Moments:
+        """Moments from stored statistics: mean `mu`, unbiased covariance `sigma`, and the number of samples `n`.
+
+        The covariance is taken as divided by n − 1, as `numpy.cov` and the usual FID statistics files have it.
+
+        Example:
+            >>> Moments.from_statistics([0.0, 1.0], [[2.0, 0.0], [0.0, 1.0]], n=11).scatter.tolist()
+            [[20.0, 0.0], [0.0, 10.0]]
+        """
+        mean, covariance = checks.vector("mu", mu), checks.numbers("sigma", sigma)
+        if covariance.shape != (mean.size, mean.size):
+            raise ValueError(f"`sigma` must have shape {(mean.size, mean.size)} to match `mu`; got {covariance.shape}.")
+        if not np.allclose(covariance, covariance.T, rtol=1e-5, atol=1e-6 * np.abs(covariance).max()):
+            raise ValueError("`sigma` must be symmetric: it is a covariance matrix. Pass `numpy.cov(x, rowvar=False)`.")
+        if int(n) != n or n < 2:
+            raise ValueError(f"`n` must be a whole number of at least 2 samples; got {n}.")
+        return cls(int(n), mean, (covariance + covariance.T) / 2 * (n - 1))
+
+    @classmethod
+    def of_matrix(cls, features: Features) -> Moments:
+        """Moments of checked features."""
+        return reduce(cls.merge, map(cls._of_tile, tiles(features)))
+
+    @classmethod
+    def _of_tile(cls, tile: Any) -> Moments:
+        mean = tile.mean(0)
+        centred = tile - mean
+        return cls(len(tile), to_numpy(mean), to_numpy(centred.T @ centred))
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of both sets together: scatters add, plus `n n′/(n + n′) δδᵀ` for the shift δ of the means."""
+        if self.mean.shape != other.mean.shape:
+            raise ValueError(
+                f"Merged `Moments` must have the same dimension; got {self.mean.size} and {other.mean.size}."
+            )
+        n = self.n + other.n
+        shift = other.mean - self.mean
+        between = np.outer(shift * (self.n * other.n / n), shift)
+        return Moments(n, self.mean + shift * (other.n / n), self.scatter + other.scatter + between)
+
+    __add__ = merge
+
+    @property
+    def covariance(self) -> Array:
+        """Unbiased covariance `scatter / (n − 1)`, the convention of every published FID; shape (d, d)."""
+        if self.n < 2:
+            raise ValueError(f"A covariance needs at least 2 samples; these moments hold {self.n}. Merge more in.")
+        return self.scatter / (self.n - 1)
+
+
+def gaussian_frontier(*, real: Any, fake: Any, side: str = "exclusive", points: int = 101) -> Frontier:
+    """Order-1 divergence frontier of the Gaussians fitted to the features: losses of precision and of recall.
+
+    What FID says in one number, along every trade-off; see `precall.theory.frontiers.gaussian_frontier`. It needs
+    positive definite covariances: more samples than dimensions, and no constant feature.
+
+    Args:
+        real: Features of real samples, shape (n, d), or their `Moments`.
+        fake: Features of fake samples, shape (m, d), or their `Moments`.
+        side: "exclusive" or "inclusive".
+        points: Number of points, at least 2.
+
+    Example:
+        >>> standard = Moments.from_statistics([0.0], [[1.0]], n=100)
+        >>> shifted = Moments.from_statistics([2.0], [[1.0]], n=100)
+        >>> gaussian_frontier(real=standard, fake=shifted, points=3).recall_loss.tolist()
+        [0.0, 0.5, 2.0]
+
+    References:
+        Djolonga et al. (2020), Prop. 4; docs/theory.md, Frontiers.
+    """
+    from precall.theory import frontiers
+
+    P, Q = moments_of("real", real), moments_of("fake", fake)
+    same_dimension(real=P.scatter, fake=Q.scatter)
+    statistics = {"real_mean": P.mean, "real_cov": P.covariance, "fake_mean": Q.mean, "fake_cov": Q.covariance}
+    return frontiers.gaussian_frontier(**statistics, side=side, points=points)
+
+
+def moments_of(name: str, values: Any) -> Moments:
+    """The moments of a set given by its features or by its moments."""
+    if not isinstance(values, Moments):
+        return Moments.of_matrix(as_features(name, values))
+    if values.n < 2:
+        raise ValueError(f"`{name}` must hold at least 2 samples; got {values.n}.")
+    return values

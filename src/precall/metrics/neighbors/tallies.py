@@ -1,0 +1,246 @@
+"""Decisions from bounded distances: who is nearest (`Shortlist`), inside whose ball (`Tally`), how deep (`Depth`).
+
+All read tiles of bounds low ≤ d² ≤ high, decide what the bounds decide, and settle the rest in float64. Memory grows
+with the number of owners, not of pairs. This module imports torch, like `precall.metrics.neighbors.distances`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from precall.metrics.neighbors.distances import (
+    Cloud,
+    Tile,
+    below,
+    group_maxima,
+    group_minima,
+    just_under,
+    ranges,
+    rounded_up,
+    squared_distances,
+)
+
+Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
+
+STRIP = 256  # rows of a tile that are scaled or counted at once: 16 MiB
+CROWD = 16  # a tile is crowded when one group in so many has a point inside
+
+
+class Shortlist:
+    """The `size` least values of each owner among all that were offered, ties to the lower index.
+
+    A candidate stays as long as its lower bound does not exceed the owner's size-th least upper bound (`limit`). When
+    an owner has more such candidates than fit, they are settled. Offer indices in increasing order, tile by tile: then
+    a later candidate matters only if it is strictly less than the limit.
+    """
+
+    def __init__(self, owners: int, size: int, settle: Settle, device: torch.device) -> None:
+        self.size, self.width, self.settle = size, size + size // 2 + 4, settle
+        self.low = torch.full((owners, self.width), torch.inf, dtype=torch.float64, device=device)
+        self.high = self.low.clone()
+        self.index = torch.full((owners, self.width), -1, device=device)
+        self.limit = self.low[:, 0].clone()
+
+    def read(self, tile: Tile, minima: Tensor) -> None:
+        """Offer a tile of d², whose rows are the owners."""
+        self._tighten(tile, minima)
+        limit = _padded(just_under(self.limit[tile.rows], tile.low.dtype), len(tile.low))
+        for i, j, low in below(tile.low, torch.nonzero(minima <= limit[:, None]), limit):
+            self.offer(tile.rows.start + i, tile.columns.start + j, low.double(), tile.high(i, j, low))
+
+    def _tighten(self, tile: Tile, minima: Tensor) -> None:
+        """A limit to begin with: the size-th least group minimum, since every group has a point of its own there."""
+        seen, new = tile.columns.start, tile.columns.stop - tile.columns.start
+        if seen > new or minima.shape[1] < self.size:
+            return
+        # Each group has a point at most this far, but for the row's own slack.
+        count, slack = tile.rows.stop - tile.rows.start, 2 * group_maxima(tile.column_slack, tile.low)
+        reach = (minima[:count] + slack.to(minima.dtype)).topk(self.size, dim=1, largest=False).values[:, -1].double()
+        # Just above, since a candidate must be strictly less.
+        reach = (reach + 2 * tile.row_slack[:count]) * (1 + 2.0**-20) + 2.0**-1000
+        self.limit[tile.rows] = torch.minimum(self.limit[tile.rows], reach)
+
+    def offer(self, owner: Tensor, index: Tensor, low: Tensor, high: Tensor) -> None:
+        """Offer candidates with low ≤ value ≤ high; `owner` is sorted."""
+        if not len(owner):
+            return
+        owners, counts = torch.unique_consecutive(owner, return_counts=True)
+        width = int(counts.max())
+        line = torch.arange(len(owners), device=owner.device).repeat_interleave(counts)
+        if len(owners) * width > 8 * len(owner):  # a few long lines among short ones: apart they need less room
+            for part in (counts[line] > width // 8, counts[line] <= width // 8):
+                self.offer(owner[part], index[part], low[part], high[part])
+            return
+        slot = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[line]
+        old, new = (self.low, self.high, self.index), ((low, torch.inf), (high, torch.inf), (index, -1))
+        grids = [values.new_full((len(owners), width), empty).index_put_((line, slot), values) for values, empty in new]
+        self._keep(owners, *(torch.cat([kept[owners], grid], 1) for kept, grid in zip(old, grids, strict=True)))
+
+    def _keep(self, owners: Tensor, low: Tensor, high: Tensor, index: Tensor) -> None:
+        limit = torch.minimum(high.topk(self.size, dim=1, largest=False).values[:, -1], self.limit[owners])
+        low.masked_fill_(low > limit[:, None], torch.inf)
+        crowded = torch.nonzero(low.isfinite().sum(1) > self.width)[:, 0]
+        if len(crowded):
+            values, order = self._settled(owners[crowded], low[crowded], high[crowded], index[crowded])
+            low[crowded], high[crowded], index[crowded] = values, values, order
+            limit[crowded] = values[:, self.size - 1]
+        best = low.argsort(1)[:, : self.width]
+        self.low[owners], self.high[owners] = low.gather(1, best), high.gather(1, best)
+        self.index[owners], self.limit[owners] = index.gather(1, best), limit
+
+    def _settled(self, owners: Tensor, low: Tensor, high: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """The exact `size` least of every line in front, ∞ behind them; ties to the lower index."""
+        line, slot = torch.nonzero(low.isfinite() & (low < high), as_tuple=True)
+        values = low.clone()
+        values[line, slot] = self.settle(owners[line], index[line, slot])
+        by_index = index.argsort(1)
+        order = by_index.gather(1, values.gather(1, by_index).argsort(dim=1, stable=True))
+        values, index = values.gather(1, order), index.gather(1, order)
+        values[:, self.size :] = torch.inf
+        return values, index
+
+    def result(self) -> tuple[Tensor, Tensor]:
+        """The values (owners, size) in float64, increasing, and their indices."""
+        owners = torch.arange(len(self.low), device=self.low.device)
+        values, index = self._settled(owners, self.low, self.high, self.index)
+        return values[:, : self.size], index[:, : self.size]
+
+
+class Depth:
+    """The least d²/r² of each point over the balls whose radius is at most the median: 1/realism²."""
+
+    def __init__(self, squared_radii: Tensor, median: float, points: int, settle: Settle) -> None:
+        self.squared_radii, self.kept = squared_radii, squared_radii.sqrt() <= median
+        self.shortlist = Shortlist(
+            points, 1, lambda point, owner: self._ratio(owner, settle(owner, point)), squared_radii.device
+        )
+
+    def read(self, tile: Tile) -> None:
+        """Offer a tile of d², whose rows are the balls' centres."""
+        largest = torch.finfo(tile.low.dtype).max
+        # A little under 1/r², so that low · weight stays a lower bound; negative for a row that does not count.
+        weights = ((1 - 2.0**-20) / self.squared_radii[tile.rows]).clamp(max=largest / 2).to(tile.low.dtype)
+        weights = _padded(torch.where(self.kept[tile.rows], weights, -1), len(tile.low), -1)
+        # Points are the owners here: the columns of a strip.
+        minima = torch.cat([group_minima(_scaled(tile.low[strip], weights[strip]).T) for strip in _strips(tile.low)], 1)
+        if torch.isinf(self.shortlist.limit[tile.columns]).any():
+            least = minima[: tile.columns.stop - tile.columns.start].amin(1)
+            self._offer(tile, weights, minima, torch.where(least.isfinite(), least, -torch.inf))
+        self._offer(tile, weights, minima, just_under(self.shortlist.limit[tile.columns], minima.dtype))
+
+    def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, limit: Tensor) -> None:
+        """Offer the entries whose scaled bound is at most their column's limit."""
+        limit = _padded(limit, len(minima))
+        lowest, anything = torch.finfo(limit.dtype).min, torch.full_like(limit, torch.finfo(limit.dtype).max)
+        for column, row, low in below(tile.low.T, torch.nonzero(minima <= limit[:, None]), anything):
+            scaled = (low * weights[row]).clamp(min=lowest)
+            hit = (scaled <= limit[column]) & (weights[row] >= 0)
+            column, row, scaled, low = column[hit], row[hit], scaled[hit], low[hit]
+            point, owner = tile.columns.start + column, tile.rows.start + row
+            high = self._ratio(owner, tile.high(row, column, low)) * (1 + 2.0**-40)
+            self.shortlist.offer(point, owner, scaled.double(), high)
+
+    def _ratio(self, owner: Tensor, squared: Tensor) -> Tensor:
+        """d²/r²; a point on a ball of radius 0 lies on its boundary: 0/0 is 1."""
+        radii = self.squared_radii[owner]
+        return torch.where((radii == 0) & (squared == 0), 1.0, squared / radii)
+
+    def result(self) -> Tensor:
+        """The least ratio of each point."""
+        return self.shortlist.result()[0][:, 0]
+
+
+class Tally:
+    """How many points lie in each owner's balls, and in how many balls each point lies, for several radii at once.
+
+    Attributes:
+        inside: Points in the ball of each owner, shape (owners, radii).
+        around: Balls around each point, shape (points, radii).
+    """
+
+    def __init__(self, squared_radii: Tensor, closed: bool, owners: Cloud, points: Cloud) -> None:
+        self.squared_radii, self.closed, self.settle = squared_radii, closed, partial(squared_distances, owners, points)
+        self.owner_weight, self.point_weight = owners.weight, points.weight
+        self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
+        self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
+
+    def read(self, tile: Tile, minima: Tensor) -> None:
+        """Count a tile of d², whose rows are the owners."""
+        largest = _padded(rounded_up(self.squared_radii[tile.rows, -1], tile.low.dtype), len(tile.low))
+        groups = torch.nonzero(minima <= largest[:, None])
+        if len(groups) * CROWD > minima.numel():
+            self._count_crowd(tile)
+            return
+        for i, j, low in below(tile.low, groups, largest):
+            owner, point = tile.rows.start + i, tile.columns.start + j
+            self._add(owner, point, self._rank(owner, point, low.double(), tile.high(i, j, low)))
+
+    def _rank(self, owner: Tensor, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """How many of the owner's balls, which are nested, do not hold the point."""
+        radii = self.squared_radii[owner]
+        rank = (radii < low[:, None]).sum(1)
+        vague = torch.nonzero(rank != (radii <= high[:, None]).sum(1))[:, 0]
+        exact = self.settle(owner[vague], point[vague])[:, None]
+        rank[vague] = (radii[vague] < exact if self.closed else radii[vague] <= exact).sum(1)
+        return rank
+
+    def _add(self, owner: Tensor, point: Tensor, rank: Tensor) -> None:
+        levels = self.inside.shape[1] + 1
+        inside = _count(owner * levels + rank, len(self.inside) * levels, point, self.point_weight)
+        around = _count(point * levels + rank, len(self.around) * levels, owner, self.owner_weight)
+        self.inside += inside.view(-1, levels)[:, :-1].cumsum(1)
+        self.around += around.view(-1, levels)[:, :-1].cumsum(1)
+
+    def _count_crowd(self, tile: Tile) -> None:
+        """The same where many points lie inside: whole rows are compared, and only the undecided entries listed."""
+        count, width = tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start
+        for here in _strips(tile.low[:count]):
+            rows = slice(tile.rows.start + here.start, tile.rows.start + here.stop)
+            low = tile.low[here, :width]
+            column_slack = tile.column_slack[: low.shape[1]].to(low.dtype)
+            for level in range(self.inside.shape[1]):
+                radii = self.squared_radii[rows, level]
+                sure = low < (radii - 2 * tile.row_slack[here]).to(low.dtype)[:, None] - 2 * column_slack
+                self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
+                self.around[tile.columns, level] += _total(sure.T, self.owner_weight, rows)
+                vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
+                owner, point = torch.nonzero(vague, as_tuple=True)
+                self._settle_level(level, owner + rows.start, point + tile.columns.start)
+
+    def _settle_level(self, level: int, owner: Tensor, point: Tensor) -> None:
+        exact, radii = self.settle(owner, point), self.squared_radii[owner, level]
+        held = exact <= radii if self.closed else exact < radii
+        owner, point = owner[held], point[held]
+        self.inside[:, level] += _count(owner, len(self.inside), point, self.point_weight)
+        self.around[:, level] += _count(point, len(self.around), owner, self.owner_weight)
+
+
+def _count(who: Tensor, length: int, whom: Tensor, weight: Tensor | None) -> Tensor:
+    """How often each number below `length` is in `who`, the entries weighed by weight[whom]."""
+    if weight is None:
+        return torch.bincount(who, minlength=length)
+    return torch.zeros(length, dtype=torch.int64, device=who.device).index_add_(0, who, weight[whom])
+
+
+def _total(flags: Tensor, weight: Tensor | None, columns: slice) -> Tensor:
+    """How many flags each row has, the columns weighed."""
+    return flags.sum(1) if weight is None else (flags * weight[columns]).sum(1)
+
+
+def _padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:
+    """`values` with `fill` for the rows that pad a tile; a limit of −∞ is one that nothing is below."""
+    return torch.nn.functional.pad(values, (0, length - len(values)), value=fill)
+
+
+def _strips(low: Tensor) -> list[slice]:
+    """The rows in strips that stay in the CPU's cache; an accelerator takes them all at once."""
+    return [slice(*strip) for strip in ranges(len(low), STRIP if low.device.type == "cpu" else len(low))]
+
+
+def _scaled(low: Tensor, weights: Tensor) -> Tensor:
+    """Rows times their weights; ∞ where the weight is negative, which marks a row that does not count."""
+    return (low * weights[:, None]).index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)

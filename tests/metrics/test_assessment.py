@@ -1,0 +1,284 @@
+"""`assess` as a user meets it: what comes back, what it says, and what a wrong input costs."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import precall
+from precall.metrics.assessment import METRIC_OF, METRICS, Reference, assess, cover_spectrum
+from precall.metrics.moments import Moments
+from precall.metrics.neighbors import sweep as neighbors
+from precall.metrics.score import Score
+
+QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
+
+
+@pytest.fixture(scope="module")
+def modes():
+    """Three modes in four dimensions: the data has all, `dropped` two of them, `invented` all and one more."""
+    rng = np.random.default_rng(0)
+
+    def draw(centres, n):
+        return rng.normal(0, 0.3, (n, 4)) + 4 * np.eye(4)[rng.choice(centres, n)]
+
+    return {"real": draw([0, 1, 2], 300), "dropped": draw([0, 1], 240), "invented": draw([0, 1, 2, 3], 280)}
+
+
+@pytest.fixture(scope="module")
+def compared(modes):
+    fakes = {name: modes[name] for name in ("dropped", "invented")}
+    return assess(real=modes["real"], fake=fakes, metrics=QUICK)
+
+
+def test_dropping_costs_recall_and_inventing_costs_precision(compared):
+    dropped, invented = compared["dropped"], compared["invented"]
+    assert dropped.scores["precision"].value > 0.9 > 0.75 > dropped.scores["recall"].value
+    assert invented.scores["recall"].value > 0.9 > 0.85 > invented.scores["precision"].value
+    assert dropped.scores["clusters_f1_8"].value > 0.9 > 0.8 > dropped.scores["clusters_f8"].value
+    assert invented.scores["clusters_f8"].value > 0.9 > 0.85 > invented.scores["clusters_f1_8"].value
+    assert dropped.verdict.startswith("Drops modes")
+    assert invented.verdict.startswith("Invents")
+
+
+def test_the_verdict_names_the_share_where_the_other_has_less_than_a_tenth_of_the_density(compared):
+    p, q = [0.3, 0.1, 0.4, 0.2, 0.0], [0.02, 0.008, 0.172, 0.6, 0.2]  # q/p .067, .08, .43, 3, ∞
+    spectra = {"linear": precall.RatioSpectrum.from_masses(p=p, q=q)}
+    one = replace(compared["dropped"], spectra=spectra)
+    assert one.verdict == "Both drops modes (about 40% of the data or more) and invents (about 20% or more)."
+
+
+def test_fresh_data_in_few_dimensions_are_not_called_copies():
+    rng = np.random.default_rng(0)
+    fresh = assess(real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)), metrics=("linear", "copies"))
+    assert fresh.scores["copies"].value > 0.2
+    assert fresh.scores["copies"].chance == pytest.approx(0.25, abs=0.08)
+    assert not fresh.verdict.startswith("Copies")
+    copied = replace(fresh, scores={"copies": Score(0.7, chance=0.25)})
+    assert copied.verdict == "Copies: 60% of its samples are nearly samples of the data."
+    for chance in (0.95, 1.0):  # data that repeat themselves
+        assert not replace(fresh, scores={"copies": Score(1.0, chance=chance)}).verdict.startswith("Copies")
+
+
+@pytest.mark.parametrize(
+    ("q", "said"), [([0.5, 0.5], "about 30% of its mass is in the wrong place"), ([0.75, 0.25], "Close to the data")]
+)
+def test_the_verdict_tells_other_weights_from_closeness(compared, q, said):
+    spectra = {"linear": precall.RatioSpectrum.from_masses(p=[0.8, 0.2], q=q)}
+    assert said in replace(compared["dropped"], spectra=spectra).verdict
+
+
+def test_every_score_carries_an_interval_around_it_that_says_what_it_covers(compared):
+    for one in compared.values():
+        for name, score in one.scores.items():
+            assert score.interval is not None, name
+            assert score.interval.low <= score.value <= score.interval.high, name
+            assert score.interval.covers, name
+            assert (score.n_real, score.n_fake) != (None, None), name
+
+
+def test_chance_levels_stand_beside_the_scores(compared):
+    scores = compared["dropped"].scores
+    assert scores["density"].chance == 1
+    assert 0.9 < scores["coverage"].chance < 1
+    assert scores["c2st"].chance == 0.5
+
+
+def test_the_best_estimator_gives_the_curve_and_the_certificate_bounds_it(compared):
+    one = compared["dropped"]
+    assert one.estimator == "linear"  # clusters were asked for too, a classifier goes first
+    assert set(one.spectra) == {"linear", "clusters"}
+    reading = one.curve.precision(recall=0.5)
+    assert reading.interval.low == 0 <= reading.value <= reading.interval.high <= 1
+    assert reading.interval.high == one.certificate.precision(recall=0.5)
+    points = one.curve.points(51)
+    assert (points["alpha_upper"] >= one.certificate.alpha(points["lam"]) - 1e-12).all()
+    assert one.curve.recall(precision=0.5).settings == {"precision": 0.5}
+
+
+def test_verdicts_on_samples_point_at_the_missed_and_the_invented(modes, compared):
+    missed = modes["real"][:, 2] > 2
+    real = compared["dropped"].samples["real"]
+    assert np.median(real.log_ratio[missed]) > np.median(real.log_ratio[~missed])
+    assert real.member[~missed].mean() > 0.8 > 0.1 > real.member[missed].mean()
+    invented = modes["invented"][:, 3] > 2
+    fake = compared["invented"].samples["fake"]
+    assert np.median(fake.log_ratio[invented]) < np.median(fake.log_ratio[~invented])
+    assert fake.member[~invented].mean() > 0.8 > 0.1 > fake.member[invented].mean()
+    assert fake.realism.shape == fake.copy_ratio.shape == fake.cluster.shape == (280,)
+
+
+def test_same_seed_same_numbers(modes):
+    once, again = (
+        assess(real=modes["real"], fake=modes["dropped"], metrics=("clusters", "linear", "neighbors"), seed=3)
+        for _ in range(2)
+    )
+    assert once.to_dict() == again.to_dict()
+
+
+def test_a_reference_is_fitted_once_and_agrees_with_assess(modes, compared, monkeypatch):
+    reference = Reference.fit(modes["real"])
+    calls = []
+    within = neighbors.within
+    monkeypatch.setattr(neighbors, "within", lambda *a, **kw: calls.append(len(a[0])) or within(*a, **kw))
+    found = [reference.assess(modes[name], metrics=("neighbors",)) for name in ("dropped", "invented")]
+    assert calls.count(300) == 1  # the real balls were not found again
+    for one, name in zip(found, ("dropped", "invented"), strict=True):
+        assert one.scores["recall"] == compared[name].scores["recall"]
+
+
+def test_no_neighbours_are_sought_where_none_are_asked_for(modes, monkeypatch):
+    monkeypatch.setattr(neighbors, "within", lambda *a, **kw: pytest.fail("a sweep nobody asked for"))
+    assert assess(real=modes["real"], fake=modes["dropped"], metrics=("fid",)).fid.value > 1
+
+
+def test_results_are_json_with_the_protocol_that_made_them(compared):
+    saved = json.loads(json.dumps(compared.to_dict(), allow_nan=False))
+    one = saved["models"]["dropped"]
+    assert saved["schema"] == 1
+    assert one["scores"]["precision"]["settings"] == {"k": 5, "ties": "closed"}
+    assert one["protocol"]["n_real"] == 300
+    assert one["protocol"]["n_fake"] == 240
+    assert one["protocol"]["seed"] == 0
+    assert one["protocol"]["versions"]["precall"] == precall.__version__
+    assert len(one["certificate"]["alpha"]) == len(one["curves"]["linear"]["alpha"]) == 201
+
+
+def test_groups_give_an_assessment_each_and_the_gap_between_them(modes):
+    """Group "b" of the fakes lacks a mode that group "a" has."""
+    real, fake = modes["real"], np.concatenate([modes["invented"][:200], modes["dropped"][:200]])
+    labels = np.where(np.arange(300) % 2, "a", "b"), np.repeat(["a", "b"], 200)
+    one = assess(real=real, fake=fake, metrics=("clusters",), groups={"real": labels[0], "fake": labels[1]})
+    assert set(one.groups) == {"a", "b"}
+    recalls = {label: group.spectrum.f_score(8) for label, group in one.groups.items()}
+    assert recalls["a"] > 0.9 > 0.8 > recalls["b"]
+    assert one.fairness.recall.better == "a"
+    assert one.fairness.recall.worse == "b"
+    json.dumps(one.to_dict(), allow_nan=False)
+
+
+def test_the_room_is_the_verb(modes):
+    one = precall.assess(real=modes["real"], fake=modes["dropped"], metrics=("fid",))
+    assert one.fid.value > 1
+    assert precall.metrics.neighbors.sweep.sweep is neighbors.sweep
+    with pytest.raises(ValueError, match="no curve was asked for"):
+        _ = one.spectrum
+
+
+def test_tensors_and_memory_maps_give_the_same_numbers(modes, tmp_path):
+    np.save(tmp_path / "real.npy", modes["real"])
+    mapped = np.load(tmp_path / "real.npy", mmap_mode="r")
+    expected = assess(real=modes["real"], fake=modes["dropped"], metrics=("neighbors", "fid"))
+    for real, fake in ((mapped, modes["dropped"]), (torch.tensor(modes["real"]), torch.tensor(modes["dropped"]))):
+        found = assess(real=real, fake=fake, metrics=("neighbors", "fid"))
+        assert found.scores["precision"].value == expected.scores["precision"].value
+        assert found.fid.value == pytest.approx(expected.fid.value, rel=1e-9)
+
+
+def test_samples_that_are_not_features_are_encoded_and_kept_for_the_page(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path))
+    texts = [f"the cat number {i} sat on the mat" for i in range(60)]
+    other = [f"stock {i} fell by {i % 7} percent" for i in range(60)]
+    one = assess(real=texts, fake=other, metrics=("neighbors",), encoder="ngrams")
+    assert one.scores["precision"].value == 0
+    assert one.sources["fake"].show(3) == other[3]
+    assert one.protocol["real"]["encoder"] == "ngrams"
+
+
+def test_an_encoder_is_loaded_once_for_all_sides(tmp_path, monkeypatch):
+    from precall import encoders
+
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path))
+    names = []
+    load = encoders.load_encoder
+    monkeypatch.setattr(encoders, "load_encoder", lambda name, **kw: names.append(name) or load(name, **kw))
+    texts = [f"text {i} of many" for i in range(30)]
+    assess(real=texts, fake={"a": texts[:20], "b": texts[10:]}, metrics=("fid",), encoder="ngrams")
+    pictures = np.random.default_rng(0).integers(0, 255, (20, 4, 4, 3), dtype=np.uint8)
+    assess(real=pictures, fake=pictures[:10], metrics=("fid",))
+    assert names == ["ngrams", "random-vgg"]
+
+
+def test_statistics_stand_in_for_samples_in_fid(modes, tmp_path):
+    expected = assess(real=modes["real"], fake=modes["dropped"], metrics=("fid",)).fid
+    statistics = {"mu": modes["real"].mean(0), "sigma": np.cov(modes["real"], rowvar=False)}
+    np.savez(tmp_path / "counted.npz", **statistics, n=300)
+    np.savez(tmp_path / "bare.npz", **statistics)
+    for real, n_real in (
+        (str(tmp_path / "counted.npz"), 300),
+        (tmp_path / "bare.npz", None),
+        (Moments.of(modes["real"]), 300),
+    ):
+        one = assess(real=real, fake=modes["dropped"], metrics=("fid",))
+        assert one.fid.value == pytest.approx(expected.value, rel=1e-9)
+        assert (one.fid.n_real, one.protocol["n_real"]) == (n_real, n_real)
+        assert "fake samples" in one.fid.interval.covers  # the statistics count as fixed
+        json.dumps(one.to_dict(), allow_nan=False)
+        one.to_html(tmp_path / "page.html")
+    both = assess(real=tmp_path / "bare.npz", fake=tmp_path / "counted.npz", metrics=("fid",))
+    assert both.fid.value == pytest.approx(0, abs=1e-6)
+    assert both.fid.interval is None
+    with pytest.raises(ValueError, match=r"`fake` holds statistics .* got metrics clusters, kid"):
+        assess(real=modes["real"], fake=tmp_path / "bare.npz", metrics=("fid", "kid", "clusters"))
+    with pytest.raises(ValueError, match="`groups` needs samples"):
+        assess(real=tmp_path / "bare.npz", fake=modes["real"], metrics=("fid",), groups={})
+
+
+def test_cover_spectrum_is_the_cover_curve_made_concave(modes):
+    found = neighbors.sweep(real=modes["real"], fake=modes["dropped"], k=20)
+    lam = np.geomspace(0.1, 10, 31)
+    assert (cover_spectrum(found).alpha(lam) <= found.cover_curve(lam).alpha + 1e-9).all()
+    assert cover_spectrum(found).f_score(1 / 8) > 0.9 > 0.8 > cover_spectrum(found).f_score(8)
+
+
+def test_inception_score_and_mauve_by_name(modes):
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(5), 80)
+    one = assess(real=probabilities, fake=probabilities[:40], metrics=("is", "mauve"))
+    assert 1 <= one.scores["inception_score"].value <= 5
+    assert 0 < one.scores["mauve"].value <= 1
+
+
+def test_an_assessment_survives_pickling(compared):
+    again = pickle.loads(pickle.dumps(compared["dropped"].scores))
+    assert again == compared["dropped"].scores
+
+
+X = np.random.default_rng(1).normal(size=(40, 3))
+WRONG = {
+    "nan": ({"fake": np.where(X > 2, np.nan, X)}, "`fake` must be finite"),
+    "one sample": ({"real": X[:1]}, "`real` must hold at least 2 samples"),
+    "k": ({"k": 40}, "`k` must be a whole number between 1 and n_real - 1 = 39; got 40"),
+    "k fake": ({"fake": X[:6], "k": 7}, "`k` must be a whole number between 1 and n_fake - 1 = 5; got 7"),
+    "k fraction": ({"k": 2.5}, "`k` must be a whole number"),
+    "dimension": ({"fake": X[:, :2]}, "`real` and `fake` must have the same dimension"),
+    "dtype": ({"real": X.astype(complex)}, "`real` must hold real numbers"),
+    "metric": ({"metrics": ("neighbours",)}, "`metrics` must be one of auto"),
+    "no metric": ({"metrics": ()}, "`metrics` must name at least one"),
+    "ties": ({"ties": "half"}, "`ties` must be one of closed, open"),
+    "engine": ({"engine": "cloud"}, "`engine` must be one of local"),
+    "no model": ({"fake": {}}, "`fake` must hold at least one model"),
+    "groups": ({"groups": {"real": ["a"] * 40}}, "`groups` must map 'real' and 'fake' to labels"),
+    "group of one": ({"groups": {"real": ["a"] * 39 + ["b"], "fake": ["a"] * 40}}, "b"),
+    "file": ({"real": "no/such/folder"}, "must be a folder or file that exists"),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_input_costs_one_sentence(change, sentence):
+    arguments = {"real": X, "fake": X + 0.1, "metrics": ("neighbors",)} | change
+    with pytest.raises(ValueError, match=sentence.replace("(", r"\(")) as caught:
+        assess(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_metric_name_is_known():
+    assert len(set(METRICS)) == len(METRICS)
+    assert not set(METRICS) & set(METRIC_OF)
+    assert set(METRIC_OF.values()) <= set(METRICS)
+
+
+def test_a_score_asked_for_as_a_metric_is_one_there_is(compared):
+    assert set(METRIC_OF) - set(compared["dropped"].scores) == {"inception_score"}  # which needs probabilities

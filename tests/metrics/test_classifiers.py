@@ -1,0 +1,473 @@
+"""Classifier estimators: the paper's ensemble, cross-fitted classifiers, the auto panel, certificates and tests."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from precall.metrics.classifiers import calibration, learning_curve, stacking
+from precall.metrics.classifiers import simon as paper
+from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted
+from precall.metrics.classifiers.folds import Task, spread
+from precall.metrics.classifiers.simon import simon
+from precall.theory import toys
+from precall.theory.hull import few_blocks, score_blocks
+from precall.theory.spectrum import RatioSpectrum
+from strategies import pairs as masses
+
+LAM = np.tan(np.arange(1, 100) / 100 * np.pi / 2)
+
+
+def error(spectrum, toy):
+    gap = np.abs(spectrum.alpha(LAM) - toy.alpha(LAM))
+    return np.mean(np.maximum(gap, gap / LAM))
+
+
+@pytest.fixture(scope="module")
+def dropping():
+    """Real samples of three modes, fake ones of two: precision 1, recall 2/3, roughly."""
+    toy = toys.mode_dropping(dim=2)
+    real, fake = toy.sample(400, np.random.default_rng(0))
+    return toy, real, fake[:300], auto(real=real, fake=fake[:300], seed=1)
+
+
+# ---------------------------------------------------------------------------------------------------------- auto
+
+
+def test_auto_finds_the_curve_and_does_not_exchange_precision_and_recall(dropping):
+    toy, _, _, result = dropping
+    assert error(result.spectrum, toy) < 0.03
+    assert result.spectrum.alpha(20.0) > 0.93
+    assert result.spectrum.beta(0.05) < 0.75
+
+
+def test_auto_judges_every_sample(dropping):
+    toy, real, fake, result = dropping
+    assert result.log_ratio_real.shape == (400,)
+    assert result.log_ratio_fake.shape == (300,)
+    judged = np.concatenate([result.log_ratio_real, result.log_ratio_fake])
+    assert np.isfinite(judged).all()
+    # log p/q: about log(2/3) on the two common modes, large on the third
+    truth = np.concatenate([toy.log_ratio(real), toy.log_ratio(fake)])
+    common = truth < 0
+    assert np.median(judged[common]) == pytest.approx(np.log(2 / 3), abs=0.15)
+    assert np.median(judged[~common]) > 1.5
+
+
+def test_autos_curve_is_read_from_fewer_ratios_than_the_samples_have(dropping):
+    result = dropping[3]
+    assert len(result.spectrum.p) <= 20 < len(np.unique(result.log_ratio_real))
+
+
+def test_auto_certificate_holds_and_the_two_sets_are_told_apart(dropping):
+    toy, _, _, result = dropping
+    assert np.all(toy.alpha(LAM) <= result.certificate.alpha(LAM))
+    assert result.certificate.level == 0.95
+    assert (result.certificate.n_real, result.certificate.n_fake) == (200, 150)
+    assert result.certificate.alpha(1.0) < 0.95
+    assert result.p_value < 1e-6
+    assert float(result.two_sample_test) == result.accuracy > 0.6
+    assert result.accuracy in result.two_sample_test.interval
+
+
+def test_auto_is_reproducible_and_reports_progress(dropping):
+    _, real, fake, result = dropping
+    calls = []
+    again = classify("auto", real=real, fake=fake, seed=1, progress=lambda done, total: calls.append((done, total)))
+    assert np.array_equal(again.log_ratio_real, result.log_ratio_real)
+    assert again.certificate.alpha(1.0) == result.certificate.alpha(1.0)
+    assert calls == [(k, len(MEMBERS)) for k in range(1, len(MEMBERS) + 1)]
+
+
+def test_auto_says_who_was_heard(dropping):
+    result = dropping[3]
+    assert list(result.settings["weights"]) == list(result.members) == list(MEMBERS)
+    assert min(result.settings["weights"].values()) >= 0
+    assert result.members["modes"].beta(0.05) < 0.75
+
+
+def test_the_curve_of_a_part_is_read_from_the_scores(dropping):
+    _, real, fake, result = dropping
+    everyone = result.spectrum_of(np.arange(len(real)), np.arange(len(fake)))
+    assert np.abs(everyone.alpha(LAM) - result.spectrum.alpha(LAM)).max() < 0.03  # read from smooth ratios, and plain
+    part = result.spectrum_of(np.arange(0, 400, 2), np.arange(0, 300, 2))
+    assert 0 < np.abs(part.alpha(LAM) - everyone.alpha(LAM)).max() < 0.15
+
+
+# -------------------------------------------------------------------------------------------------------- members
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
+    """Larger means more real; and the score is a log-ratio, near the true one."""
+    rng = np.random.default_rng(3)
+    real, fake = rng.normal(size=(1500, 3)), 0.5 + 2 * rng.normal(size=(900, 3))
+    x, labels = np.concatenate([real[:1000], fake[:600]]), np.arange(1600) < 1000
+    test = np.concatenate([real[1000:], fake[600:]])
+    truth = 3 * np.log(2) - (test**2).sum(axis=1) / 2 + ((test - 0.5) ** 2).sum(axis=1) / 8
+    (score,) = MEMBERS[name]([Task.standardised(x, labels, test)], 0)
+    assert score.shape == (800,)
+    spectrum = RatioSpectrum.from_scores(real=score[:500], fake=score[500:])
+    exact = RatioSpectrum.from_log_ratios(real=truth[:500], fake=truth[500:])
+    if name in ("linear", "discriminant"):  # the log-ratio is quadratic: a linear rule sees the shift only
+        assert exact.alpha(1.0) + 0.2 < spectrum.alpha(1.0) < 0.93
+    else:
+        assert spectrum.alpha(1.0) == pytest.approx(exact.alpha(1.0), abs=0.07)
+        assert np.mean(np.abs(np.clip(score, -4, 4) - np.clip(truth, -4, 4))) < 0.8
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
+    """P = Q, three times as many reals: the log-ratio is 0, the log-odds would be 1.1."""
+    x = np.random.default_rng(4).normal(size=(1400, 2))
+    (score,) = MEMBERS[name]([Task.standardised(x[:1200], np.arange(1200) < 900, x[1200:])], 0)
+    assert np.median(score) == pytest.approx(0.0, abs=0.4)
+
+
+def test_what_a_task_learns_does_not_depend_on_what_it_judges():
+    rng = np.random.default_rng(0)
+    train, labels, test = rng.normal(size=(200, 4)), np.arange(200) < 100, rng.normal(size=(50, 4))
+    alone = Task.standardised(train, labels, test[:1])
+    beside_outliers = Task.standardised(train, labels, np.concatenate([test[:1], 1e3 * test[1:]]))
+    for name in ("quadratic", "contrast", "modes", "knn", "mlp"):
+        (one,), (many,) = MEMBERS[name]([alone], 0), MEMBERS[name]([beside_outliers], 0)
+        np.testing.assert_allclose(many[:1], one, rtol=1e-3, atol=1e-4)
+
+
+def test_constant_columns_and_wide_features_are_fine():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 600))
+    x[:, 0] = 7.0
+    x[:150, 1:4] += 2
+    task = Task.standardised(x[::2], (np.arange(300) < 150)[::2], x[1::2])
+    assert task.train.shape[1] == 149  # 150 centred points span no more
+    assert Task.standardised(rng.normal(size=(700, 600)), np.arange(700) < 350, x).test.shape == (300, 512)
+    for name in ("discriminant", "linear", "diagonal"):
+        (score,) = MEMBERS[name]([task], 0)
+        assert score[:75].mean() > score[75:].mean() + 0.5
+
+
+def test_auto_judges_few_samples_in_many_dimensions():
+    """The folds have unequal numbers of points, which then span unequal numbers of dimensions."""
+    rng = np.random.default_rng(0)
+    real, same, shifted = (rng.normal(mean, 1, (60, 520)) for mean in (0.0, 0.0, 0.3))
+    assert auto(real=real, fake=same, seed=0).spectrum.area > 0.9
+    assert auto(real=real, fake=shifted, seed=0).spectrum.area < 0.3
+
+
+# ---------------------------------------------------------------------------------------------------- cross-fitting
+
+
+def test_a_classifier_that_memorises_gains_nothing():
+    """On P = Q a tree fits its training points perfectly; judged on others it must find nothing."""
+    tree, accuracy = DecisionTreeClassifier(random_state=0), []
+    for seed in range(10):
+        x = np.random.default_rng(seed).normal(size=(800, 3))
+        result = cross_fitted(real=x[:400], fake=x[400:], classifier=tree, seed=seed)
+        accuracy.append(np.mean(np.concatenate([result.scores_real > 0, result.scores_fake < 0])))
+        assert result.certificate.alpha(1.0) == 1.0
+        assert result.p_value > 1e-4
+        assert np.isfinite(result.log_ratio_real).all()  # although its probabilities are 0 and 1
+    assert result.name == "DecisionTreeClassifier"
+    assert np.mean(accuracy) == pytest.approx(0.5, abs=0.02)
+
+
+def test_unequal_sizes_do_not_tilt_the_ratio():
+    rng = np.random.default_rng(2)
+    result = cross_fitted(
+        real=rng.normal(size=(250, 2)), fake=rng.normal(size=(1500, 2)) + 0.3, classifier="discriminant"
+    )
+    assert np.log(np.exp(result.log_ratio_fake).mean()) == pytest.approx(0.0, abs=0.1)  # E_Q[p/q] = 1
+    assert result.spectrum.alpha(1.0) > 0.75
+
+
+def test_the_two_sample_test_keeps_its_level_and_has_power():
+    rng = np.random.default_rng(0)
+    p_values = [
+        cross_fitted(
+            real=rng.normal(size=(60, 2)), fake=rng.normal(size=(90, 2)), classifier=GaussianNB(), folds=2
+        ).p_value
+        for _ in range(200)
+    ]
+    assert np.mean(np.array(p_values) <= 0.1) < 0.16  # three standard errors above 0.1
+    assert np.mean(np.array(p_values) <= 0.5) > 0.25
+    far = cross_fitted(
+        real=rng.normal(size=(60, 2)), fake=rng.normal(size=(90, 2)) + 2, classifier=GaussianNB(), folds=2
+    )
+    assert far.p_value < 1e-6
+
+
+def test_certificates_cover_in_at_least_95_percent_of_200_repetitions():
+    """The band is on the true curve, simultaneous in λ; it must not be so wide that it says nothing."""
+    toy, rng = toys.gaussian_shift(distance=1.5, dim=2), np.random.default_rng(5)
+    truth, held, slack = toy.alpha(LAM), [], []
+    for seed in range(200):
+        real, fake = toy.sample(200, rng)
+        band = cross_fitted(real=real, fake=fake, classifier="discriminant", folds=2, seed=seed).certificate
+        held.append(np.all(truth <= band.alpha(LAM)))
+        slack.append(band.alpha(1.0) - toy.alpha(1.0))
+    assert np.mean(held) >= 0.95
+    assert 0.1 < np.mean(slack) < 0.3
+
+
+# --------------------------------------------------------------------------------------------------------- the paper
+
+
+def test_simon_trains_on_one_of_each_pair_and_judges_the_other():
+    rng = np.random.default_rng(0)
+    training = paper.coin_flips(1000, 1000, rng)
+    assert np.array_equal(training[:1000], ~training[1000:])
+    assert 400 < training[:1000].sum() < 600
+    real, fake = rng.normal(size=(1500, 5)), rng.normal([1.5, 0, 0, 0, 0], 1, size=(1700, 5))
+    result = simon(real=real, fake=fake, seed=3)
+    judged_real, judged_fake = ~np.isnan(result.scores_real), ~np.isnan(result.scores_fake)
+    assert np.array_equal(judged_real, ~judged_fake[:1500])
+    assert np.array_equal(judged_real, np.isfinite(result.log_ratio_real))
+    alone = RatioSpectrum.from_scores(real=result.scores_real[judged_real], fake=result.scores_fake[judged_fake])
+    assert np.array_equal(result.spectrum.alpha(LAM), alone.alpha(LAM))
+    assert result.certificate.n_real == judged_real.sum()
+    assert np.nanmean(result.scores_real) > np.nanmean(result.scores_fake)
+    assert result.spectrum.alpha(1.0) == pytest.approx(toys.gaussian_shift(distance=1.5).alpha(1.0), abs=0.1)
+    again = simon(real=real, fake=fake, seed=3)
+    assert np.array_equal(again.scores_real, result.scores_real, equal_nan=True)
+
+
+def test_simon_members_are_trained_apart():
+    """One tensor holds ten problems; no member's gradient may touch another's weights."""
+    import torch
+
+    w = torch.randn(paper.ENSEMBLE, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    x, y = torch.randn(paper.ENSEMBLE, 8, 3), (torch.arange(8) % 2).expand(paper.ENSEMBLE, 8).float()
+    (together,) = torch.autograd.grad(paper._log_loss(w, x, y), w)
+    for k in range(paper.ENSEMBLE):
+        (alone,) = torch.autograd.grad(torch.nn.functional.binary_cross_entropy_with_logits(x[k] @ w[k], y[k]), w)
+        torch.testing.assert_close(alone[k], together[k])
+
+
+# ---------------------------------------------------------------------------------------------------------- stacking
+
+
+def test_stacking_recovers_the_log_ratio_from_unequal_classes():
+    """P = N(1, 1), Q = N(0, 1): log p/q = x − 1/2. A column of noise and one with the wrong sign get no weight."""
+    rng = np.random.default_rng(0)
+    x, real = np.concatenate([rng.normal(1, 1, 3000), rng.normal(0, 1, 12000)]), np.arange(15000) < 3000
+    columns = np.column_stack([2 * x, rng.normal(size=15000), -x])
+    w = stacking.stacking_weights(columns, real)
+    np.testing.assert_allclose(w, [0.5, 0.0, 0.0, -0.5], atol=0.06)
+
+
+@pytest.mark.parametrize("calibrate", [calibration.calibrated, calibration.calibrated_smoothly])
+def test_calibration_finds_the_ratio_and_grows_with_the_score(calibrate):
+    rng = np.random.default_rng(0)
+    x, real = np.concatenate([rng.normal(1, 1, 4000), rng.normal(0, 1, 2000)]), np.arange(6000) < 4000
+    fold = spread(real, 5, rng)
+    log_ratio = calibrate(np.exp(x), real, fold)  # only the order of the scores is right
+    middle = np.abs(x - 0.5) < 1.5
+    assert np.mean(np.abs(log_ratio - (x - 0.5))[middle]) < 0.25
+    one = np.flatnonzero(fold == 0)
+    assert np.all(np.diff(log_ratio[one[np.argsort(x[one])]]) >= 0)
+
+
+def test_calibration_does_not_use_a_samples_own_label():
+    rng = np.random.default_rng(0)
+    real = np.arange(400) < 200
+    x = rng.normal(size=400) + 2 * real
+    fold = spread(real, 4, rng)
+    other = real.copy()
+    other[fold == 2] = ~other[fold == 2]
+    steps = partial(calibration._of_blocks, few_blocks)
+    for calibrate in (calibration.calibrated, lambda *a: calibration._piecewise(*a, 8), steps, stacking_of):
+        before, after = calibrate(x, real, fold), calibrate(x, other, fold)
+        assert np.array_equal(before[fold == 2], after[fold == 2])
+        assert not np.array_equal(before[fold != 2], after[fold != 2])
+
+
+def stacking_of(x, real, fold):
+    return stacking.stacked(np.column_stack([x, x**3]), real, fold)
+
+
+@given(masses())
+def test_few_blocks_are_isotonic_blocks_put_together(pair):
+    """Their edges are among those of the isotonic blocks, their ratio grows, their curve is on or above the hull's."""
+    rng = np.random.default_rng(0)
+    p, q = (m / m.sum() for m in map(np.asarray, pair))
+    real, fake = rng.choice(len(p), 300, p=p).astype(float), rng.choice(len(q), 200, p=q).astype(float)
+    few, all_of_them = few_blocks(real=real, fake=fake), score_blocks(real=real, fake=fake)
+    assert set(few.edges) <= set(all_of_them.edges)
+    assert (few.p.sum(), few.q.sum()) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert np.all(np.diff(few.p / (few.p + few.q)) > 0)
+    hull = RatioSpectrum.from_scores(real=real, fake=fake)
+    assert np.all(RatioSpectrum.from_masses(p=few.p, q=few.q).alpha(LAM) >= hull.alpha(LAM) - 1e-12)
+
+
+def stepped(rng, n, m):
+    """Scores of three modes, the last one dropped by the model: ratio 2/3, 2/3, ∞; the score sees them blurred."""
+    centres = np.concatenate([rng.integers(0, 3, n), rng.integers(0, 2, m)])
+    return centres + 0.2 * rng.normal(size=n + m), np.arange(n + m) < n
+
+
+def test_the_curve_is_read_from_a_line_or_from_steps_or_from_nothing():
+    rng = np.random.default_rng(0)
+
+    def sparing(scores, real):
+        fold = spread(real, 5, rng)
+        smooth = calibration.calibrated_smoothly(scores, real, fold)
+        line = calibration._piecewise(scores, real, fold, 1)
+        return calibration.calibrated_sparingly(scores, real, fold, smooth), smooth, line
+
+    scores, real = stepped(rng, 3000, 1000)
+    plain, smooth, line = sparing(scores, real)
+    assert len(np.unique(plain)) <= 20 < len(np.unique(smooth))  # in five folds
+    assert np.median(plain[scores < 1.3]) == pytest.approx(np.log(2 / 3), abs=0.1)
+    assert np.median(plain[scores > 1.7]) > 5
+
+    scores = np.concatenate([rng.normal(1, 1, 3000), rng.normal(0, 1, 1000)])
+    plain, _, line = sparing(scores, real)
+    assert np.array_equal(plain, line)
+
+    nothing = [sparing(rng.normal(size=4000), real)[0] for _ in range(10)]
+    assert sum(not plain.any() for plain in nothing) >= 7
+
+
+def test_steps_give_the_curve_of_dropped_modes_better_than_a_smooth_calibration():
+    truth = RatioSpectrum.from_masses(p=[2 / 3, 1 / 3], q=[1, 0])
+    rng, errors = np.random.default_rng(0), []
+    for _ in range(6):
+        scores, real = stepped(rng, 1000, 1000)
+        fold = spread(real, 5, rng)
+        smooth = calibration.calibrated_smoothly(scores, real, fold)
+        both = smooth, calibration.calibrated_sparingly(scores, real, fold, smooth)
+        errors.append([error(RatioSpectrum.from_log_ratios(real=r[real], fake=r[~real]), truth) for r in both])
+    of_smooth, of_steps = np.mean(errors, axis=0)
+    assert of_steps < 0.8 * of_smooth
+
+
+def test_log_loss_weighs_both_classes_alike():
+    """P = Q, nine reals to a fake: saying "real" of all must not pass for an insight."""
+    real = np.arange(1000) < 900
+    none, tilted = (learning_curve.log_losses(np.full(1000, tilt), real).mean() for tilt in (0.0, 0.3))
+    assert none == pytest.approx(np.log(2))
+    assert tilted > none
+
+
+@given(masses())
+def test_a_curve_gives_its_spectrum_back(pair):
+    spectrum = RatioSpectrum.from_masses(p=pair[0], q=pair[1])
+    lam = np.unique(np.concatenate([[0.0], spectrum.breakpoints, [1e-5, 1.0, 1e5]]))
+    back = RatioSpectrum.from_curve(lam=lam, alpha=np.asarray(spectrum.alpha(lam)))
+    np.testing.assert_allclose(back.alpha(lam), spectrum.alpha(lam), atol=1e-7)
+    assert back.max_recall == pytest.approx(spectrum.max_recall, abs=1e-7)
+
+
+def test_the_learning_curve_is_extrapolated_only_where_it_still_falls():
+    """Scores with noise of variance 0.2/n: the 1/n law takes most of the excess off; equal scores are left alone."""
+    toy, rng = toys.gaussian_shift(distance=1.5), np.random.default_rng(0)
+    x = np.concatenate(toy.sample(20_000, rng))[:, 0]
+    real = np.arange(40_000) < 20_000
+
+    def judged(n):
+        spread = 1 + 0.2 / n
+        return 1.5 * (0.75 - x - np.sqrt(0.2 / n) * rng.normal(size=x.size)) / spread
+
+    small, large = [judged(0.4), judged(0.4)], judged(0.8)
+    excess = learning_curve.learning_excess(small=small, large=large, real=real, n_small=0.4, n_large=0.8)
+    raw = RatioSpectrum.from_scores(real=large[real], fake=large[~real])
+    assert error(raw, toy) > 0.025
+    assert error(learning_curve.lowered(raw, excess), toy) < 0.4 * error(raw, toy)
+    assert learning_curve.learning_excess(small=[large], large=large, real=real, n_small=0.4, n_large=0.8) is None
+    assert learning_curve.lowered(raw, None) is raw
+
+
+# ------------------------------------------------------------------------------------------------------- the edges
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"real": np.ones((49, 2)), "fake": np.ones((80, 2)), "classifier": "knn"}, "`real` must hold at least 50"),
+        (
+            {"real": np.ones((60, 2)), "fake": np.ones((80, 3)), "classifier": "knn"},
+            "same dimension; got real 2, fake 3",
+        ),
+        (
+            {"real": np.ones((60, 2)), "fake": np.ones((80, 2)), "classifier": "svm"},
+            "`classifier` must be one of linear",
+        ),
+        (
+            {"real": np.ones((60, 2)), "fake": np.ones((80, 2)), "classifier": "knn", "folds": 1},
+            "`folds` must be between",
+        ),
+    ],
+)
+def test_errors_name_the_argument(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        cross_fitted(**arguments)
+
+
+def test_unknown_estimators_are_refused():
+    with pytest.raises(ValueError, match="`name` must be one of auto, linear"):
+        classify("oracle", real=np.ones((60, 2)), fake=np.ones((60, 2)))
+
+
+def test_the_curve_of_a_million_scores_is_exact_and_quick():
+    """Issue figure: under 2 s; the test allows for a busy machine."""
+    import time
+
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(1, 1, 500_000), rng.normal(0, 1, 500_000)
+    start = time.process_time()
+    spectrum = RatioSpectrum.from_scores(real=real, fake=fake)
+    assert time.process_time() - start < 4
+    assert spectrum.alpha(1.0) == pytest.approx(toys.gaussian_shift(distance=1.0).alpha(1.0), abs=3e-3)
+
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "curve_error.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    spec = importlib.util.spec_from_file_location("curve_error", BENCHMARK)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_benchmark_runs_and_jobs_change_no_error(benchmark, capsys, tmp_path):
+    benchmark.main(["--smoke", "--out", str(tmp_path / "one.json")])
+    printed = capsys.readouterr()
+    assert "| mode dropping | 2 |" in printed.out
+    assert "1/1 after" in printed.err
+    benchmark.main(["--from-json", str(tmp_path / "one.json")])
+    assert "auto's mean error is" in capsys.readouterr().out
+    command = [sys.executable, BENCHMARK, "--smoke", "--jobs", "2", "--out", tmp_path / "two.json"]
+    subprocess.run(command, check=True, capture_output=True)
+    one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
+    timeless = [[{**row, "seconds": None} for row in rows] for rows in (one, two)]
+    assert timeless[0] == timeless[1]
+
+
+def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is(benchmark):
+    """Rows in any order give one table; what is worse than 1.5 × the best member comes with standard errors."""
+
+    def rows(pair, dim, seed, auto_error):
+        errors = dict.fromkeys([*benchmark.FIXED, *MEMBERS], 0.3) | {"modes": 0.1, "auto": auto_error}
+        about = {"pair": pair, "dim": dim, "n": 2000, "seed": seed, "seconds": 1.0}
+        return [{**about, "estimator": name, "error": error} for name, error in errors.items()]
+
+    draws = [rows("same", 1, 0, 0.1), rows("mode dropping", 8, 0, 0.2), rows("mode dropping", 1, 1, 0.3)]
+    draws += [rows("mode dropping", 1, 0, 0.1), rows("mode dropping", 8, 1, 0.3)]
+    every = [row for draw in draws for row in draw]
+    table = benchmark.markdown(every)
+    assert table == benchmark.markdown(every[::-1])
+    keys = [line.split(" | ")[:2] for line in table.splitlines() if line.startswith(("| mode", "| same"))]
+    assert keys == [["| mode dropping", "1"], ["| mode dropping", "8"], ["| same", "1"]]
+    assert "mode dropping d=8 (0.2500 ± 0.0500 against 0.1000 ± 0.0000 of modes)" in table
+    assert "same d=1 (" not in table

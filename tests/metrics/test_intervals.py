@@ -1,0 +1,62 @@
+"""What the intervals promise, simulated."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from precall.metrics.densities import densities
+from precall.metrics.intervals import subsampling_intervals
+
+
+def gaussian_alpha(lam, shift):
+    low, high = (np.log(lam) - shift**2 / 2) / shift, (-np.log(lam) - shift**2 / 2) / shift
+    return stats.norm.cdf(low) + lam * stats.norm.cdf(high)
+
+
+@pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
+def test_density_interval_covers_the_exact_precision(lam):
+    rng = np.random.default_rng(0)
+    truth, repetitions, hits = gaussian_alpha(lam, 1.0), 400, 0
+    for _ in range(repetitions):
+        x, y = rng.normal(0, 1, 300), rng.normal(1, 1, 200)
+        found = densities(real=x, fake=y, log_p=lambda t: -(t**2) / 2, log_q=lambda t: -((t - 1) ** 2) / 2)
+        hits += truth in found.interval(lam)
+    assert stats.binom.cdf(hits, repetitions, 0.95) > 1e-3  # not fewer than 95 % allows
+    assert stats.binom.sf(hits - 1, repetitions, 0.95) > 1e-4  # nor so many that the interval would be idle
+
+
+def test_subsampling_interval_covers_a_mean_of_both_sides():
+    rng = np.random.default_rng(1)
+    repetitions, hits = 300, 0
+    for i in range(repetitions):
+        x, y = rng.exponential(size=160), rng.normal(size=240)
+        intervals = subsampling_intervals(
+            lambda a, b, x=x, y=y: {"gap": x[a].mean() - y[b].mean()},
+            {"gap": x.mean() - y.mean()},
+            n_real=160, n_fake=240, at_least=5, seed=i,
+        )  # fmt: skip
+        hits += 1.0 in intervals["gap"]
+    assert 0.91 <= hits / repetitions <= 0.985
+
+
+def test_too_few_samples_for_two_blocks_give_no_interval():
+    assert subsampling_intervals(lambda a, b: {"x": 0.0}, {"x": 0.0}, n_real=9, n_fake=100, at_least=5, seed=0) == {
+        "x": None
+    }
+
+
+def test_intervals_are_cut_to_the_range_of_the_score():
+    found = subsampling_intervals(
+        lambda a, b: {"x": float(a[0] % 2)}, {"x": 0.9}, n_real=80, n_fake=80, at_least=5, seed=0, within={"x": (0, 1)}
+    )["x"]
+    assert 0 <= found.low < 0.9 < found.high == 1
+
+
+def test_densities_disjoint_supports_and_nan():
+    found = densities(
+        real=np.array([0.1, 0.2]), fake=np.array([1.1, 1.2]),
+        log_p=lambda t: np.where(t < 1, 0, -np.inf), log_q=lambda t: np.where(t < 1, -np.inf, 0),
+    )  # fmt: skip
+    assert found.spectrum.area == 0
+    with pytest.raises(ValueError, match="log_p"):
+        densities(real=[0.0], fake=[0.0], log_p=lambda t: [np.nan], log_q=lambda t: [0.0])

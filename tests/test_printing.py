@@ -1,0 +1,141 @@
+"""What results look like to the person who prints them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import precall
+from precall.improve import plan, select
+from precall.metrics.results import table
+from precall.metrics.score import Interval, Score, saved_score
+from precall.printing import aligned
+from precall.tune import load_data, recipe
+
+
+@pytest.fixture(scope="module")
+def compared():
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(400, 3))
+    models = {"near": rng.normal(size=(400, 3)), "<far> & away": rng.normal(3.0, 1.0, size=(400, 3))}
+    return precall.assess(real=real, fake=models, metrics=["neighbors", "linear", "clusters", "fid"])
+
+
+def test_data_and_model_go_by_name():
+    with pytest.raises(TypeError, match=r"takes 0 positional arguments"):
+        precall.assess(np.zeros((9, 2)), np.ones((9, 2)))
+
+
+@pytest.fixture
+def halved():
+    """A model that has only one of the two modes of the data: good samples, half of the coverage."""
+    rng = np.random.default_rng(2)
+    real = rng.normal(size=(400, 2)) + 8 * (np.arange(400) % 2)[:, None]
+    return {"real": real, "fake": rng.normal(size=(300, 2))}
+
+
+def test_an_assessment_prints_as_a_table_and_a_sentence(compared):
+    near = compared["near"]
+    head, row, chance, empty, verdict = repr(near).splitlines()
+    assert head.split() == ["model", "precision", "recall", "density", "coverage", "fid", "area"]
+    assert row.startswith("near")
+    assert str(near.scores["recall"]) in row
+    assert chance.split()[3] == "1"  # density
+    assert not empty
+    assert verdict == f"near: {near.verdict}"
+    assert [line.split()[0] for line in repr(compared).splitlines()[1:3]] == ["near", "<far>"]
+
+
+def test_each_number_stands_below_its_name(halved):
+    found = precall.assess(**halved, metrics=["neighbors"])
+    assert found.scores["precision"].value > 0.9 > 0.6 > found.scores["recall"].value
+    head, row = repr(found).splitlines()[:2]
+    for name in ("precision", "recall"):
+        assert row[head.index(name) :].startswith(str(found.scores[name]))
+
+
+def test_scores_that_are_not_usually_shown_are_shown_alone():
+    rng = np.random.default_rng(0)
+    found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["kid"])
+    assert repr(found).splitlines()[0].split() == ["model", "kid"]
+
+
+def test_a_table_is_the_same_from_a_file(compared):
+    assert table(json.loads(json.dumps(compared.to_dict()))["models"]) == repr(compared)
+
+
+def test_a_notebook_shows_the_curve_first(compared):
+    html = compared._repr_html_()
+    picture, text = html.split("<pre>")
+    assert picture.startswith("<img")
+    assert "&lt;far&gt; &amp; away" in text
+    assert "<far>" not in text
+    assert compared["near"]._repr_html_().startswith("<img")
+
+
+def test_a_notebook_shows_the_table_alone_where_there_is_no_curve():
+    rng = np.random.default_rng(0)
+    found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["neighbors"])
+    assert found._repr_html_().startswith("<pre>model")
+
+
+def test_whatever_is_handed_out_is_told_in_few_lines(compared):
+    one, rng = compared["near"], np.random.default_rng(1)
+    handed = [
+        *(compared, one, one.spectrum, one.spectrum.curve(201), one.spectrum.roc(), one.curve, one.certificate),
+        *(one.real, one.clusters, one.classifiers["linear"], plan(one.spectrum)),
+        precall.Reference.fit(rng.normal(size=(5000, 64))),
+        select(
+            real=rng.normal(size=(1000, 2)), fake=rng.normal(1.0, 1.0, size=(1000, 2)), budget=2, estimator="linear"
+        ),
+        *(load_data("digits"), recipe("digits", "mlp")),
+    ]
+    for thing in handed:
+        assert repr(thing).count("\n") < 25, type(thing)
+        assert len(repr(thing)) < 2500, type(thing)
+
+
+def test_a_selection_says_what_it_keeps_and_what_that_should_do():
+    rng = np.random.default_rng(1)
+    kept = select(real=rng.normal(size=(300, 2)), fake=rng.normal(1.0, 1.0, (300, 2)), budget=2, estimator="linear")
+    first, second = repr(kept).splitlines()
+    assert first == "kept 150 of 300"
+    assert second == f"predicted, at best: {kept.changes}"
+    before = kept.spectrum_before.total_variation
+    assert f"total variation {before:.3f} → {kept.predicted.total_variation:.3f}" in second
+
+
+def test_what_a_selection_predicts_has_its_name(halved):
+    kept = select(**halved, budget=2, estimator="linear")
+    assert kept.spectrum_before.f_score(8) < 0.7 < 0.9 < kept.spectrum_before.f_score(1 / 8)
+    assert f"F8 (recall) {kept.spectrum_before.f_score(8):.3f} →" in kept.changes
+    assert f"F1/8 (precision) {kept.spectrum_before.f_score(1 / 8):.3f} →" in kept.changes
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        Score(0.5),
+        Score(0.5, Interval(0.4, 0.6, 0.95, "the mean"), chance=0.1, n_real=3, n_fake=4, settings={"k": 5}),
+    ],
+)
+def test_a_saved_score_comes_back(score):
+    assert saved_score(json.loads(json.dumps(score.to_dict()))) == score
+
+
+def test_what_json_cannot_hold_comes_back_as_no_number():
+    back = saved_score(Score(np.inf, Interval(0.0, np.nan, 0.95, "")).to_dict())
+    assert np.isnan(back.value)
+    assert np.isnan(back.interval.high)
+
+
+def test_columns_have_one_width():
+    assert aligned([["a", "bb"], ["ccc", "d"]]) == ["a    bb", "ccc  d"]
+    assert aligned([["a", "bb"], ["ccc", "d"]], right=True) == ["  a  bb", "ccc   d"]
+
+
+def test_short_arrays_are_whole_and_long_ones_are_not():
+    assert "..." not in repr(precall.RatioSpectrum.from_counts(real=np.ones(5), fake=np.ones(5)))
+    rising = np.arange(1.0, 101)
+    assert "..." in repr(precall.RatioSpectrum.from_counts(real=rising, fake=rising[::-1]))
+    assert np.get_printoptions()["threshold"] == 1000  # nobody else's arrays are touched
