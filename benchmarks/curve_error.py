@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precall.metrics.classifiers.estimators import MEMBERS, auto
-from precall.metrics.classifiers.simon import simon
+from precall.metrics.classifiers.simon import simon_ensemble
 from precall.theory.spectrum import RatioSpectrum
 from precall.theory.toys import Toy, pairs
 
@@ -68,9 +68,9 @@ def error(alpha: Curve, toy: Toy) -> float:
 
 
 def clusters_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
-    from precall.metrics.clusters import clusters
+    from precall.metrics.clusters import kmeans_histograms
 
-    return clusters(real=real, fake=fake, seed=seed).spectrum.alpha
+    return kmeans_histograms(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
 def cover_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
@@ -81,7 +81,7 @@ def cover_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
 
 
 def simon_curve(real: np.ndarray, fake: np.ndarray, seed: int) -> Curve:
-    return simon(real=real, fake=fake, seed=seed).spectrum.alpha
+    return simon_ensemble(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
 def rows_of(case: Case) -> list[Row]:

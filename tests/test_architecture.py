@@ -26,7 +26,7 @@ ALLOWED = {
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
 }
 # `Assessment.plot` and `.to_html` are doors to the room that draws; they open when called
-DOORS = {("metrics/results.py", "precall.report.figures"), ("metrics/results.py", "precall.report.page")}
+DOORS = {("metrics/results.py", f"precall.report.{module}") for module in ("figures", "page", "table")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
 
 

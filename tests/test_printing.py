@@ -7,8 +7,7 @@ import pytest
 
 import precall
 from precall.improve import plan, select
-from precall.metrics.results import table
-from precall.metrics.score import Interval, Score, saved_score
+from precall.metrics.score import Interval, Score
 from precall.printing import aligned
 from precall.tune import load_data, recipe
 
@@ -61,7 +60,7 @@ def test_scores_that_are_not_usually_shown_are_shown_alone():
 
 
 def test_a_table_is_the_same_from_a_file(compared):
-    assert table(json.loads(json.dumps(compared.to_dict()))["models"]) == repr(compared)
+    assert repr(precall.Comparison.from_dict(json.loads(json.dumps(compared.to_dict())))) == repr(compared)
 
 
 def test_a_notebook_shows_the_curve_first(compared):
@@ -120,12 +119,13 @@ def test_what_a_selection_predicts_has_its_name(halved):
     ],
 )
 def test_a_saved_score_comes_back(score):
-    assert saved_score(json.loads(json.dumps(score.to_dict()))) == score
+    assert Score.from_dict(json.loads(json.dumps(score.to_dict()))) == score
 
 
-def test_what_json_cannot_hold_comes_back_as_no_number():
-    back = saved_score(Score(np.inf, Interval(0.0, np.nan, 0.95, "")).to_dict())
-    assert np.isnan(back.value)
+def test_infinities_and_nan_survive_json():
+    saved = json.loads(json.dumps(Score(np.inf, Interval(-np.inf, np.nan, 0.95, "")).to_dict(), allow_nan=False))
+    back = Score.from_dict(saved)
+    assert (back.value, back.interval.low) == (np.inf, -np.inf)
     assert np.isnan(back.interval.high)
 
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from precall.metrics.assessment import assess as assess
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
+    from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
-_ROOMS = ("improve", "metrics", "theory", "tune")
+_ROOMS = ("encoders", "improve", "metrics", "samples", "theory", "tune")
 _HOME = {
     "Assessment": "metrics.results",
     "Comparison": "metrics.results",
@@ -30,22 +31,11 @@ _HOME = {
     "RatioSpectrum": "theory.spectrum",
     "Reference": "metrics.assessment",
     "assess": "metrics.assessment",
+    "load": "report.folder",
 }
 _load, _ = lazily(__name__, _HOME)
 
-__all__ = [
-    "Assessment",
-    "Comparison",
-    "Divergence",
-    "RatioSpectrum",
-    "Reference",
-    "__version__",
-    "assess",
-    "improve",
-    "metrics",
-    "theory",
-    "tune",
-]
+__all__ = [*_HOME, *_ROOMS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -269,7 +269,7 @@ def test_a_wrong_group_costs_a_line(run, tables, given, status, said):
 def test_arrays_have_no_labels_of_their_own(run, files):
     done = run("assess", "--real", files["real"], "--fake", files["same"], "--groups", "folders", *QUICK)
     assert done.exit_code == 1
-    assert "must be name=file with one label a line" in done.output
+    assert "must be name=file with one label per line" in done.output
 
 
 def test_key_chooses_the_array(run, tmp_path):

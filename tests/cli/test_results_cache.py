@@ -229,7 +229,7 @@ def test_a_folder_that_moved_whole_is_the_same_question(run, work, pictures, tmp
 )
 def test_other_versions_and_devices_are_other_questions(arrays, cache, monkeypatch, name, value):
     def path():
-        return saved.Question(open_samples(arrays[1]), {}, {}, {}).path
+        return saved.Entry(open_samples(arrays[1]), {}, {}, {}).path
 
     before = path()
     assert path() == before

@@ -17,7 +17,7 @@ from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted
 from precall.metrics.classifiers.folds import Task, spread
-from precall.metrics.classifiers.simon import simon
+from precall.metrics.classifiers.simon import simon_ensemble
 from precall.theory import toys
 from precall.theory.hull import few_blocks, score_blocks
 from precall.theory.spectrum import RatioSpectrum
@@ -227,7 +227,7 @@ def test_simon_trains_on_one_of_each_pair_and_judges_the_other():
     assert np.array_equal(training[:1000], ~training[1000:])
     assert 400 < training[:1000].sum() < 600
     real, fake = rng.normal(size=(1500, 5)), rng.normal([1.5, 0, 0, 0, 0], 1, size=(1700, 5))
-    result = simon(real=real, fake=fake, seed=3)
+    result = simon_ensemble(real=real, fake=fake, seed=3)
     judged_real, judged_fake = ~np.isnan(result.scores_real), ~np.isnan(result.scores_fake)
     assert np.array_equal(judged_real, ~judged_fake[:1500])
     assert np.array_equal(judged_real, np.isfinite(result.log_ratio_real))
@@ -236,7 +236,7 @@ def test_simon_trains_on_one_of_each_pair_and_judges_the_other():
     assert result.certificate.n_real == judged_real.sum()
     assert np.nanmean(result.scores_real) > np.nanmean(result.scores_fake)
     assert result.spectrum.alpha(1.0) == pytest.approx(toys.gaussian_shift(distance=1.5).alpha(1.0), abs=0.1)
-    again = simon(real=real, fake=fake, seed=3)
+    again = simon_ensemble(real=real, fake=fake, seed=3)
     assert np.array_equal(again.scores_real, result.scores_real, equal_nan=True)
 
 

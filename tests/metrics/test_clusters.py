@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precall.metrics import clusters as module
-from precall.metrics.clusters import clusters
+from precall.metrics.clusters import kmeans_histograms
 from precall.theory.spectrum import RatioSpectrum
 
 BACKENDS = ["scikit-learn", *(["faiss"] if importlib.util.find_spec("faiss") else [])]
@@ -29,7 +29,7 @@ def test_separated_blobs_give_the_discrete_curve(backend):
     """Cells = modes: the histogram curve is that of the mode weights; a dropped mode costs recall, not precision."""
     rng = np.random.default_rng(0)
     real, fake = blobs(rng, [0.5, 0.3, 0.2], 3000), blobs(rng, [0.9, 0.1, 0.0], 2000)
-    found = clusters(real=real, fake=fake, n_clusters=3, repeats=3)
+    found = kmeans_histograms(real=real, fake=fake, n_clusters=3, repeats=3)
     assert found.backend == backend
     exact = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.9, 0.1, 0.0])
     lam = np.array([0.25, 0.5, 1, 2, 4])
@@ -41,16 +41,20 @@ def test_separated_blobs_give_the_discrete_curve(backend):
 def test_units_do_not_matter(backend):
     rng = np.random.default_rng(0)
     pair = {"real": rng.normal(size=(90, 3)), "fake": rng.normal(size=(80, 3))}
-    plain = clusters(**pair, repeats=2)
+    plain = kmeans_histograms(**pair, repeats=2)
     for unit in (2.0**100, 2.0**-100, 2.0**200):
-        scaled = clusters(**{name: unit * x for name, x in pair.items()}, repeats=2)
+        scaled = kmeans_histograms(**{name: unit * x for name, x in pair.items()}, repeats=2)
         np.testing.assert_array_equal(scaled.labels_real, plain.labels_real)
-    assert (clusters(real=np.zeros((9, 2)), fake=np.zeros((9, 2)), n_clusters=1, repeats=1).labels_fake == 0).all()
+    assert (
+        kmeans_histograms(real=np.zeros((9, 2)), fake=np.zeros((9, 2)), n_clusters=1, repeats=1).labels_fake == 0
+    ).all()
 
 
 def test_the_curve_is_the_average_over_repeats(backend):
     rng = np.random.default_rng(1)
-    found = clusters(real=rng.normal(size=(300, 3)), fake=rng.normal(0.5, 1, (200, 3)), n_clusters=8, repeats=4)
+    found = kmeans_histograms(
+        real=rng.normal(size=(300, 3)), fake=rng.normal(0.5, 1, (200, 3)), n_clusters=8, repeats=4
+    )
     each = [RatioSpectrum.from_counts(real=r, fake=f) for r, f in (found.counts(i) for i in range(4))]
     lam = np.exp(np.linspace(-3, 3, 9))
     np.testing.assert_allclose(found.spectrum.alpha(lam), np.mean([s.alpha(lam) for s in each], axis=0), atol=1e-12)
@@ -62,7 +66,7 @@ def test_the_curve_is_the_average_over_repeats(backend):
 def test_same_seed_same_bits_and_another_seed_another_start(backend):
     rng = np.random.default_rng(2)
     real, fake = rng.normal(size=(200, 4)), rng.normal(size=(200, 4))
-    once, again, other = (clusters(real=real, fake=fake, repeats=2, seed=seed) for seed in (0, 0, 1))
+    once, again, other = (kmeans_histograms(real=real, fake=fake, repeats=2, seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(once.labels_real, again.labels_real)
     assert (once.labels_real != other.labels_real).any()
 
@@ -77,4 +81,4 @@ def test_same_seed_same_bits_and_another_seed_another_start(backend):
 def test_wrong_arguments_cost_a_sentence(arguments, sentence):
     x = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match=sentence):
-        clusters(real=x, fake=x, **arguments)
+        kmeans_histograms(real=x, fake=x, **arguments)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from precall.metrics.densities import densities
+from precall.metrics.densities import known_densities
 from precall.metrics.intervals import subsampling_intervals
 
 
@@ -19,7 +19,7 @@ def test_density_interval_covers_the_exact_precision(lam):
     truth, repetitions, hits = gaussian_alpha(lam, 1.0), 400, 0
     for _ in range(repetitions):
         x, y = rng.normal(0, 1, 300), rng.normal(1, 1, 200)
-        found = densities(real=x, fake=y, log_p=lambda t: -(t**2) / 2, log_q=lambda t: -((t - 1) ** 2) / 2)
+        found = known_densities(real=x, fake=y, log_p=lambda t: -(t**2) / 2, log_q=lambda t: -((t - 1) ** 2) / 2)
         hits += truth in found.interval(lam)
     assert stats.binom.cdf(hits, repetitions, 0.95) > 1e-3  # not fewer than 95 % allows
     assert stats.binom.sf(hits - 1, repetitions, 0.95) > 1e-4  # nor so many that the interval would be idle
@@ -53,10 +53,10 @@ def test_intervals_are_cut_to_the_range_of_the_score():
 
 
 def test_densities_disjoint_supports_and_nan():
-    found = densities(
+    found = known_densities(
         real=np.array([0.1, 0.2]), fake=np.array([1.1, 1.2]),
         log_p=lambda t: np.where(t < 1, 0, -np.inf), log_q=lambda t: np.where(t < 1, -np.inf, 0),
     )  # fmt: skip
     assert found.spectrum.area == 0
     with pytest.raises(ValueError, match="log_p"):
-        densities(real=[0.0], fake=[0.0], log_p=lambda t: [np.nan], log_q=lambda t: [0.0])
+        known_densities(real=[0.0], fake=[0.0], log_p=lambda t: [np.nan], log_q=lambda t: [0.0])

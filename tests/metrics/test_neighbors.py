@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from precall.metrics.neighbors import distances, tallies
-from precall.metrics.neighbors.chance import (
+from precall.metrics.neighbors.cover import cover_curve
+from precall.metrics.neighbors.sweep import cross, sweep, within
+from precall.theory.chance import (
     chance_corrected,
     expected_coverage,
     expected_precision_cover,
     expected_recall_cover,
 )
-from precall.metrics.neighbors.cover import cover_curve
-from precall.metrics.neighbors.sweep import cross, sweep, within
 
 COUNTS = ("fakes_in_ball", "balls_over_fake", "reals_in_ball", "balls_over_real")
 DIRECTIONS = ("real_to_real", "real_to_fake", "fake_to_real", "fake_to_fake")

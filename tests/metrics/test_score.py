@@ -35,8 +35,8 @@ def test_dict_is_json_without_nan():
         settings={"k": np.int64(5), "grid": np.array([1.0, np.inf]), "pair": (1, float("nan"))},
     )
     got = json.loads(json.dumps(score.to_dict(), allow_nan=False))
-    assert got["value"] is None
-    assert got["interval"] == {"low": None, "high": 1.0, "level": 0.95, "covers": "the mean"}
+    assert got["value"] == "nan"
+    assert got["interval"] == {"low": "-inf", "high": 1.0, "level": 0.95, "covers": "the mean"}
     assert got["settings"] == {"k": 5, "grid": [1.0, None], "pair": [1, None]}
     assert (got["n_real"], got["n_fake"], got["chance"]) == (3, None, None)
 

@@ -308,8 +308,8 @@ def test_ver_18_the_row_of_sajjadi_has_its_columns_exchanged():
 
 def test_ver_19_a_perfect_model_is_not_the_best_score_of_coverage():
     """1 − 2⁻ᵏ is what fresh data come to on average, not a maximum: copies of the data are covered altogether."""
-    from precall.metrics.neighbors.chance import expected_coverage
     from precall.metrics.neighbors.sweep import sweep
+    from precall.theory.chance import expected_coverage
 
     k = 3
     real = np.random.default_rng(0).normal(size=(60, 2))

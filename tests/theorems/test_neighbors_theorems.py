@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from precall.metrics.neighbors.chance import (
+from precall.metrics.neighbors.cover import cover_curve
+from precall.metrics.neighbors.sweep import sweep
+from precall.theory.chance import (
     chance_corrected,
     expected_coverage,
     expected_density,
     expected_precision_cover,
     expected_recall_cover,
 )
-from precall.metrics.neighbors.cover import cover_curve
-from precall.metrics.neighbors.sweep import sweep
 
 
 def fakes_before_each_real(n_real, n_fake, k):

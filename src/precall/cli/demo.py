@@ -29,17 +29,15 @@ def demo(
 
       precall demo
     """
-    from precall.cli.assess import write
     from precall.metrics.assessment import assess
-    from precall.report.page import samples_shown
+    from precall.report import folder
 
     real, models = _digits(seed)
     with bars() as progress:
         found = assess(real=real, fake=models, metrics=METRICS, seed=seed, progress=progress)
-    results = found.to_dict()
-    write(results, samples_shown(found), out, f"precall demo --out {out} --seed {seed}")
+    page = folder.write(found, out, command=f"precall demo --out {out} --seed {seed}")
     emit(repr(found))
-    emit(f"\nOpen {out / 'report.html'} to see what is missed and what is invented.")
+    emit(f"\nOpen {page} to see what is missed and what is invented.")
 
 
 def _digits(seed: int) -> tuple[Any, dict[str, Any]]:

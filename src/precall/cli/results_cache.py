@@ -1,10 +1,10 @@
-"""Results on disk: the same question, asked again, is answered from the cache.
+"""Results on disk: the same assessment of the same samples is read from the cache.
 
     <cache>/results/<key>.json     a line with the date and the SHA-256 of the rest, then results and galleries
 
-The key is a SHA-256 of all that fixes the numbers: content and names of the samples, encoder, settings, precall's own
-source, and the versions of the packages below. An entry is JSON, written beside its place and moved into it; a damaged
-one counts as none. Importing this module, or finding an entry, imports neither torch nor SciPy.
+The key is a SHA-256 of everything that determines the numbers: content and names of the samples, encoder, settings,
+precall's own source, and the versions of the packages below. An entry is JSON, written under another name and moved
+into place. A damaged entry is ignored. Importing this module, or reading an entry, imports neither torch nor SciPy.
 """
 
 from __future__ import annotations
@@ -27,40 +27,34 @@ import precall
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.metrics.results import Comparison
     from precall.samples import SampleSet
 
 PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What `precall assess` tells, as plain values.
+class Kept:
+    """An entry of the cache.
 
     Attributes:
-        results: `Comparison.to_dict()`.
-        galleries: The samples the page shows, as `precall.report.page.samples_shown` gives them.
+        results: The results, with the samples that their page shows.
         date: When they were computed.
     """
 
-    results: dict[str, Any]
-    galleries: dict[str, Any]
+    results: Comparison
     date: str
-
-    @property
-    def models(self) -> dict[str, Any]:
-        """Name → `Assessment.to_dict()`."""
-        return dict(self.results["models"])
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked: which samples, encoded how, under which settings.
+class Entry:
+    """The place of one assessment in the cache: which samples, encoded how, under which settings.
 
     Attributes:
         real: The data.
         fakes: The models' samples, by name, in the order they are shown.
-        encoders: The protocol of each encoder in use, by name; None for one that precall's source fixes.
-        settings: Metrics, k, ties, seed, labels of groups: plain values.
+        encoders: The protocol of each encoder in use, by name; None for one that precall's source determines.
+        settings: Metrics, k, ties, seed, labels of groups, as plain values.
     """
 
     real: SampleSet
@@ -70,7 +64,7 @@ class Question:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """SHA-256 of the content of each side, models in order; unchanged files are not read again."""
+        """SHA-256 of the content of each side, with the models in order; unchanged files are not read again."""
         from precall.encoders.cache import cache_dir, file_index
 
         sides = {"real": self.real} | {f"fake {name}": samples for name, samples in self.fakes.items()}
@@ -78,55 +72,61 @@ class Question:
 
     @cached_property
     def path(self) -> Path:
-        """Where the answer is kept."""
+        """The file of the entry."""
         from precall.encoders.cache import cache_dir
         from precall.samples import hashing
 
         sides = [_described(one) for one in (self.real, *self.fakes.values())]
-        asked = [self.fingerprints, sides, self.encoders, self.settings, made_with()]
-        key = hashing.combined(json.dumps(part) for part in asked)
+        parts = [self.fingerprints, sides, self.encoders, self.settings, made_with()]
+        key = hashing.combined(json.dumps(part) for part in parts)
         return cache_dir() / "results" / f"{key}.json"
 
-    def answer(self) -> Answer | None:
-        """The answer kept, or None where there is none or it is damaged."""
-        path = self.path  # outside: samples that cannot be hashed are no damaged entry
+    def read(self) -> Kept | None:
+        """The results kept, or None if there are none or the entry is damaged."""
+        path = self.path  # outside the `try`: samples that cannot be hashed are not a damaged entry
         try:
             head, _, body = path.read_bytes().partition(b"\n")
             noted = json.loads(head)
             if hashlib.sha256(body).hexdigest() == noted["sha256"]:
-                return Answer(**json.loads(body), date=noted["date"])
+                return Kept(_restored(path, body), noted["date"])
         except (OSError, ValueError, KeyError, TypeError):
             pass
         return None
 
-    def keep(self, results: Mapping[str, Any], galleries: Mapping[str, Any]) -> Answer:
-        """Keep an answer, and return it as it will be read again.
+    def keep(self, found: Comparison) -> Comparison:
+        """Keep results, and return them as they will be read again.
 
-        It is not kept where the samples changed while they were being assessed, nor where the cache cannot be written:
-        the next run then computes again.
+        They are not kept if the samples changed during the assessment or if the cache cannot be written; the next run
+        then computes them again.
         """
+        from precall.report.folder import galleries_of
         from precall.samples import hashing
 
-        body = json.dumps({"results": results, "galleries": galleries}).encode()
+        body = json.dumps({"results": found.to_dict(), "galleries": galleries_of(found)}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
         head = json.dumps({"date": date, "sha256": hashlib.sha256(body).hexdigest()}).encode()
-        answer = Answer(**json.loads(body), date=date)
-        if self._is_answered_by(answer):
+        if self._belongs(found):
             with suppress(OSError):
                 hashing.write_atomically(self.path, head, b"\n", body)
-        return answer
+        return _restored(self.path, body)
 
-    def _is_answered_by(self, answer: Answer) -> bool:
+    def _belongs(self, found: Comparison) -> bool:
         """Whether the results are those of the samples in the key."""
-        protocols = {name: model["protocol"] for name, model in answer.models.items()}
-        assessed = {f"fake {name}": one["fake"]["fingerprint"] for name, one in protocols.items()}
-        reals = {one["real"]["fingerprint"] for one in protocols.values()}
+        assessed = {f"fake {name}": one.protocol["fake"]["fingerprint"] for name, one in found.items()}
+        reals = {one.protocol["real"]["fingerprint"] for one in found.values()}
         return all(self.fingerprints == {"real": real} | assessed for real in reals)
+
+
+def _restored(path: Path, body: bytes) -> Comparison:
+    from precall.report.folder import restored
+
+    saved = json.loads(body)
+    return restored(path, saved["results"], saved["galleries"])
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """The samples of one side that could not be read, as its protocol tells."""
+    """The samples of one side that could not be read, according to its protocol."""
 
     protocol: Mapping[str, Any]
 
@@ -135,14 +135,14 @@ class Skipped:
 
     @property
     def errors(self) -> list[str]:
-        """A line each."""
+        """One line per sample."""
         from precall.samples.sampleset import shown
 
         return [f"{shown(error['id'])}: {error['reason']}" for error in self.protocol.get("errors", ())]
 
 
 def made_with() -> dict[str, Any]:
-    """What turns samples into numbers: precall's source, the packages it computes with, and whether there is a GPU."""
+    """What turns samples into numbers: precall's source, the packages it uses, and whether there is a GPU."""
     from precall.samples import hashing
 
     source = sorted(Path(precall.__file__).parent.rglob("*.py"))
@@ -154,11 +154,11 @@ def made_with() -> dict[str, Any]:
 
 
 def encoders_in_use(name: str | None, samples: Iterable[SampleSet]) -> dict[str, Encoder | None]:
-    """The encoders of these samples, by name: loaded where the name alone does not say what they are.
+    """The encoders of these samples, by name; an encoder is loaded if its name alone does not determine it.
 
-    The protocol of precall's own follows from its source, the versions and the data, which are all in the key, and
-    loading a network to read it would cost seconds. Weights from a model hub and functions of the user's can change
-    under the same name: their protocol holds a hash of them.
+    The protocol of precall's own encoders follows from its source, the versions and the data, which are all in the key;
+    loading a network to read it would take seconds. Weights from a model hub and the user's own functions can change
+    under the same name, so their protocol contains a hash of them.
     """
     from precall.encoders import ENCODERS, default_encoder, hub, load_encoder
 
@@ -168,12 +168,12 @@ def encoders_in_use(name: str | None, samples: Iterable[SampleSet]) -> dict[str,
 
 
 def _described(samples: SampleSet) -> list[Any]:
-    """What the fingerprint of the content leaves out, and results show: file names, and where statistics lie."""
+    """What results show beyond the content: file names, and the place of statistics."""
     names = list(samples.ids) if samples.kind == "images" else samples.name if samples.kind == "moments" else None
     return [samples.kind, len(samples), samples.on_error, names]
 
 
 def _gpu() -> bool:
-    """Whether torch would find a GPU, as far as can be told without importing it."""
+    """Whether torch would find a GPU, as far as can be known without importing it."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1")
     return not hidden and bool(glob("/dev/nvidia[0-9]*") or glob("/dev/kfd") or shutil.which("nvidia-smi"))

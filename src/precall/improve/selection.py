@@ -18,12 +18,13 @@ import numpy.typing as npt
 from precall.improve.planning import Plan, plan
 from precall.improve.ratio import RatioWarning, effective_sample_size, thinness
 from precall.improve.rejection import largest_finite, ratios_of
-from precall.metrics.assessment import Progress, readings, staged
 from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import same_dimension
 from precall.metrics.inputs import Side, side
+from precall.metrics.metric import readings
 from precall.metrics.score import plain
+from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import to_numpy
@@ -212,12 +213,12 @@ def judge(
     checks.choice("estimator", estimator, ESTIMATORS)
     loaded: dict[str, Any] = {}
     data = _samples(
-        side("real", real, encoder=encoder, loaded=loaded, progress=staged(progress, "encode real")), "real"
+        side("real", real, encoder=encoder, loaded=loaded, progress=stage_of(progress, "encode real")), "real"
     )
-    encoding = staged(progress, "encode fake")
+    encoding = stage_of(progress, "encode fake")
     model = _samples(side("fake", fake, encoder=encoder, reference=data, loaded=loaded, progress=encoding), "fake")
     same_dimension(real=data.features, fake=model.features)
-    judging = staged(progress, estimator)
+    judging = stage_of(progress, estimator)
     return Judged(
         data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)
     )

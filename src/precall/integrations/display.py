@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.assessment import ESTIMATORS, assess
+from precall.metrics.assessment import assess
+from precall.metrics.registry import ESTIMATORS
 from precall.metrics.results import Assessment, CertifiedCurve
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum

@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from precall.metrics.assessment import ESTIMATORS, assess
+from precall.metrics.assessment import assess
 from precall.metrics.features import as_features
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.sweep import sweep
+from precall.metrics.registry import ESTIMATORS
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 

@@ -1,22 +1,27 @@
-"""Sajjadi's estimator: k-means cells of the pooled samples make a histogram pair, hence a spectrum.
+"""Sajjadi's estimator: k-means cells of the pooled samples give two histograms, and hence a spectrum.
 
-Cells raise the curve (data processing) and sampling noise lowers it (Jensen): two biases of opposite sign, so the
-estimate is a bound in neither direction. docs/theory.md, Histograms.
+Cells raise the curve (data processing) and sampling noise lowers it (Jensen). These two biases have opposite signs, so
+the estimate is a bound in neither direction. docs/theory.md, Histograms. MAUVE is read off the same histograms.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.features import as_features, same_dimension
+from precall.metrics.features import Pair
+from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, curve_found
+from precall.metrics.score import Score
 from precall.printing import brief
-from precall.theory.arrays import to_numpy
+from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum
+
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
 
 Labels = npt.NDArray[np.int32]
 
@@ -42,18 +47,24 @@ class Clusters:
     seed: int
     backend: str
 
+    def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
+        """The spectrum of some of the samples, given by row indices, in the same cells."""
+        return histogram_spectrum(self.labels_real[:, real], self.labels_fake[:, fake])
+
     def counts(self, repeat: int = 0) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Real and fake counts per cell in one repeat, each of shape (n_clusters,)."""
         real, fake = self.labels_real[repeat], self.labels_fake[repeat]
         return np.bincount(real, minlength=self.n_clusters), np.bincount(fake, minlength=self.n_clusters)
 
 
-def clusters(*, real: Any, fake: Any, n_clusters: int = 20, repeats: int = 10, seed: int = 0) -> Clusters:
+def kmeans_histograms(
+    *, real: object, fake: object, n_clusters: int = 20, repeats: int = 10, seed: int = 0
+) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 
-    Both sets weigh by their size in the clustering and may differ in size. k-means runs `repeats` times from seeded
-    starts and the curves are averaged. With faiss installed it runs there (the numbers differ a little between the two;
-    `backend` says which made them).
+    The two sets may differ in size, and each weighs by its size in the clustering. k-means runs `repeats` times from
+    seeded starts and the curves are averaged. If faiss is installed, k-means runs there; its numbers differ slightly
+    from scikit-learn's, and `backend` names the one that was used.
 
     Args:
         real: Features of the data, shape (n, d).
@@ -68,15 +79,19 @@ def clusters(*, real: Any, fake: Any, n_clusters: int = 20, repeats: int = 10, s
     Example:
         >>> rng = np.random.default_rng(0)
         >>> real, fake = rng.normal(size=(400, 2)), rng.normal(size=(300, 2))
-        >>> found = clusters(real=real, fake=fake + [9, 0], n_clusters=5, repeats=2)
+        >>> found = kmeans_histograms(real=real, fake=fake + [9, 0], n_clusters=5, repeats=2)
         >>> found.spectrum.area
         0.0
 
     References:
         Sajjadi et al. (2018), section 3.3.
     """
-    real, fake = to_numpy(as_features("real", real)), to_numpy(as_features("fake", fake))
-    same_dimension(real=real, fake=fake)
+    return histograms_of_pair(Pair.checked(real=real, fake=fake), n_clusters=n_clusters, repeats=repeats, seed=seed)
+
+
+def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int) -> Clusters:
+    """The same for checked features."""
+    real, fake = pair.to_numpy()
     union = _scaled(np.concatenate([real, fake]))
     if not 1 <= n_clusters <= len(union):
         raise ValueError(
@@ -124,3 +139,38 @@ def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> Labels
     kmeans = faiss.Kmeans(union.shape[1], n_clusters, niter=10, nredo=10, seed=seed, min_points_per_centroid=1)
     kmeans.train(union)
     return np.asarray(kmeans.index.search(union, 1)[1][:, 0], dtype=np.int32)
+
+
+def _compute(run: Run) -> Found:
+    run.report("clusters")
+    found = histograms_of_pair(run.pair, n_clusters=min(20, run.sizes[0]), repeats=10, seed=run.seed)
+    run.clusters = found
+    settings = {"n_clusters": found.n_clusters, "repeats": len(found.labels_real), "backend": found.backend}
+    return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": "clusters", **settings})
+
+
+def _mauve(run: Run) -> Found:
+    """MAUVE uses one cell per ten samples and one k-means run, as the original does."""
+    run.report("mauve")
+    cells = max(2, min(run.sizes) // 10)
+    found = histograms_of_pair(run.pair, n_clusters=cells, repeats=1, seed=run.seed)
+    score = Score(found.spectrum.mauve(), None, None, *run.sizes, {"n_clusters": cells, "c": 5})
+    return Found({"mauve": score}, resampled=lambda real, fake: {"mauve": found.spectrum_of(real, fake).mauve()})
+
+
+CLUSTERS = Metric(
+    name="clusters",
+    reads="histograms over 20 k-means cells, averaged over ten starts (Sajjadi et al.)",
+    scores=CURVE_SCORES,
+    interval="disjoint subsamples, given the cells: the expectation at these sample sizes, not the bias",
+    compute=_compute,
+    default=True,
+    is_curve=True,
+)
+MAUVE = Metric(
+    name="mauve",
+    reads="area under the inclusive Kullback-Leibler frontier over n/10 k-means cells",
+    scores=(ScoreInfo("mauve", "MAUVE", 0.0, 1.0, "higher", "MAUVE; 1 only if the histograms agree", "page"),),
+    interval="disjoint subsamples, given the cells",
+    compute=_mauve,
+)

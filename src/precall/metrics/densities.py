@@ -60,7 +60,7 @@ class Densities:
         return q[q <= lam * p], p[lam * p < q]
 
 
-def densities(*, real: Any, fake: Any, log_p: Callable[[Any], Any], log_q: Callable[[Any], Any]) -> Densities:
+def known_densities(*, real: Any, fake: Any, log_p: Callable[[Any], Any], log_q: Callable[[Any], Any]) -> Densities:
     """Spectrum of a model whose density is known, against data whose density is known.
 
     Args:
@@ -72,7 +72,7 @@ def densities(*, real: Any, fake: Any, log_p: Callable[[Any], Any], log_q: Calla
     Example:
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.normal(size=10_000), rng.normal(1, 1, size=10_000)
-        >>> found = densities(real=x, fake=y, log_p=lambda t: -t**2 / 2, log_q=lambda t: -(t - 1) ** 2 / 2)
+        >>> found = known_densities(real=x, fake=y, log_p=lambda t: -t**2 / 2, log_q=lambda t: -(t - 1) ** 2 / 2)
         >>> round(found.spectrum.alpha(1.0), 2)  # exactly 0.617
         0.62
     """

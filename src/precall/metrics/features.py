@@ -1,45 +1,98 @@
 """Feature matrices at the public edge: one check, one conversion, tile by tile.
 
-A sample set is a matrix with one row a sample. NumPy arrays (memory-mapped ones too) are worked on by the CPU, torch
-tensors by their own device; everything that reads features converts them here once.
+A feature matrix has one row per sample. NumPy arrays, including memory-mapped ones, are processed on the CPU, and torch
+tensors on their own device. Features are checked once, here; code inside the room takes a checked `Pair`.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.theory.arrays import is_tensor, to_numpy
+from precall.theory.arrays import Array, Index, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     import torch
 
 Features: TypeAlias = "npt.NDArray[np.floating[Any]] | torch.Tensor"
+"""A checked matrix (samples, dimensions) of float32 or float64."""
+
+F = TypeVar("F", Array, "torch.Tensor")
 
 TILE_VALUES = 1 << 22  # 32 MiB in float64: large enough for BLAS, small beside the data
 
 
-def as_features(name: str, values: Any, *, at_least: int = 2) -> Features:
+class Shaped(Protocol):
+    """Anything with a shape."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Checked features of the data and of a model, with the same dimension.
+
+    Attributes:
+        real: Features of the data, shape (n, d).
+        fake: Features of the model's samples, shape (m, d).
+    """
+
+    real: Features
+    fake: Features
+
+    @classmethod
+    def checked(cls, *, real: object, fake: object, at_least: int = 2) -> Pair:
+        """Check both matrices, as `as_features` does, and that their dimensions agree."""
+        pair = cls(as_features("real", real, at_least=at_least), as_features("fake", fake, at_least=at_least))
+        same_dimension(real=pair.real, fake=pair.fake)
+        return pair
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of real and of fake samples."""
+        return len(self.real), len(self.fake)
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns."""
+        return int(self.real.shape[1])
+
+    def rows(self, real: Index, fake: Index) -> Pair:
+        """The pair of some of the samples, given by row indices."""
+        return Pair(self.real[real], self.fake[fake])
+
+    def together(self) -> Pair:
+        """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
+        return Pair(*together(real=self.real, fake=self.fake))
+
+    def to_numpy(self) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+        """Both matrices as NumPy arrays."""
+        return to_numpy(self.real), to_numpy(self.fake)
+
+
+def as_features(name: str, values: object, *, at_least: int = 2) -> Features:
     """`values` as a finite matrix (samples, dimensions) of float32 or float64, checked tile by tile.
 
-    float32 and float64 matrices come back as they are: a memory-mapped array stays memory-mapped, a tensor stays on
+    float32 and float64 matrices are returned as they are: a memory-mapped array stays memory-mapped, a tensor stays on
     its device (detached). float16, bfloat16, booleans and integers of at most 16 bits (uint8 pixels) become float32,
-    which holds them exactly; wider numbers become float64. Anything else is refused, and so are NaN and infinities.
+    which represents them exactly; wider numbers become float64. Anything else is refused, including NaN and infinities.
 
     Args:
-        name: The argument's name, for the error.
+        name: The argument's name, for the error message.
         values: Array, memory-mapped array, tensor, or nested sequence of numbers, shape (n, d).
         at_least: The fewest samples allowed.
 
     Returns:
-        The matrix: a NumPy array, or a tensor where `values` is one.
+        The matrix: a tensor if `values` is one, otherwise a NumPy array.
 
     Raises:
-        ValueError: In one sentence that names the argument, what was expected, what came, and the way out.
+        ValueError: One sentence that names the argument, what was expected, what was given, and the way out.
 
     Example:
         >>> as_features("real", [[1, 2], [3, 4]])
@@ -56,8 +109,8 @@ def as_features(name: str, values: Any, *, at_least: int = 2) -> Features:
     return matrix
 
 
-def same_dimension(**matrices: Any) -> None:
-    """All `matrices` (features or anything with `.shape`) have the same number of columns."""
+def same_dimension(**matrices: Shaped) -> None:
+    """Check that all `matrices` have the same number of columns."""
     if len({matrix.shape[1] for matrix in matrices.values()}) > 1:
         got = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in matrices.items())
         names = "` and `".join(matrices)
@@ -65,7 +118,7 @@ def same_dimension(**matrices: Any) -> None:
 
 
 def together(*, real: Features, fake: Features) -> tuple[Features, Features]:
-    """Both sets in one place: where only one is a tensor, the other goes to its device; two devices are refused."""
+    """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
     if not (is_tensor(real) or is_tensor(fake)):
         return real, fake
     import torch
@@ -76,7 +129,7 @@ def together(*, real: Features, fake: Features) -> tuple[Features, Features]:
     (device,) = devices
 
     def moved(features: Features) -> torch.Tensor:
-        # torch warns of arrays it might write to; a read-only one (memory-mapped) is therefore copied
+        # torch warns about arrays that it might write to, so a read-only (memory-mapped) array is copied
         shared = isinstance(features, torch.Tensor) or features.flags.writeable
         return torch.as_tensor(features if shared else np.array(features), device=device)
 
@@ -95,26 +148,30 @@ def tile_rows(dimension: int) -> int:
     return max(1, TILE_VALUES // max(1, dimension))
 
 
-def float64(matrix: Any) -> Any:
-    """`matrix` in float64 where it is (on the CPU, if its device is one of Apple's, which have no float64)."""
+@overload
+def float64(matrix: torch.Tensor) -> torch.Tensor: ...
+@overload
+def float64(matrix: npt.NDArray[np.floating[Any]]) -> Array: ...
+def float64(matrix: Features) -> Array | torch.Tensor:
+    """`matrix` in float64 on its device (on the CPU for Apple devices, which have no float64)."""
     if is_tensor(matrix):
         return (matrix.cpu() if matrix.device.type == "mps" else matrix).double()
     return np.asarray(matrix, dtype=np.float64)
 
 
-def beside(tile: Any, array: npt.NDArray[Any]) -> Any:
-    """`array` as the same kind of thing as `tile`, on the same device."""
-    return sys.modules["torch"].as_tensor(array, device=tile.device) if is_tensor(tile) else array
+def beside(tile: F, array: Array) -> F:
+    """`array` as the same kind of array as `tile`, on the same device."""
+    return sys.modules["torch"].as_tensor(array, device=tile.device) if is_tensor(tile) else array  # type: ignore[return-value]
 
 
-def _float_array(name: str, values: Any) -> npt.NDArray[np.floating[Any]]:
+def _float_array(name: str, values: object) -> npt.NDArray[np.floating[Any]]:
     if np.ma.isMaskedArray(values):
         raise ValueError(f"`{name}` must not be a masked array: fill or drop the masked samples first.")
     try:
         array = values if isinstance(values, np.memmap) else np.asarray(values)
     except (TypeError, ValueError):
         raise ValueError(
-            f"`{name}` must be a matrix of numbers; got {type(values).__name__} rows that differ."
+            f"`{name}` must be a matrix of numbers; got {type(values).__name__} rows of different lengths."
         ) from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"`{name}` must hold real numbers; got dtype {array.dtype}. Encode the samples first.")
@@ -123,7 +180,7 @@ def _float_array(name: str, values: Any) -> npt.NDArray[np.floating[Any]]:
 
 
 def _exact_float(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """float32 where it holds every value of `dtype`, else float64."""
+    """float32 if it represents every value of `dtype` exactly, else float64."""
     return np.float32 if np.can_cast(dtype, np.float32) else np.float64
 
 
@@ -141,13 +198,18 @@ def _check_shape(name: str, shape: tuple[int, ...], at_least: int) -> None:
     if len(shape) != 2:
         way_out = "Use `x[:, None]` for one feature, or encode and flatten each sample to one row."
         raise ValueError(f"`{name}` must be a matrix (samples, dimensions); got shape {shape}. {way_out}")
-    if shape[0] < at_least:
-        raise ValueError(f"`{name}` must hold at least {at_least} sample{'s' * (at_least > 1)}; got {shape[0]}.")
+    check_count(name, shape[0], at_least)
     if shape[1] == 0:
         raise ValueError(f"`{name}` must have at least one dimension; got shape {shape}.")
 
 
-def _check_finite(name: str, matrix: Any) -> None:
+def check_count(name: str, n: int, at_least: int) -> None:
+    """Check that a set has at least so many samples."""
+    if n < at_least:
+        raise ValueError(f"`{name}` must hold at least {at_least} sample{'s' * (at_least > 1)}; got {n}.")
+
+
+def _check_finite(name: str, matrix: Features) -> None:
     isfinite = sys.modules["torch"].isfinite if is_tensor(matrix) else np.isfinite
     rows = tile_rows(matrix.shape[1])
     for start in range(0, matrix.shape[0], rows):

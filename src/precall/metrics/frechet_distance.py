@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precall.metrics.features import Features, as_features, beside, float64, same_dimension, tiles
+from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
 from precall.metrics.moments import Moments, moments_of
 from precall.metrics.score import Interval, Score, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
 
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
 
-def fid(*, real: Any, fake: Any, level: float = 0.95) -> Score:
+
+def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
     """Fréchet distance between Gaussians fitted to the features: the FID, for any encoder.
 
         FID = |m − m̂|² + Tr S + Tr Ŝ − 2 Tr (S Ŝ)^{1/2}
@@ -51,8 +55,12 @@ def fid(*, real: Any, fake: Any, level: float = 0.95) -> Score:
         Heusel et al. (2017); Dowson and Landau (1982); docs/theory.md, Moments.
     """
     level = checks.level("level", level)
-    P, Q = _Gaussian.of("real", real), _Gaussian.of("fake", fake)
+    P, Q = _checked("real", real), _checked("fake", fake)
     same_dimension(real=P.mean[None], fake=Q.mean[None])
+    return _distance(P, Q, level)
+
+
+def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
     shift = P.mean - Q.mean
     trace, to_fake, to_real = _transport(P.factor, Q.factor)
     value = max(0.0, float(shift @ shift + P.spread + Q.spread - 2 * trace))
@@ -75,12 +83,12 @@ class _Gaussian:
     features: Features | None
 
     @classmethod
-    def of(cls, name: str, values: Any) -> _Gaussian:
-        if isinstance(values, Moments):
-            return cls._of_moments(moments_of(name, values), None)
-        features = as_features(name, values)
-        few = features.shape[0] <= features.shape[1]
-        return cls._of_few(features) if few else cls._of_moments(Moments.of_matrix(features), features)
+    def of(cls, fitted: Features | Moments) -> _Gaussian:
+        """The Gaussian fitted to checked features, or given by its moments."""
+        if isinstance(fitted, Moments):
+            return cls._of_moments(fitted, None)
+        few = fitted.shape[0] <= fitted.shape[1]
+        return cls._of_few(fitted) if few else cls._of_moments(Moments.of_matrix(fitted), fitted)
 
     @classmethod
     def _of_moments(cls, moments: Moments, features: Features | None) -> _Gaussian:
@@ -97,6 +105,10 @@ class _Gaussian:
     def spread(self) -> float:
         """Trace of the covariance."""
         return float((self.factor * self.factor).sum())
+
+
+def _checked(name: str, values: object) -> _Gaussian:
+    return _Gaussian.of(moments_of(name, values) if isinstance(values, Moments) else as_features(name, values))
 
 
 def _root(covariance: Array) -> Array:
@@ -158,3 +170,23 @@ def _distance_interval(value: float, variances: dict[str, float], level: float) 
     root = np.sqrt(value)
     low, high = max(0.0, root - width / (2 * root)), root + width / (2 * root)
     return Interval(float(low**2), float(high**2), level, covers)
+
+
+def _compute(run: Run) -> Found:
+    """From the features, or from the statistics that were given in their place."""
+    run.report("fid")
+    real, fake = run.reference.side, run.side
+    score = _distance(_Gaussian.of(real.moments or real.features), _Gaussian.of(fake.moments or fake.features), 0.95)
+    return Found({"fid": replace(score, n_real=real.n, n_fake=fake.n)})
+
+
+FID = Metric(
+    name="fid",
+    reads="Fréchet distance between Gaussians fitted to the features",
+    scores=(ScoreInfo("fid", "FID", 0.0, INFINITY, "lower", "Fréchet distance of Gaussian fits", "table"),),
+    interval="delta method: the expectation at these sample sizes, not the bias",
+    compute=_compute,
+    needs="features, or stored statistics (`Moments`, or a `.npz` of `mu` and `sigma`) on either side",
+    default=True,
+    from_statistics=True,
+)

@@ -8,12 +8,10 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from precall.theory.arrays import to_numpy
+from precall.metrics.score import decoded, encoded
+from precall.theory.arrays import Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
-
-Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +24,7 @@ class Groups:
         only_fake: Groups the model invents: no curve, its precision on them is 0.
     """
 
-    rows: Mapping[Hashable, tuple[Indices, Indices]]
+    rows: Mapping[Hashable, tuple[Index, Index]]
     only_real: tuple[Hashable, ...]
     only_fake: tuple[Hashable, ...]
 
@@ -76,8 +74,13 @@ class Gap:
 
     def to_dict(self) -> dict[str, Any]:
         """The gap as JSON-ready values; an infinite `lam` (the end of the curve) is written "inf"."""
-        lam = "inf" if np.isinf(self.lam) else self.lam
-        return {"value": self.value, "lam": lam, "better": _plain(self.better), "worse": _plain(self.worse)}
+        better, worse = _plain(self.better), _plain(self.worse)
+        return {"value": self.value, "lam": encoded(self.lam), "better": better, "worse": worse}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Gap:
+        """The gap that `to_dict` wrote."""
+        return cls(saved["value"], decoded(saved["lam"]), saved["better"], saved["worse"])
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,11 @@ class FairnessGap:
     def to_dict(self) -> dict[str, Any]:
         """The gaps as JSON-ready values."""
         return {"precision": self.precision.to_dict(), "recall": self.recall.to_dict()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> FairnessGap:
+        """The gaps that `to_dict` wrote."""
+        return cls(Gap.from_dict(saved["precision"]), Gap.from_dict(saved["recall"]))
 
 
 def fairness(spectra: Mapping[Any, RatioSpectrum]) -> FairnessGap:
@@ -143,7 +151,7 @@ def _gaps(spectra: Mapping[Any, RatioSpectrum], curve: str, end: float) -> Itera
         yield Gap(float(lead[at]), float(lam[at]), g, h)
 
 
-def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Indices]:
+def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Index]:
     values = to_numpy(labels)
     if values.shape != (n,):
         raise ValueError(f"`{name}` must hold one label for each of the {n} samples; got shape {values.shape}.")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.features import Features, as_features, tiles
+from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
 from precall.metrics.score import Interval, Score, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
 
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
 
-def inception_score(probabilities: Any, *, splits: int = 1, level: float = 0.95) -> Score:
+
+def inception_score(probabilities: object, *, splits: int = 1, level: float = 0.95) -> Score:
     """Inception Score of fake samples from the class probabilities a classifier gives them.
 
         IS = exp E_{x~Q} KL(P(Y|x) ‖ P(Y)),   P(Y) = E_{x~Q} P(Y|x)
@@ -44,7 +48,11 @@ def inception_score(probabilities: Any, *, splits: int = 1, level: float = 0.95)
     References:
         Salimans et al. (2016); docs/errata.md, VER-13.
     """
-    rows = _class_probabilities(probabilities)
+    return _score(as_features("probabilities", probabilities), splits, level)
+
+
+def _score(rows: Features, splits: int, level: float) -> Score:
+    _check_probabilities(rows)
     n = len(rows)
     if int(splits) != splits or not 1 <= splits <= n // 2:
         raise ValueError(f"`splits` must be between 1 and n // 2 = {n // 2}; got {splits}. Lower it or pass more rows.")
@@ -59,8 +67,7 @@ def inception_score(probabilities: Any, *, splits: int = 1, level: float = 0.95)
     return Score(value, _log_interval(value, deviation, level), n_fake=n, settings={"splits": int(splits)})
 
 
-def _class_probabilities(probabilities: Any) -> Features:
-    rows = as_features("probabilities", probabilities)
+def _check_probabilities(rows: Features) -> None:
     start = 0
     for tile in map(to_numpy, tiles(rows)):
         if tile.min() < 0:
@@ -75,7 +82,6 @@ def _class_probabilities(probabilities: Any) -> Features:
                 "Apply a softmax to logits first."
             )
         start += len(tile)
-    return rows
 
 
 def _divergences(rows: Features) -> Array:
@@ -91,3 +97,17 @@ def _log_interval(value: float, deviation: float, level: float) -> Interval:
     covers = "the expectation of the estimate at this sample size over fresh draws of the fake samples; not its bias"
     # no score is below 1, but rows that sum to 1 only nearly may leave the estimate a little below
     return Interval(min(value, max(1.0, value / factor)), value * factor, level, covers)
+
+
+def _compute(run: Run) -> Found:
+    return Found({"inception_score": _score(run.pair.fake, 1, 0.95)})
+
+
+INCEPTION_SCORE = Metric(
+    name="is",
+    reads="how sure and how varied a classifier's answers are on the fake samples",
+    scores=(ScoreInfo("inception_score", "IS", 1, INFINITY, "higher", "at most the number of classes", "page"),),
+    interval="delta method on the log scale: the expectation at this sample size, not the bias",
+    compute=_compute,
+    needs="class probabilities as the rows of `fake`",
+)

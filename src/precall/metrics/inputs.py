@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +11,7 @@ import numpy as np
 
 from precall.metrics.features import Features, as_features
 from precall.metrics.moments import Moments
+from precall.progress import StageProgress
 from precall.theory.arrays import is_tensor, to_numpy
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def side(
     encoder: Encoder | str | None = None,
     reference: Side | None = None,
     loaded: dict[str, Encoder] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StageProgress | None = None,
 ) -> Side:
     """`source` as features: a float matrix is taken as it is, anything else goes through `open_samples` and `encode`.
 

@@ -69,4 +69,4 @@ def subsampling_intervals(
 
 def _around(value: float, half: float, level: float, bounds: tuple[float, float] | None) -> Interval:
     low, high = bounds or (-np.inf, np.inf)
-    return Interval(max(low, value - half), min(high, value + half), level, COVERS)
+    return Interval(float(max(low, value - half)), float(min(high, value + half)), level, COVERS)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, as_features, float64, same_dimension, together
+from precall.metrics.features import Features, Pair, float64
+from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
 from precall.metrics.score import Interval, Score, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
 
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
+
 BLOCK = 1024  # rows of a kernel block: two of them and their product stay small whatever the number of samples
 Kernel = Callable[[Any, Any], Any]
 
 
-def kid(*, real: Any, fake: Any, degree: int = 3, level: float = 0.95) -> Score:
+def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> Score:
     """Kernel distance: the unbiased squared MMD with the polynomial kernel, over all pairs.
 
         KID = E k(X, X′) + E k(Y, Y′) − 2 E k(X, Y),   k(x, y) = (x·y/d + 1)^degree
@@ -54,16 +58,20 @@ def kid(*, real: Any, fake: Any, degree: int = 3, level: float = 0.95) -> Score:
     References:
         Bińkowski et al. (2018); Gretton et al. (2012), Lemma 6; docs/theory.md, Moments.
     """
-    x, y = together(real=as_features("real", real), fake=as_features("fake", fake))
-    same_dimension(real=x, fake=y)
+    pair = Pair.checked(real=real, fake=fake)
     if int(degree) != degree or degree < 1:
         raise ValueError(f"`degree` must be a whole number of at least 1; got {degree}.")
-    level = checks.level("level", level)
-    kernel = _shifted_kernel(x, int(degree))
+    return _distance(pair, int(degree), checks.level("level", level))
+
+
+def _distance(pair: Pair, degree: int, level: float) -> Score:
+    both = pair.together()
+    x, y = both.real, both.fake
+    kernel = _shifted_kernel(x, degree)
     xx, yy, xy = _Within.of(x, kernel), _Within.of(y, kernel), _Between.of(x, y, kernel)
     value = xx.mean + yy.mean - 2 * xy.mean
     interval = _normal_interval(value, _kid_variance(xx, yy, xy), level) if min(xx.n, yy.n) >= 4 else None
-    return Score(value, interval, 0.0, len(x), len(y), {"degree": int(degree), "kernel": "(x·y/d + 1)^degree"})
+    return Score(value, interval, 0.0, len(x), len(y), {"degree": degree, "kernel": "(x·y/d + 1)^degree"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,3 +190,20 @@ def _normal_interval(value: float, variance: float, level: float) -> Interval:
     return Interval(
         value - width, value + width, level, "the true KID of the two distributions, over fresh draws of both"
     )
+
+
+def _compute(run: Run) -> Found:
+    run.report("kid")
+    return Found({"kid": _distance(run.pair, 3, 0.95)})
+
+
+KID = Metric(
+    name="kid",
+    reads="unbiased squared MMD with a polynomial kernel, over all pairs",
+    scores=(
+        ScoreInfo("kid", "KID", -INFINITY, INFINITY, "lower", "kernel distance; 0 in expectation if P = Q", "page"),
+    ),
+    interval="closed form of the variance: the true KID",
+    compute=_compute,
+    default=True,
+)

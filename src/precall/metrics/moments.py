@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from precall.metrics.features import Features, as_features, same_dimension, tiles
 from precall.printing import brief
@@ -49,12 +50,12 @@ class Moments:
     scatter: Array
 
     @classmethod
-    def of(cls, features: Any) -> Moments:
+    def of(cls, features: object) -> Moments:
         """Moments of a feature matrix, shape (n, d), n ≥ 1, read tile by tile."""
         return cls.of_matrix(as_features("features", features, at_least=1))
 
     @classmethod
-    def from_statistics(cls, mu: Any, sigma: Any, n: int) -> Moments:
+    def from_statistics(cls, mu: npt.ArrayLike, sigma: npt.ArrayLike, n: int) -> Moments:
         """Moments from stored statistics: mean `mu`, unbiased covariance `sigma`, and the number of samples `n`.
 
         The covariance is taken as divided by n − 1, as `numpy.cov` and the usual FID statistics files have it.
@@ -104,7 +105,7 @@ class Moments:
         return self.scatter / (self.n - 1)
 
 
-def gaussian_frontier(*, real: Any, fake: Any, side: str = "exclusive", points: int = 101) -> Frontier:
+def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", points: int = 101) -> Frontier:
     """Order-1 divergence frontier of the Gaussians fitted to the features: losses of precision and of recall.
 
     What FID says in one number, along every trade-off; see `precall.theory.frontiers.gaussian_frontier`. It needs
@@ -133,7 +134,7 @@ def gaussian_frontier(*, real: Any, fake: Any, side: str = "exclusive", points: 
     return frontiers.gaussian_frontier(**statistics, side=side, points=points)
 
 
-def moments_of(name: str, values: Any) -> Moments:
+def moments_of(name: str, values: object) -> Moments:
     """The moments of a set given by its features or by its moments."""
     if not isinstance(values, Moments):
         return Moments.of_matrix(as_features(name, values))

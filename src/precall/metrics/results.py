@@ -1,4 +1,8 @@
-"""What `assess` returns: spectra, curve, certificate, scores, per-sample verdicts and the protocol that made them."""
+"""What `assess` returns: spectra, curve, certificate, scores, per-sample readings and the protocol behind them.
+
+This is the one form of a result: the table, the figures, the page, the notebook display and the results cache all take
+an `Assessment` or a `Comparison`. `to_dict` and `from_dict` convert them to and from JSON (schema: docs/results.md).
+"""
 
 from __future__ import annotations
 
@@ -10,21 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.neighbors.chance import chance_corrected
-from precall.metrics.score import Interval, Score, saved_score
-from precall.printing import aligned, brief
-from precall.theory.checks import Array
+from precall.metrics.groups import FairnessGap
+from precall.metrics.score import Interval, Score, plain
+from precall.printing import brief
+from precall.theory.arrays import Array, Flags
+from precall.theory.bounds import Certificate
+from precall.theory.chance import chance_corrected
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.clusters import Clusters
-    from precall.metrics.groups import FairnessGap
+    from precall.metrics.inputs import Side
     from precall.metrics.neighbors.scores import Neighborhoods
-    from precall.theory.bounds import Certificate
 
-SCHEMA = 1
-SHOWN = ("precision", "recall", "density", "coverage", "fid", "area")  # in a table, of the scores there are
+SCHEMA = 2
 NO_LOWER_BOUND = (
     "the true curve at this point, from above and for all points at once; no classifier can bound it from below"
 )
@@ -33,10 +39,10 @@ NO_LOWER_BOUND = (
 @brief
 @dataclass(frozen=True, eq=False)
 class CertifiedCurve:
-    """The estimated precision-recall curve, with the certificate's upper band where there is one.
+    """The estimated precision-recall curve, with the certificate's upper band if there is one.
 
     Attributes:
-        spectrum: The spectrum it is read off.
+        spectrum: The spectrum that the curve is read off.
         certificate: Simultaneous upper band on the true curve, or None.
     """
 
@@ -44,17 +50,17 @@ class CertifiedCurve:
     certificate: Certificate | None = None
 
     def precision(self, *, recall: float) -> Score:
-        """Largest precision at this recall: estimate, and the upper band as an interval from 0."""
+        """Largest precision at this recall: the estimate, with the upper band as an interval from 0."""
         upper = None if self.certificate is None else float(self.certificate.precision(recall=recall))
         return self._bounded(self.spectrum.precision(recall=recall), upper, recall=recall)
 
     def recall(self, *, precision: float) -> Score:
-        """Largest recall at this precision: estimate, and the upper band as an interval from 0."""
+        """Largest recall at this precision: the estimate, with the upper band as an interval from 0."""
         upper = None if self.certificate is None else float(self.certificate.recall(precision=precision))
         return self._bounded(self.spectrum.recall(precision=precision), upper, precision=precision)
 
     def points(self, points: int = 201) -> dict[str, Array]:
-        """`lam`, `alpha`, `beta` on equal angles, with `alpha_upper` and `beta_upper` where there is a certificate."""
+        """`lam`, `alpha`, `beta` on equal angles, with `alpha_upper` and `beta_upper` if there is a certificate."""
         curve = self.spectrum.curve(points)
         arrays = {"lam": curve.lam, "alpha": curve.alpha, "beta": curve.beta}
         if self.certificate is not None:
@@ -71,12 +77,12 @@ class CertifiedCurve:
 
 @brief
 @dataclass(frozen=True, eq=False)
-class Verdicts:
-    """What is said of each sample of one side; None where the metric that says it was not asked for.
+class PerSample:
+    """What is known about each sample of one side; None if the metric behind it was not requested.
 
     Attributes:
-        log_ratio: log p/q, calibrated, judged by a classifier that did not see the sample: low for fakes that look
-            invented, high for reals that look missed.
+        log_ratio: Calibrated log p/q, from a classifier that did not see the sample: low for fakes that look invented,
+            high for reals that look missed.
         member: Whether the sample lies in a k-NN ball of the other side.
         nearest: Index of the nearest sample of the other side.
         realism: Realism of a fake (Kynkäänniemi et al. 2019).
@@ -85,7 +91,7 @@ class Verdicts:
     """
 
     log_ratio: Array | None = None
-    member: npt.NDArray[np.bool_] | None = None
+    member: Flags | None = None
     nearest: npt.NDArray[np.int64] | None = None
     realism: Array | None = None
     copy_ratio: Array | None = None
@@ -94,23 +100,25 @@ class Verdicts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assessment:
-    """One model against the data. Printed it is a table and a sentence; a notebook shows the curve with them.
+    """One model against the data. It prints as a table and a sentence; a notebook also shows the curve.
 
     Attributes:
         name: The model's name.
-        estimator: Which of `spectra` is `spectrum`: the best of those asked for.
+        estimator: Which of `spectra` is `spectrum`: the best curve estimator requested, or None.
         spectra: Spectrum of each curve estimator, by name.
         scores: Every scalar score, with interval and chance level, by name.
-        certificate: Simultaneous upper band on alpha for all λ, or None where no classifier was asked for.
-        real: Verdicts on the real samples.
-        fake: Verdicts on the fake samples.
+        certificate: Simultaneous upper band on alpha for all λ, or None if no classifier was requested.
+        real: Readings of each real sample; empty if the assessment was loaded from a file.
+        fake: Readings of each fake sample; empty if the assessment was loaded from a file.
         protocol: Sizes, settings, seeds and versions that reproduce the numbers.
         neighborhoods: The k-NN sweep, or None.
         clusters: The k-means histograms, or None.
         classifiers: Results of the classifiers, by name.
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
-        sources: The samples behind the features, `{"real": …, "fake": …}`, for galleries; empty where features came.
+        sources: The samples behind the features, `{"real": …, "fake": …}`; empty if features were given.
+        galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
+            are chosen from `sources`.
     """
 
     name: str
@@ -118,21 +126,22 @@ class Assessment:
     spectra: Mapping[str, RatioSpectrum]
     scores: Mapping[str, Score]
     certificate: Certificate | None
-    real: Verdicts
-    fake: Verdicts
+    real: PerSample
+    fake: PerSample
     protocol: Mapping[str, Any]
     neighborhoods: Neighborhoods | None = None
     clusters: Clusters | None = None
     classifiers: Mapping[str, ClassifierResult] = field(default_factory=dict)
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
-    sources: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Side] = field(default_factory=dict)
+    galleries: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def spectrum(self) -> RatioSpectrum:
-        """The spectrum of the best estimator asked for."""
+        """The spectrum of the best curve estimator requested."""
         if self.estimator is None:
-            raise ValueError('no curve was asked for: add "auto", "clusters" or another estimator to `metrics`.')
+            raise ValueError('there is no curve: add "auto", "clusters" or another curve estimator to `metrics`.')
         return self.spectra[self.estimator]
 
     @property
@@ -141,8 +150,8 @@ class Assessment:
         return CertifiedCurve(self.spectrum, self.certificate)
 
     @property
-    def samples(self) -> dict[str, Verdicts]:
-        """Verdicts on every sample, `samples["real"]` and `samples["fake"]`."""
+    def samples(self) -> dict[str, PerSample]:
+        """Readings of every sample, `samples["real"]` and `samples["fake"]`."""
         return {"real": self.real, "fake": self.fake}
 
     @property
@@ -152,32 +161,23 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: does the model copy, drop modes, invent, both, or can it not be told from the data?"""
+        """One sentence: whether the model copies, drops modes, invents, or cannot be told from the data."""
         if self.estimator is None:
-            return "No curve was asked for."
+            return "No verdict: add `auto` to the metrics."
         if (copies := self.scores.get("copies")) is not None and copies.value - (copies.chance or 0.0) > 0.2:
-            copied = chance_corrected(copies.value, copies.chance or 0.0)  # in few dimensions plenty seem to be
-            return f"Copies: {copied:.0%} of its samples are nearly samples of the data."
+            copied = chance_corrected(copies.value, copies.chance or 0.0)  # in few dimensions many samples look copied
+            return f"Copies: {_percent(copied)} of its samples nearly coincide with a real sample."
         if (test := self.scores.get("c2st")) is not None and test.settings["p_value"] > 0.05:
             return "Indistinguishable from the data at this sample size."
-        # mass of the model where the data has less than a tenth of its density, and the other way round
+        # mass of the model where the data has less than a tenth of its density, and vice versa
         p, q = self.spectrum.p, self.spectrum.q
-        invented, missed = q[10 * p < q].sum(), p[10 * q < p].sum()
-        if max(invented, missed) < 0.05:
-            misplaced = self.spectrum.total_variation
-            if misplaced < 0.1:
-                return "Close to the data: neither drops nor invents more than 5 %."
-            return f"Weighs the data differently: about {misplaced:.0%} of its mass is in the wrong place."
-        if missed > 2 * invented:
-            return f"Drops modes: about {missed:.0%} of the data or more is out of its reach."
-        if invented > 2 * missed:
-            return f"Invents: about {invented:.0%} of its samples or more look like no data."
-        return f"Both drops modes (about {missed:.0%} of the data or more) and invents (about {invented:.0%} or more)."
+        return _sentence(float(q[10 * p < q].sum()), float(p[10 * q < p].sum()), self.spectrum.total_variation)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything a reader of JSON needs: scores, spectra, curves on 201 angles, certificate, groups, protocol.
+        """The results as JSON-ready values: docs/results.md is the schema, `from_dict` the way back.
 
-        `RatioSpectrum.from_masses(**saved["spectra"][name])` brings a spectrum back, with all its readings.
+        The curves on 201 angles and the certificate's values there are written for other readers; they are not needed
+        to load the results.
         """
         return {
             "schema": SCHEMA,
@@ -187,14 +187,32 @@ class Assessment:
             "scores": {name: score.to_dict() for name, score in self.scores.items()},
             "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
             "curves": {name: _curve(spectrum) for name, spectrum in self.spectra.items()},
-            "certificate": None if self.certificate is None else self._band(),
+            "certificate": None if self.certificate is None else _band(self.certificate),
             "groups": {str(label): group.to_dict() for label, group in self.groups.items()},
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
-            "protocol": dict(self.protocol),
+            "protocol": plain(self.protocol),
         }
 
-    def plot(self) -> Any:
-        """Matplotlib figure of the curve with its band and the scores."""
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Assessment:
+        """The assessment that `to_dict` wrote; what JSON does not hold (readings of each sample) is empty."""
+        _check_schema(saved)
+        certificate, gap = saved["certificate"], saved["fairness"]
+        return cls(
+            name=saved["name"],
+            estimator=saved["estimator"],
+            spectra={name: RatioSpectrum.from_dict(masses) for name, masses in saved["spectra"].items()},
+            scores={name: Score.from_dict(score) for name, score in saved["scores"].items()},
+            certificate=None if certificate is None else Certificate.from_dict(certificate),
+            real=PerSample(),
+            fake=PerSample(),
+            protocol=saved["protocol"],
+            groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
+            fairness=None if gap is None else FairnessGap.from_dict(gap),
+        )
+
+    def plot(self) -> Figure:
+        """Matplotlib figure of the curve with its band, and of its F-scores."""
         return Comparison({self.name: self}).plot()
 
     def to_html(self, path: str | Path) -> Path:
@@ -207,20 +225,10 @@ class Assessment:
     def _repr_html_(self) -> str:
         return Comparison({self.name: self})._repr_html_()
 
-    def _band(self) -> dict[str, Any]:
-        assert self.certificate is not None
-        points = self.curve.points()
-        return {
-            "level": self.certificate.level,
-            "kind": self.certificate.kind,
-            "lam": points["lam"].tolist(),
-            "alpha": points["alpha_upper"].tolist(),
-        }
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Mapping[str, Assessment]):
-    """Several models against the same data, by name. Printed it is a table and a sentence each."""
+    """Several models against the same data, by name. It prints as a table and one sentence per model."""
 
     assessments: Mapping[str, Assessment]
 
@@ -234,12 +242,20 @@ class Comparison(Mapping[str, Assessment]):
         return len(self.assessments)
 
     def to_dict(self) -> dict[str, Any]:
-        """`Assessment.to_dict` of each model."""
+        """`Assessment.to_dict` of each model, by name."""
         return {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
 
-    def plot(self) -> Any:
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Comparison:
+        """The comparison that `to_dict` wrote."""
+        _check_schema(saved)
+        if not isinstance(saved.get("models"), Mapping) or not saved["models"]:
+            raise ValueError("saved results must hold at least one model under `models`.")
+        return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()})
+
+    def plot(self) -> Figure:
         """Matplotlib figure of all curves."""
-        from precall.report import figures  # drawing lives in report; only these doors lead there
+        from precall.report import figures  # drawing lives in report; these doors are the only way there
 
         return figures.plot(self)
 
@@ -250,39 +266,49 @@ class Comparison(Mapping[str, Assessment]):
         return page.write(self, path)
 
     def __repr__(self) -> str:
-        return table(self.to_dict()["models"])
+        from precall.report import table
+
+        return table.text(self)
 
     def _repr_html_(self) -> str:
         from precall.report import figures
 
-        return figures.inline(self.to_dict()["models"])
+        return figures.inline(self)
 
 
-def table(models: Mapping[str, Any]) -> str:
-    """Scores of all models with their intervals, and a verdict each, as plain text.
-
-    Args:
-        models: name → `Assessment.to_dict()`, fresh or read from a file.
-    """
-    every = [score for one in models.values() for score in one["scores"]]
-    names = [score for score in SHOWN if score in every] or list(dict.fromkeys(every))
-    rows = [["model", *names]]
-    for one in models.values():
-        rows += [[each["name"], *(_told(each, score) for score in names)] for each in (one, *one["groups"].values())]
-    rows.append(["chance", *(_chance(models, score) for score in names)])
-    return "\n".join([*aligned(rows), "", *(f"{name}: {one['verdict']}" for name, one in models.items())])
-
-
-def _told(model: Mapping[str, Any], name: str) -> str:
-    """A score with its interval, to the digits the interval warrants."""
-    return str(saved_score(model["scores"][name])) if name in model["scores"] else "–"
+def _sentence(invented: float, missed: float, misplaced: float) -> str:
+    """The verdict on a model that differs from the data."""
+    if max(invented, missed) < 0.05:
+        if misplaced < 0.1:
+            return "Close to the data: neither drops nor invents more than 5 %."
+        share = _percent(misplaced)
+        return f"Covers the data in the wrong proportions: about {share} of its samples would have to move."
+    if missed > 2 * invented:
+        return f"Drops modes: it hardly ever produces about {_percent(missed)} of the data, or more."
+    if invented > 2 * missed:
+        return f"Invents: about {_percent(invented)} of its samples, or more, look like no data."
+    lost, made_up = f"{_percent(missed)} of the data", f"{_percent(invented)} of its samples"
+    return f"Both drops modes (about {lost}, or more) and invents (about {made_up}, or more)."
 
 
-def _chance(models: Mapping[str, Any], score: str) -> str:
-    values = [one["scores"][score]["chance"] for one in models.values() if score in one["scores"]]
-    return "–" if not values or values[0] is None else f"{values[0]:.3g}"
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:
     curve = spectrum.curve(201)
     return {"lam": curve.lam.tolist(), "alpha": curve.alpha.tolist(), "beta": curve.beta.tolist()}
+
+
+def _band(certificate: Certificate) -> dict[str, Any]:
+    """The certificate, and its values on the angles of the curve."""
+    lam = np.tan(np.arange(1, 202) / 202 * (np.pi / 2))
+    return {**certificate.to_dict(), "lam": lam.tolist(), "alpha": np.asarray(certificate.alpha(lam)).tolist()}
+
+
+def _check_schema(saved: object) -> None:
+    if not isinstance(saved, Mapping) or "schema" not in saved:
+        raise ValueError("saved results must be a JSON object with the key `schema`, as `to_dict` writes it.")
+    if saved["schema"] != SCHEMA:
+        way_out = "Assess again, or load it with the version of precall that wrote it."
+        raise ValueError(f"saved results must have schema {SCHEMA}; got {saved['schema']!r}. {way_out}")

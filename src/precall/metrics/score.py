@@ -1,4 +1,4 @@
-"""The result of a scalar metric: the number, its interval, and what is needed to read it."""
+"""The result of a scalar metric: the number, its interval, and the protocol needed to read it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval [low, high], with its level and a sentence saying what it covers.
+    """A confidence interval [low, high], with its level and a sentence that says what it covers.
 
     Attributes:
         low: Lower end.
         high: Upper end.
-        level: Nominal probability that the interval covers.
-        covers: What is covered with that probability, and what is not.
+        level: Nominal coverage probability.
+        covers: The quantity that is covered with that probability, and what is not covered.
 
     Example:
         >>> Interval(0.6, 0.66, 0.95, "the expectation of the score at these sample sizes").to_dict()["low"]
@@ -35,7 +35,12 @@ class Interval:
 
     def to_dict(self) -> dict[str, Any]:
         """The interval as JSON-ready values."""
-        return {"low": plain(self.low), "high": plain(self.high), "level": self.level, "covers": self.covers}
+        return {"low": encoded(self.low), "high": encoded(self.high), "level": self.level, "covers": self.covers}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Interval:
+        """The interval that `to_dict` wrote."""
+        return cls(decoded(saved["low"]), decoded(saved["high"]), saved["level"], saved["covers"])
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,11 @@ class Score:
 
     Attributes:
         value: The estimate.
-        interval: Its interval, or None where none is known.
-        chance: The value expected at these sample sizes if the model were the data, or None where it is not known.
-        n_real: Number of real samples used; None where the metric uses none.
-        n_fake: Number of fake samples used; None where the metric uses none.
-        settings: The choices that change the number (k, ties, degree, …): plain values.
+        interval: Its interval, or None if none is known.
+        chance: The value expected at these sample sizes if the model were the data, or None if it is not known.
+        n_real: Number of real samples used; None if the metric uses none.
+        n_fake: Number of fake samples used; None if the metric uses none.
+        settings: The choices that change the number (k, ties, degree, …), as plain values.
 
     Example:
         >>> score = Score(0.632, Interval(0.604, 0.659, 0.95, "the mean"), n_real=1000, n_fake=1000)
@@ -75,40 +80,48 @@ class Score:
         return f"{self.value:z.{digits}f} [{self.interval.low:z.{digits}f}, {self.interval.high:z.{digits}f}]"
 
     def to_dict(self) -> dict[str, Any]:
-        """The score as JSON-ready values: plain numbers, strings, lists and dicts; NaN and infinities become None."""
+        """The score as JSON-ready values; infinities and NaN are written as the strings "inf", "-inf" and "nan"."""
         return {
-            "value": plain(self.value),
+            "value": encoded(self.value),
             "interval": None if self.interval is None else self.interval.to_dict(),
-            "chance": plain(self.chance),
+            "chance": None if self.chance is None else encoded(self.chance),
             "n_real": self.n_real,
             "n_fake": self.n_fake,
             "settings": plain(self.settings),
         }
 
-
-def saved_score(saved: Mapping[str, Any]) -> Score:
-    """The score that `Score.to_dict` made `saved` of; a value JSON could not hold comes back as NaN."""
-    interval = saved["interval"]
-    if interval is not None:
-        ends = _number(interval["low"]), _number(interval["high"])
-        interval = Interval(*ends, interval["level"], interval["covers"])
-    rest = {name: saved[name] for name in ("chance", "n_real", "n_fake", "settings")}
-    return Score(_number(saved["value"]), interval, **rest)
-
-
-def _number(saved: float | None) -> float:
-    return math.nan if saved is None else saved
-
-
-def _decimals(half_width: float) -> int:
-    """Decimals that show one significant digit of the half width, at most 6: more would be noise."""
-    if not (math.isfinite(half_width) and half_width > 0):
-        return 4
-    return min(6, max(0, -math.floor(math.log10(half_width))))
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Score:
+        """The score that `to_dict` wrote."""
+        interval, chance = saved["interval"], saved["chance"]
+        return cls(
+            decoded(saved["value"]),
+            None if interval is None else Interval.from_dict(interval),
+            None if chance is None else decoded(chance),
+            saved["n_real"],
+            saved["n_fake"],
+            saved["settings"],
+        )
 
 
-def plain(value: Any) -> Any:
-    """`value` with NumPy scalars and arrays made plain, and non-finite floats (which JSON cannot hold) made None."""
+def encoded(value: float) -> float | str:
+    """A float as JSON can hold it: infinities and NaN become strings.
+
+    Example:
+        >>> encoded(0.5), encoded(float("-inf"))
+        (0.5, '-inf')
+    """
+    value = float(value)
+    return value if math.isfinite(value) else str(value)
+
+
+def decoded(saved: float | str) -> float:
+    """The float that `encoded` wrote."""
+    return float(saved)
+
+
+def plain(value: object) -> Any:
+    """`value` with NumPy scalars and arrays converted to Python's types; non-finite floats become None."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
@@ -125,3 +138,10 @@ def normal_quantile(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
+
+
+def _decimals(half_width: float) -> int:
+    """Decimals that show one significant digit of the half-width, at most 6: more would be noise."""
+    if not (math.isfinite(half_width) and half_width > 0):
+        return 4
+    return min(6, max(0, -math.floor(math.log10(half_width))))

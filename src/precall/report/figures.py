@@ -1,69 +1,67 @@
-"""Matplotlib figures of assessments: `figure.savefig("curve.svg")` or `.png` exports them."""
+"""Matplotlib figures of results: `figure.savefig("curve.svg")` or `.png` exports them."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
 from html import escape
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING
 
-from precall.metrics.results import Comparison, table
+from precall.report import table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from precall.metrics.results import Assessment, Comparison
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # Okabe and Ito
 STYLES = ("-", "--", ":", "-.")
 
 
-def plot(comparison: Comparison) -> Any:
+def plot(comparison: Comparison) -> Figure:
     """Curves with their certificates on the left, the map of F_8 and F_1/8 on the right.
 
     Returns:
-        The figure; nothing is shown and no global state changes.
+        The figure. Nothing is shown and no global state changes.
     """
-    return plot_saved({name: one.to_dict() for name, one in comparison.items()})
-
-
-def plot_saved(models: Mapping[str, Mapping[str, Any]]) -> Any:
-    """The same figure from saved results, name → `Assessment.to_dict()`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.5, 4.5), layout="constrained")
     curves, points = figure.subplots(1, 2)
-    for i, (name, model) in enumerate(models.items()):
-        if model["estimator"] is not None:
-            style = {"color": COLORS[i % len(COLORS)], "label": name}
-            _curve(curves, model, linestyle=STYLES[i % len(STYLES)], **style)
-            points.plot(model["scores"]["f8"]["value"], model["scores"]["f1_8"]["value"], "o", markersize=8, **style)
+    for i, (name, one) in enumerate(comparison.items()):
+        if one.estimator is not None:
+            color = COLORS[i % len(COLORS)]
+            _curve(curves, one, color=color, linestyle=STYLES[i % len(STYLES)], label=name)
+            f8, f1_8 = one.spectrum.f_score(8), one.spectrum.f_score(1 / 8)
+            points.plot(f8, f1_8, "o", markersize=8, color=color, label=name)
     _square(curves, "recall β", "precision α", "Precision over recall")
-    _square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point a model")
-    if curves.get_lines():  # there are none where no curve was asked for
+    _square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point per model")
+    if curves.get_lines():  # there are none if no curve was requested
         curves.legend(loc="lower left", frameon=False)
     return figure
 
 
-def inline(models: Mapping[str, Mapping[str, Any]]) -> str:
-    """What a notebook shows of results: the figure where there is a curve, then the table."""
-    text = f"<pre>{escape(table(models))}</pre>"
-    if all(model["estimator"] is None for model in models.values()):
+def inline(comparison: Comparison) -> str:
+    """What a notebook shows: the figure if there is a curve, then the table."""
+    text = f"<pre>{escape(table.text(comparison))}</pre>"
+    if all(one.estimator is None for one in comparison.values()):
         return text
     png = BytesIO()
-    plot_saved(models).savefig(png, format="png", dpi=80)
+    plot(comparison).savefig(png, format="png", dpi=80)
     data = b64encode(png.getvalue()).decode()
     return f'<img alt="Precision over recall" src="data:image/png;base64,{data}">{text}'
 
 
-def _curve(axes: Any, model: Mapping[str, Any], **style: Any) -> None:
-    """One model's curve on `axes`, shaded up to its certificate."""
-    curve, band = model["curves"][model["estimator"]], model["certificate"]
-    axes.plot(curve["beta"], curve["alpha"], **style)
-    if band is not None:
-        upper = [a / lam for a, lam in zip(band["alpha"], band["lam"], strict=True)]
-        axes.fill(
-            [*upper, *curve["beta"][::-1]], [*band["alpha"], *curve["alpha"][::-1]],
-            color=style["color"], alpha=0.12, linewidth=0,
-        )  # fmt: skip
+def _curve(axes: Axes, one: Assessment, *, color: str, linestyle: str, label: str) -> None:
+    """One model's curve, shaded up to its certificate."""
+    points = one.curve.points()
+    axes.plot(points["beta"], points["alpha"], color=color, linestyle=linestyle, label=label)
+    if "alpha_upper" in points:
+        outline = [[*points[f"{of}_upper"], *points[of][::-1]] for of in ("beta", "alpha")]
+        axes.fill(*outline, color=color, alpha=0.12, linewidth=0)
 
 
-def _square(axes: Any, x: str, y: str, title: str) -> None:
+def _square(axes: Axes, x: str, y: str, title: str) -> None:
     axes.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=x, ylabel=y, title=title, aspect="equal")
     axes.grid(alpha=0.3)

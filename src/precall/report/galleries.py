@@ -1,24 +1,31 @@
-"""Which samples to show: those the model misses, those it invents, those it copies, and what each cluster holds."""
+"""Which samples to show: those the model misses, invents or copies, and examples from each cluster."""
 
 from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from precall.metrics.results import Assessment
+from precall.theory.arrays import Array, Index
 
-SHOWN = 16
+if TYPE_CHECKING:
+    from precall.metrics.inputs import Side
+    from precall.metrics.results import Assessment
+
+PER_GALLERY = 16
 PER_CLUSTER = 2
 
 
-def galleries(one: Assessment) -> dict[str, Any]:
-    """Samples to show of one model, by gallery; empty where the assessment does not know the samples themselves."""
-    if not one.sources:
-        return {}
+def galleries(one: Assessment) -> Mapping[str, Any]:
+    """Samples of one model to show, by gallery, as plain values; empty if only features are known.
+
+    A loaded assessment brings the galleries it was saved with.
+    """
+    if one.galleries or not one.sources:
+        return one.galleries
     shown: dict[str, Any] = {}
     real, fake = one.sources["real"], one.sources["fake"]
     if one.real.log_ratio is not None and one.fake.log_ratio is not None:
@@ -36,19 +43,19 @@ def galleries(one: Assessment) -> dict[str, Any]:
     return shown
 
 
-def _last(values: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """Indices of the largest values, largest first; equal values in their order."""
-    return np.argsort(-values, kind="stable")[:SHOWN]
+def _last(values: Array) -> Index:
+    """Indices of the largest values, largest first; ties keep their order."""
+    return np.argsort(-values, kind="stable")[:PER_GALLERY]
 
 
-def _pairs(samples: Any, others: Any, rows: npt.NDArray[np.intp], nearest: Any) -> list[dict[str, Any]]:
+def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
     return [
         {"sample": look(samples, int(i)), "nearest": None if nearest is None else look(others, int(nearest[i]))}
         for i in rows
     ]
 
 
-def _mosaic(one: Assessment, real: Any, fake: Any) -> list[dict[str, Any]]:
+def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:
     """Cells of the first k-means repeat, from the most missed to the most invented."""
     assert one.clusters is not None
     reals, fakes = one.clusters.counts()
@@ -70,8 +77,8 @@ def _mosaic(one: Assessment, real: Any, fake: Any) -> list[dict[str, Any]]:
     ]
 
 
-def look(samples: Any, i: int) -> dict[str, Any]:
-    """What to show of one sample: its id with a thumbnail, or with its text."""
+def look(samples: Side, i: int) -> dict[str, Any]:
+    """What to show of one sample: its id, with a thumbnail or its text."""
     shown = samples.show(i)
     if isinstance(shown, str):
         return {"id": samples.identity(i), "text": shown[:400]}

@@ -7,24 +7,30 @@ ratio for every sample, and, from one clean split, a certificate and a two-sampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precall.metrics.classifiers import panel
 from precall.metrics.classifiers.calibration import calibrated, calibrated_smoothly, calibrated_sparingly
-from precall.metrics.classifiers.folds import FoldedSamples, Matrix, Member, Task, each
+from precall.metrics.classifiers.folds import FEWEST, FoldedSamples, Matrix, Member, Task, each
 from precall.metrics.classifiers.learning_curve import learning_excess
 from precall.metrics.classifiers.mlp import mlp
 from precall.metrics.classifiers.result import ClassifierResult, certify, plugged_in
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
+from precall.metrics.features import Pair, check_count
+from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, curve_found
+from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags
 from precall.theory.spectrum import RatioSpectrum
 
-Progress = Callable[[int, int], None]
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
+
 SMALL = 1_000_000  # values of a training set
 INNER = 3  # folds inside the training half of auto's certificate
 MEMBERS: dict[str, Member] = {  # by name, from the most rigid to the most flexible
@@ -41,15 +47,20 @@ MEMBERS: dict[str, Member] = {  # by name, from the most rigid to the most flexi
 }
 
 
-def classify(name: str, *, real: Any, fake: Any, seed: int = 0, progress: Progress | None = None) -> ClassifierResult:
+def classify(
+    name: str, *, real: object, fake: object, seed: int = 0, progress: StageProgress | None = None
+) -> ClassifierResult:
     """The estimator of this name: "auto", or a member of the panel (`MEMBERS`), with its default settings."""
+    return classify_pair(name, Pair.checked(real=real, fake=fake), seed=seed, progress=progress)
+
+
+def classify_pair(name: str, pair: Pair, *, seed: int, progress: StageProgress | None = None) -> ClassifierResult:
+    """The same for checked features."""
     checks.choice("name", name, ("auto", *MEMBERS))
-    if name == "auto":
-        return auto(real=real, fake=fake, seed=seed, progress=progress)
-    return cross_fitted(real=real, fake=fake, classifier=name, seed=seed)
+    return _auto(pair, 5, seed, progress) if name == "auto" else _cross_fitted(pair, name, 5, seed)
 
 
-def cross_fitted(*, real: Any, fake: Any, classifier: Any, folds: int = 5, seed: int = 0) -> ClassifierResult:
+def cross_fitted(*, real: object, fake: object, classifier: object, folds: int = 5, seed: int = 0) -> ClassifierResult:
     """Curve of one classifier by K-fold cross-fitting: each fold is scored by the model trained on the others.
 
     The held-out scores of all folds together give `alpha(λ) = min_t λ P(s < t) + Q(s ≥ t)`. (Averaging the folds' own
@@ -75,7 +86,11 @@ def cross_fitted(*, real: Any, fake: Any, classifier: Any, folds: int = 5, seed:
     References:
         Simon et al. (2019), Thm 5; docs/theory.md, Classifiers.
     """
-    samples = FoldedSamples.checked(real=real, fake=fake, folds=folds, inner=INNER, seed=seed)
+    return _cross_fitted(Pair.checked(real=real, fake=fake), classifier, folds, seed)
+
+
+def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> ClassifierResult:
+    samples = _folded(pair, folds, seed)
     if isinstance(classifier, str):
         name = checks.choice("classifier", classifier, MEMBERS)
         member, make = MEMBERS[name], Task.standardised
@@ -88,7 +103,9 @@ def cross_fitted(*, real: Any, fake: Any, classifier: Any, folds: int = 5, seed:
     return _result(name, samples, scores, log_ratio, half_scores.astype(np.float64), {"folds": folds, "seed": seed})
 
 
-def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progress | None = None) -> ClassifierResult:
+def auto(
+    *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
+) -> ClassifierResult:
     """Curve of a stacked panel: ten classifiers of different kinds, weighed by how well they judge held-out samples.
 
     1. Every member of `MEMBERS` gives every sample a log-ratio, K-fold cross-fitted, standardised (and projected to
@@ -124,7 +141,11 @@ def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progr
     References:
         docs/theory.md, Classifiers; docs/curve_error.md for its error on pairs with known curves.
     """
-    samples = FoldedSamples.checked(real=real, fake=fake, folds=folds, inner=INNER, seed=seed)
+    return _auto(Pair.checked(real=real, fake=fake), folds, seed, progress)
+
+
+def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> ClassifierResult:
+    samples = _folded(pair, folds, seed)
     half = ~samples.held_out
     # each inner task judges all that it does not learn from: its own inner fold and the whole second half
     inner = [half & (samples.inner != k) for k in range(INNER)]
@@ -149,12 +170,18 @@ def auto(*, real: Any, fake: Any, folds: int = 5, seed: int = 0, progress: Progr
     return replace(result, spectrum=spectrum, excess=excess, members=_member_spectra(log_ratios, samples.real))
 
 
+def _folded(pair: Pair, folds: int, seed: int) -> FoldedSamples:
+    for name, n in zip(("real", "fake"), pair.sizes, strict=True):
+        check_count(name, n, FEWEST)
+    return FoldedSamples.split(*pair.to_numpy(), folds=folds, inner=INNER, seed=seed)
+
+
 def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
     columns = zip(MEMBERS, log_ratios.T, strict=True)
     return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
 
 
-def _judgements(tasks: list[Task], seed: int, progress: Progress | None) -> Iterator[list[Matrix]]:
+def _judgements(tasks: list[Task], seed: int, progress: StageProgress | None) -> Iterator[list[Matrix]]:
     """What every member says about every task."""
     from threadpoolctl import threadpool_limits
 
@@ -202,3 +229,43 @@ def _result(
         settings=settings,
         **certified,
     )
+
+
+def _curve(name: str, run: Run) -> Found:
+    """The curve of the estimator of this name."""
+    found = run.classifiers[name] = classify_pair(name, run.pair, seed=run.seed, progress=run.stage(name))
+    return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": name, **found.settings})
+
+
+def _two_sample_test(run: Run) -> Found:
+    """The test of the first classifier that was computed, or of a linear one if there is none."""
+    if not run.classifiers:
+        run.classifiers["linear"] = classify_pair("linear", run.pair, seed=run.seed)
+    return Found({"c2st": next(iter(run.classifiers.values())).two_sample_test})
+
+
+RESAMPLED = "disjoint subsamples: the expectation at these sizes, given the trained classifier; not its bias"
+
+
+def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
+    return Metric(
+        name, reads, CURVE_SCORES, RESAMPLED, partial(_curve, name), default=default, is_curve=True, fewest=FEWEST
+    )
+
+
+AUTO = _estimator("auto", "a stacked panel of ten classifiers, cross-fitted and calibrated", default=True)
+MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
+BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")
+KNN = _estimator("knn", "a k-nearest-neighbour classifier, cross-fitted")
+QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunken covariances, cross-fitted")
+LINEAR = _estimator("linear", "ridge logistic regression, cross-fitted")
+C2ST = Metric(
+    name="c2st",
+    reads="classifier two-sample test on samples that the classifier has not seen; `settings` has the exact p-value",
+    scores=(ScoreInfo("c2st", "two-sample accuracy", 0.0, 1.0, "lower", "balanced accuracy; 0.5 if P = Q", "page"),),
+    interval="Hoeffding: the accuracy of this very classifier on new samples",
+    compute=_two_sample_test,
+    needs="the first classifier among the metrics; a linear one if there is none",
+    default=True,
+    fewest=FEWEST,
+)

@@ -1,4 +1,4 @@
-"""Cross-fitting tasks: learn from some samples, judge others, with every transformation fitted to the training part."""
+"""Cross-fitting: learn from some samples and judge others, with every transformation fitted to the training part."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.features import as_features, same_dimension
-from precall.theory.arrays import Array, Flags, Index, to_numpy
+from precall.theory.arrays import Array, Flags, Index
 
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 View: TypeAlias = tuple[Matrix, Matrix]
@@ -144,9 +143,9 @@ class FoldedSamples:
     inner: Index
 
     @classmethod
-    def checked(cls, *, real: Any, fake: Any, folds: int, inner: int, seed: int) -> FoldedSamples:
+    def split(cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int) -> FoldedSamples:
         """Checked features with folds and halves drawn from `seed`."""
-        x, is_real = joined(real=real, fake=fake, at_least=FEWEST)
+        x, is_real = joined(real, fake)
         most = int(min(is_real.sum(), (~is_real).sum()))
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and the size of the smaller set, {most}; got {folds}.")
@@ -177,11 +176,9 @@ class FoldedSamples:
         return pooled
 
 
-def joined(*, real: Any, fake: Any, at_least: int) -> tuple[Matrix, Flags]:
-    """Checked features of both sets in one matrix, the real ones first, and which rows are real."""
-    features = [to_numpy(as_features(n, x, at_least=at_least)) for n, x in (("real", real), ("fake", fake))]
-    same_dimension(real=features[0], fake=features[1])
-    return np.concatenate(features), np.arange(sum(map(len, features))) < len(features[0])
+def joined(real: Matrix, fake: Matrix) -> tuple[Matrix, Flags]:
+    """Features of both sets in one matrix, the real ones first, and which rows are real."""
+    return np.concatenate([real, fake]), np.arange(len(real) + len(fake)) < len(real)
 
 
 def spread(groups: Flags, parts: int, rng: np.random.Generator) -> Index:

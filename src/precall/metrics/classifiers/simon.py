@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import Matrix, joined, spread
 from precall.metrics.classifiers.result import ClassifierResult, certify
+from precall.metrics.features import Pair, check_count
+from precall.metrics.metric import CURVE_SCORES, Found, Metric, curve_found
 from precall.theory.arrays import Array, Flags
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     import torch
 
+    from precall.metrics.run import Run
+
 ENSEMBLE = 10
+FEWEST = 20  # samples of each kind
 EPOCHS, BATCH = 50, 128
 RATE, DECAY = 1e-3, 0.1
 
 
-def simon(*, real: Any, fake: Any, seed: int = 0) -> ClassifierResult:
+def simon_ensemble(*, real: object, fake: object, seed: int = 0) -> ClassifierResult:
     """Precision-recall curve of the paper's ensemble: the median of 10 linear classifiers on one coin-flip split.
 
     Sample i of each set form a pair; a fair coin sends one of the two to the training half, the other to the test half.
@@ -43,14 +48,21 @@ def simon(*, real: Any, fake: Any, seed: int = 0) -> ClassifierResult:
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> result = simon(real=rng.normal(size=(400, 2)), fake=rng.normal(size=(400, 2)) + [2.0, 0.0])
+        >>> result = simon_ensemble(real=rng.normal(size=(400, 2)), fake=rng.normal(size=(400, 2)) + [2.0, 0.0])
         >>> result.accuracy > 0.75, result.p_value < 1e-6
         (True, True)
 
     References:
         Simon et al. (2019), Algorithm 1 and section 6, with the missing threshold ∞ (docs/errata.md, SIM-2).
     """
-    x, is_real = joined(real=real, fake=fake, at_least=20)
+    return ensemble_of_pair(Pair.checked(real=real, fake=fake), seed=seed)
+
+
+def ensemble_of_pair(pair: Pair, *, seed: int) -> ClassifierResult:
+    """The same for checked features."""
+    for name, n in zip(("real", "fake"), pair.sizes, strict=True):
+        check_count(name, n, FEWEST)
+    x, is_real = joined(*pair.to_numpy())
     rng = np.random.default_rng(seed)
     training = coin_flips(int(is_real.sum()), int((~is_real).sum()), rng)
     tested = is_real[~training]
@@ -113,3 +125,19 @@ def _log_loss(w: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor
 
     logits = torch.bmm(x, w[:, :, None])[..., 0]
     return torch.nn.functional.softplus(torch.where(y > 0, -logits, logits)).mean(dim=1).sum()
+
+
+def _compute(run: Run) -> Found:
+    found = run.classifiers["simon"] = ensemble_of_pair(run.pair, seed=run.seed)
+    return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": "simon", **found.settings})
+
+
+SIMON = Metric(
+    name="simon",
+    reads="the paper's ensemble: the median of ten linear classifiers on one coin-flip split (Simon et al.)",
+    scores=CURVE_SCORES,
+    interval="disjoint subsamples of the judged half: the expectation at these sizes, given the classifiers",
+    compute=_compute,
+    is_curve=True,
+    fewest=FEWEST,
+)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.neighbors.chance import expected_precision_cover, expected_recall_cover
 from precall.theory import checks
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
+from precall.theory.arrays import Array, Counts
+from precall.theory.chance import expected_precision_cover, expected_recall_cover
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,28 +27,28 @@ class CoverCurve:
         n_fake: Number of fake samples.
     """
 
-    lam: Floats
-    precision_cover: Floats
-    recall_cover: Floats
-    ties: Floats
-    chance: Floats
+    lam: Array
+    precision_cover: Array
+    recall_cover: Array
+    ties: Array
+    chance: Array
     k: int
     n_real: int
     n_fake: int
 
     @property
-    def alpha(self) -> Floats:
+    def alpha(self) -> Array:
         """Precision at slope λ, PC + λ RC − λ ties. Not clipped: noise may carry it above min(1, λ)."""
         return self.precision_cover + self.lam * (self.recall_cover - self.ties)
 
     @property
-    def beta(self) -> Floats:
+    def beta(self) -> Array:
         """Recall at slope λ, alpha / λ (NaN or ∞ at λ = 0). Not clipped."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.alpha / self.lam
 
 
-def cover_curve(*, lam: Any, fakes_in_ball: Counts, reals_in_ball: Counts, k: int) -> CoverCurve:
+def cover_curve(*, lam: npt.ArrayLike, fakes_in_ball: Counts, reals_in_ball: Counts, k: int) -> CoverCurve:
     """The precision-recall curve from precision-recall cover, tie term included.
 
         alpha(λ) = PC_{k'/λ, k'} + λ RC_{λk', k'} − λ ties,        k' = `k`
@@ -104,12 +101,12 @@ def cover_curve(*, lam: Any, fakes_in_ball: Counts, reals_in_ball: Counts, k: in
     )
 
 
-def _share_at_least(counts: Counts, wanted: Floats) -> Floats:
+def _share_at_least(counts: Counts, wanted: Array) -> Array:
     """mean_i 1{counts_i ≥ wanted}, for every entry of `wanted`."""
     return np.asarray(1 - np.searchsorted(np.sort(counts), wanted) / len(counts))
 
 
-def _whole(numbers: Floats) -> Floats:
+def _whole(numbers: Array) -> Array:
     """Numbers within 1e-9 (relatively) of a whole one as that whole one: what rounding in λ moved."""
     whole = np.round(numbers)
     with np.errstate(invalid="ignore"):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.neighbors import chance
-from precall.metrics.neighbors.cover import Counts, CoverCurve, Floats, cover_curve
+from precall.metrics.neighbors.cover import CoverCurve, cover_curve
 from precall.metrics.score import Score
 from precall.printing import brief
-from precall.theory import checks
+from precall.theory import chance, checks
+from precall.theory.arrays import Array, Counts, Flags
+from precall.theory.spectrum import RatioSpectrum
 
-Flags = npt.NDArray[np.bool_]
+N = TypeVar("N", bound=np.generic)
 
 COPY_RATIO = 0.5  # nearer to a real than half the way to that real's nearest other: no other real can be as near
 
@@ -29,7 +30,7 @@ class Nearest:
     """
 
     index: Counts
-    distance: Floats
+    distance: Array
 
 
 @brief
@@ -58,13 +59,13 @@ class Neighborhoods:
 
     k: tuple[int, ...]
     ties: str
-    radii_real: Floats
-    radii_fake: Floats
+    radii_real: Array
+    radii_fake: Array
     fakes_in_ball: Counts
     balls_over_fake: Counts
     reals_in_ball: Counts
     balls_over_real: Counts
-    realisms: Floats
+    realisms: Array
     real_to_real: Nearest
     real_to_fake: Nearest
     fake_to_real: Nearest
@@ -162,7 +163,7 @@ class Neighborhoods:
         """
         return float((self._column(self.reals_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
 
-    def cover_curve(self, lam: Any, k: int | None = None) -> CoverCurve:
+    def cover_curve(self, lam: npt.ArrayLike, k: int | None = None) -> CoverCurve:
         """The precision-recall curve at slopes `lam`, from precision-recall cover with k' = `k`: see `cover_curve`."""
         return cover_curve(
             lam=lam,
@@ -171,7 +172,19 @@ class Neighborhoods:
             k=self._level(k),
         )
 
-    def realism(self, k: int | None = None) -> Floats:
+    def cover_spectrum(self, k: int | None = None) -> RatioSpectrum:
+        """Spectrum from the counts in k-NN balls: each sample is scored by its local ratio, real over fake.
+
+        A ball of k' reals (mass k'/N) that holds c fakes (mass c/M) gives the ratio (k'/N)/(c/M). A ball of k' fakes
+        that holds c reals gives (c/N)/(k'/M). The hull of these scores is the cover curve made concave; its threshold
+        at 1/λ is that of `cover_curve`.
+        """
+        k_prime, scale = self._level(k), self.n_fake / self.n_real
+        with np.errstate(divide="ignore"):
+            real = k_prime * scale / self._column(self.fakes_in_ball, k)
+        return RatioSpectrum.from_scores(real=real, fake=self._column(self.reals_in_ball, k) * scale / k_prime)
+
+    def realism(self, k: int | None = None) -> Array:
         """Realism of each fake, max_i rad_k(X_i) / d(Y_j, X_i) over the reals with at most median radius, shape (M,).
 
         At least 1 where the fake is inside (or on) one of those balls; ∞ where it equals their centre, unless that
@@ -182,7 +195,7 @@ class Neighborhoods:
         """
         return np.asarray(self._column(self.realisms, k))
 
-    def copy_ratios(self) -> Floats:
+    def copy_ratios(self) -> Array:
         """d(Y_j, X) / d(X, X'), with X the real nearest to the fake Y_j and X' the real nearest to X, shape (M,).
 
         Far below 1 means closer to a training sample than the training samples are to each other; 0 is a copy.
@@ -256,11 +269,11 @@ class Neighborhoods:
             raise ValueError(f"`k` must be one of the swept {swept}; got {k}. Pass it to `sweep(k=…)` as well.")
         return int(k)
 
-    def _column(self, values: Any, k: int | None) -> Any:
+    def _column(self, values: npt.NDArray[N], k: int | None) -> npt.NDArray[N]:
         return values[:, self.k.index(self._level(k))]
 
 
-def _copy_ratios(distance: Floats, other: Floats) -> Floats:
+def _copy_ratios(distance: Array, other: Array) -> Array:
     """distance / other; 0 where a sample is found again."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(distance == 0, 0.0, distance / other)

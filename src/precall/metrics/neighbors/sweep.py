@@ -15,26 +15,25 @@ is never its own neighbour. Every comparison is that of float64 brute force, alt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from precall.metrics.features import Features, as_features, same_dimension, together
-from precall.metrics.neighbors.cover import Counts, CoverCurve, Floats
+from precall.metrics.features import Features, Pair, as_features, same_dimension
 from precall.metrics.neighbors.scores import Nearest, Neighborhoods
+from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import to_numpy
+from precall.theory.arrays import Array, Counts, to_numpy
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from precall.metrics.neighbors.distances import Cloud, Frame, Tile
     from precall.metrics.neighbors.tallies import Depth
-
-__all__ = ["Balls", "CoverCurve", "Nearest", "Neighborhoods", "cross", "sweep", "within"]
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,24 +49,24 @@ class Balls:
 
     k: tuple[int, ...]
     neighbors: int
-    squared_radii: Floats
+    squared_radii: Array
     nearest: Nearest
     cloud: Cloud = field(repr=False)
 
     @property
-    def radii(self) -> Floats:
+    def radii(self) -> Array:
         """rad_k(X_i), the distance to the k-th nearest other sample, shape (n, len(k))."""
         return np.sqrt(self.squared_radii)
 
 
 def sweep(
     *,
-    real: Any,
-    fake: Any,
+    real: object,
+    fake: object,
     k: int | Iterable[int] = 5,
     ties: str = "closed",
     neighbors: int = 1,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Neighborhoods:
     """Every k-NN quantity of two sample sets, for several k, in one pass over the pairs.
 
@@ -96,18 +95,31 @@ def sweep(
     References:
         Kynkäänniemi et al. (2019); Naeem et al. (2020); Cheema and Urner (2023); docs/theory.md, Neighbours.
     """
-    real, fake = as_features("real", real), as_features("fake", fake)
-    same_dimension(real=real, fake=fake)
-    real, fake = together(real=real, fake=fake)
+    pair = Pair.checked(real=real, fake=fake)
+    return sweep_pair(pair, k=k, ties=ties, neighbors=neighbors, progress=progress)
+
+
+def sweep_pair(
+    pair: Pair,
+    *,
+    k: int | Iterable[int],
+    ties: str,
+    neighbors: int = 1,
+    progress: StageProgress | None = None,
+) -> Neighborhoods:
+    """The same for checked features."""
+    pair = pair.together()
     checks.choice("ties", ties, ("closed", "open"))
-    levels = _levels(k, neighbors, real=len(real), fake=len(fake))
-    watch = _Watch(progress, (len(real) + len(fake)) ** 2)
-    real_balls = _within("real", real, levels, neighbors, watch)
-    fake_balls = _within("fake", fake, levels, neighbors, watch)
+    levels = _levels(k, neighbors, real=len(pair.real), fake=len(pair.fake))
+    watch = _Watch(progress, sum(pair.sizes) ** 2)
+    real_balls = _within("real", pair.real, levels, neighbors, watch)
+    fake_balls = _within("fake", pair.fake, levels, neighbors, watch)
     return _cross(real_balls, fake_balls, ties, watch)
 
 
-def within(samples: Any, *, k: int | Iterable[int] = 5, neighbors: int = 1, progress: Progress | None = None) -> Balls:
+def within(
+    samples: object, *, k: int | Iterable[int] = 5, neighbors: int = 1, progress: StageProgress | None = None
+) -> Balls:
     """The k-NN balls of one sample set, for several k: half a product of the set with itself.
 
     Compute them once for a reference set and `cross` them with those of each model's samples.
@@ -134,12 +146,18 @@ def within(samples: Any, *, k: int | Iterable[int] = 5, neighbors: int = 1, prog
     References:
         Kynkäänniemi et al. (2019), eq. 1.
     """
-    features = as_features("samples", samples)
+    return balls_around(as_features("samples", samples), k=k, neighbors=neighbors, progress=progress)
+
+
+def balls_around(
+    features: Features, *, k: int | Iterable[int], neighbors: int = 1, progress: StageProgress | None = None
+) -> Balls:
+    """The same for checked features."""
     levels = _levels(k, neighbors, samples=len(features))
     return _within("samples", features, levels, neighbors, _Watch(progress, len(features) ** 2))
 
 
-def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: Progress | None = None) -> Neighborhoods:
+def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProgress | None = None) -> Neighborhoods:
     """Who is inside whose ball: one product of the two sets.
 
     Args:
@@ -172,7 +190,7 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: Progress 
 class _Watch:
     """Counts ordered pairs and tells the caller; left-out copies pass with the samples that stand for them."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
+    def __init__(self, progress: StageProgress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
     def advance(self, tile: Tile, left: Cloud, right: Cloud, times: int) -> None:
@@ -208,7 +226,7 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
     for name, frame in zip(("real", "fake"), frames, strict=True):
         _check_range(name, frame)
     # The same readings twice, roles exchanged: balls around reals hold fakes, balls around fakes hold reals.
-    around_real, around_fake = _Side(real, fake, ties), _Side(fake, real, ties)
+    around_real, around_fake = _BallReadings(real, fake, ties), _BallReadings(fake, real, ties)
     depths = around_real.depths()
     for tile in distances.tiles(*frames):
         around_real.read(tile)
@@ -233,7 +251,7 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
     )
 
 
-class _Side:
+class _BallReadings:
     """What is read of the pairs for the balls around one set: its nearest of the other set, and who is inside."""
 
     def __init__(self, own: Balls, other: Balls, ties: str) -> None:
@@ -273,12 +291,12 @@ class _Side:
         return np.asarray(_given(self.other, self.tally.around))
 
 
-def _given(balls: Balls, values: Any) -> Any:
+def _given(balls: Balls, values: Tensor) -> npt.NDArray[Any]:
     """`values` of the samples a cloud keeps, for all that were given."""
     return to_numpy(values[balls.cloud.stand_in])
 
 
-def _nearest(squared: Any, index: Any) -> Nearest:
+def _nearest(squared: Tensor, index: Tensor) -> Nearest:
     return Nearest(index=to_numpy(index), distance=np.sqrt(to_numpy(squared)))
 
 
@@ -298,7 +316,7 @@ def _check_level(name: str, value: int, samples: str, n: int) -> None:
         raise ValueError(f"`{name}` must be between 1 and {most}; got {value}. Lower it or pass more samples.")
 
 
-def _whole(name: str, values: Any) -> list[int]:
+def _whole(name: str, values: int | Iterable[int]) -> list[int]:
     array = np.atleast_1d(np.asarray(list(values) if isinstance(values, Iterable) else values))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         raise ValueError(f"`{name}` must be whole numbers; got {values!r}.")

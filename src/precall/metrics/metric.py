@@ -1,0 +1,117 @@
+"""What a metric is: its name, the scores it yields, what it needs, and how it is computed.
+
+A file that computes a metric declares it as one `Metric`; `registry.py` lists them. Everything else that must know
+about metrics (the defaults, the table, the page, the gates of the command line, docs/metrics.md) reads the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from precall.metrics.score import Score
+from precall.theory.arrays import Index
+
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
+    from precall.theory.spectrum import RatioSpectrum
+
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class ScoreInfo:
+    """What a score is called, its range, and which direction is better.
+
+    Attributes:
+        name: Its key in `Assessment.scores`.
+        label: Its column heading.
+        low: Least possible value.
+        high: Largest possible value.
+        better: "higher" or "lower", or None if neither end is better.
+        meaning: One phrase for the documentation.
+        shown: Where it is shown when it is available: in the printed "table" and on the page, on the "page" only, or
+            only in the "json" results.
+    """
+
+    name: str
+    label: str
+    low: float
+    high: float
+    better: Literal["higher", "lower"] | None
+    meaning: str
+    shown: Literal["table", "page", "json"] = "json"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a metric found for one model.
+
+    Attributes:
+        scores: Scores by name, complete or still without their interval.
+        spectrum: The curve, for a curve estimator.
+        resampled: The same scores for some of the samples, given their row indices; it yields the intervals. None if
+            the scores carry their intervals already, or have none.
+        at_least: Fewest samples per side for which `resampled` is defined.
+    """
+
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    spectrum: RatioSpectrum | None = None
+    resampled: Callable[[Index, Index], Mapping[str, float]] | None = None
+    at_least: int = 10
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: everything there is to know about it, in one object.
+
+    Attributes:
+        name: What `metrics=` and `--metrics` call it.
+        reads: What it measures, for the documentation.
+        scores: The scores it yields.
+        interval: How their intervals are computed, for the documentation.
+        compute: Computes it from the shared work of a run.
+        needs: What it needs beyond features, for the documentation; empty if nothing.
+        default: Whether it is computed when no metrics are named.
+        is_curve: Whether it estimates the whole precision-recall curve.
+        from_statistics: Whether stored means and covariances are enough.
+        fewest: Fewest samples per side.
+    """
+
+    name: str
+    reads: str
+    scores: tuple[ScoreInfo, ...]
+    interval: str
+    compute: Callable[[Run], Found]
+    needs: str = ""
+    default: bool = False
+    is_curve: bool = False
+    from_statistics: bool = False
+    fewest: int = 2
+
+
+CURVE_SCORES = (
+    ScoreInfo("area", "area", 0.0, 1.0, "higher", "area under the precision-recall curve; 1 only if P = Q", "table"),
+    ScoreInfo("f8", "F8", 0.0, 1.0, "higher", "largest F-score with weight 8: recall", "page"),
+    ScoreInfo("f1_8", "F1/8", 0.0, 1.0, "higher", "largest F-score with weight 1/8: precision", "page"),
+    ScoreInfo("tv", "TV", 0.0, 1.0, "lower", "total variation distance, 1 − α(1)", "page"),
+)
+
+
+def readings(spectrum: RatioSpectrum) -> dict[str, float]:
+    """The scores of a curve: area, F_8 (recall), F_1/8 (precision) and total variation."""
+    return {
+        "area": spectrum.area,
+        "f8": spectrum.f_score(8),
+        "f1_8": spectrum.f_score(1 / 8),
+        "tv": spectrum.total_variation,
+    }
+
+
+def curve_found(
+    run: Run, spectrum: RatioSpectrum, spectrum_of: Callable[[Index, Index], RatioSpectrum], settings: Mapping[str, Any]
+) -> Found:
+    """A curve with its scores; `spectrum_of` gives the curve of some of the samples."""
+    scores = {name: Score(value, None, None, *run.sizes, settings) for name, value in readings(spectrum).items()}
+    return Found(scores, spectrum, lambda real, fake: readings(spectrum_of(real, fake)))

@@ -1,0 +1,177 @@
+"""One model against one reference: the work that its metrics share, and the results they are gathered into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.metrics.features import Pair
+from precall.metrics.inputs import Side
+from precall.metrics.intervals import subsampling_intervals
+from precall.metrics.metric import Found, Metric
+from precall.metrics.neighbors import sweep
+from precall.metrics.results import Assessment, PerSample
+from precall.metrics.score import Interval
+from precall.progress import Progress, StageProgress, stage_of
+from precall.theory.arrays import Index
+
+if TYPE_CHECKING:
+    from precall.metrics.assessment import Reference
+    from precall.metrics.classifiers.result import ClassifierResult
+    from precall.metrics.clusters import Clusters
+    from precall.metrics.neighbors.scores import Neighborhoods
+    from precall.metrics.score import Score
+    from precall.theory.spectrum import RatioSpectrum
+
+PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch")
+
+
+class Run:
+    """What the metrics of one assessment share; each piece of work is done when it is first needed, and once.
+
+    Attributes:
+        reference: The data, with its settings.
+        side: The model's samples.
+        name: The model's name.
+        pair: Checked features of both.
+        classifiers: Results of the classifiers so far, by name; a metric that trains one adds it here.
+        clusters: The k-means histograms, once the metric has computed them.
+    """
+
+    def __init__(self, reference: Reference, side: Side, name: str, progress: Progress | None) -> None:
+        self.reference, self.side, self.name, self.progress = reference, side, name, progress
+        self.pair = Pair(reference.features, side.features)
+        self.k, self.ties, self.seed = reference.k, reference.ties, reference.seed
+        self.classifiers: dict[str, ClassifierResult] = {}
+        self.clusters: Clusters | None = None
+        self._swept: dict[bytes, Neighborhoods] = {}
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of real and of fake samples."""
+        return self.pair.sizes
+
+    @cached_property
+    def neighborhoods(self) -> Neighborhoods:
+        """The k-nearest-neighbour sweep over all pairs."""
+        check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
+        balls = sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
+        return sweep.cross(real=self.reference.balls, fake=balls, ties=self.ties, progress=self.stage("neighbors"))
+
+    def sweep(self, real: Index, fake: Index) -> Neighborhoods:
+        """The sweep over some of the samples, given by row indices."""
+        key = real.tobytes() + b"|" + fake.tobytes()
+        if key not in self._swept:
+            self.report("intervals")
+            self._swept[key] = sweep.sweep_pair(self.pair.rows(real, fake), k=self.k, ties=self.ties)
+        return self._swept[key]
+
+    def stage(self, name: str) -> StageProgress | None:
+        """The progress callback of one stage."""
+        return stage_of(self.progress, name)
+
+    def report(self, stage: str) -> None:
+        """Say that a stage without steps has begun."""
+        if self.progress is not None:
+            self.progress(stage, 0, 1)
+
+    def assessment(self, metrics: Sequence[Metric], best: str | None) -> Assessment:
+        """Compute the metrics; scores of curves other than the best one carry their estimator's name in front."""
+        spectra: dict[str, RatioSpectrum] = {}
+        scores: dict[str, Score] = {}
+        for metric in metrics:
+            found = metric.compute(self)
+            if found.spectrum is not None:
+                spectra[metric.name] = found.spectrum
+            prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
+            scores |= {prefix + name: score for name, score in self._with_intervals(metric, found).items()}
+        return self._gathered(metrics, best, spectra, scores)
+
+    def _with_intervals(self, metric: Metric, found: Found) -> Mapping[str, Score]:
+        if found.resampled is None:
+            return found.scores
+        intervals: Mapping[str, Interval | None] = subsampling_intervals(
+            found.resampled,
+            {name: score.value for name, score in found.scores.items()},
+            n_real=self.sizes[0],
+            n_fake=self.sizes[1],
+            at_least=found.at_least,
+            seed=self.seed,
+            within={info.name: (info.low, info.high) for info in metric.scores},
+        )
+        return {name: replace(score, interval=intervals[name]) for name, score in found.scores.items()}
+
+    def _gathered(
+        self,
+        metrics: Sequence[Metric],
+        best: str | None,
+        spectra: Mapping[str, RatioSpectrum],
+        scores: Mapping[str, Score],
+    ) -> Assessment:
+        judge = next((self.classifiers[one.name] for one in metrics if one.name in self.classifiers), None)
+        return Assessment(
+            name=self.name,
+            estimator=best,
+            spectra=spectra,
+            scores=scores,
+            certificate=None if judge is None else judge.certificate,
+            real=self._real_samples(judge),
+            fake=self._fake_samples(judge),
+            protocol=self._protocol(metrics),
+            neighborhoods=self._neighborhoods_so_far(),
+            clusters=self.clusters,
+            classifiers=self.classifiers,
+            sources={"real": self.reference.side, "fake": self.side} if self.side.samples is not None else {},
+        )
+
+    def _neighborhoods_so_far(self) -> Neighborhoods | None:
+        """The sweep if a metric needed it."""
+        swept: Neighborhoods | None = self.__dict__.get("neighborhoods")
+        return swept
+
+    def _real_samples(self, judge: ClassifierResult | None) -> PerSample:
+        swept = self._neighborhoods_so_far()
+        return PerSample(
+            log_ratio=None if judge is None else judge.log_ratio_real,
+            member=None if swept is None else swept.members_real(),
+            nearest=None if swept is None else swept.real_to_fake.index[:, 0],
+            cluster=None if self.clusters is None else self.clusters.labels_real[0],
+        )
+
+    def _fake_samples(self, judge: ClassifierResult | None) -> PerSample:
+        swept = self._neighborhoods_so_far()
+        return PerSample(
+            log_ratio=None if judge is None else judge.log_ratio_fake,
+            member=None if swept is None else swept.members_fake(),
+            nearest=None if swept is None else swept.fake_to_real.index[:, 0],
+            realism=None if swept is None else swept.realism(),
+            copy_ratio=None if swept is None else swept.copy_ratios(),
+            cluster=None if self.clusters is None else self.clusters.labels_fake[0],
+        )
+
+    def _protocol(self, metrics: Sequence[Metric]) -> dict[str, Any]:
+        reference = self.reference
+        return {
+            "n_real": reference.side.n,
+            "n_fake": self.side.n,
+            "dimension": self.pair.dimension,
+            "metrics": [metric.name for metric in metrics],
+            "k": self.k,
+            "ties": self.ties,
+            "seed": self.seed,
+            **{of: one.protocol for of, one in (("real", reference.side), ("fake", self.side)) if one.protocol},
+            "versions": {package: version(package) for package in PACKAGES},
+        }
+
+
+def check_k(k: object, **sizes: int) -> None:
+    """Check that k is a whole number below every size."""
+    side, n = min(sizes.items(), key=lambda item: item[1])
+    if not (isinstance(k, int | np.integer) and 1 <= k < n):
+        way_out = f"Lower `k` or pass more {side.removeprefix('n_')} samples."
+        raise ValueError(f"`k` must be a whole number between 1 and {side} - 1 = {n - 1}; got {k}. {way_out}")

@@ -1,0 +1,113 @@
+"""A report on disk: the page, the results it is made of, the samples it shows, and a picture of the curves.
+
+report.html       the page
+results.json      `Comparison.to_dict()` and the command that made it (docs/results.md)
+galleries.json    the samples that the page shows, if there are any
+curves.png        the curves
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from precall.metrics.results import Comparison
+from precall.report import figures, page
+from precall.report.galleries import galleries
+from precall.samples.hashing import write_atomically
+
+if TYPE_CHECKING:
+    from precall.metrics.results import Assessment
+
+PAGE, RESULTS, GALLERIES, CURVES = "report.html", "results.json", "galleries.json", "curves.png"
+
+
+def write(comparison: Comparison, folder: str | Path, *, command: str | None = None) -> Path:
+    """Write the report of all models into a folder.
+
+    Args:
+        comparison: The models, by name.
+        folder: Where to write; it is created if it is missing.
+        command: The command that reproduces the report.
+
+    Returns:
+        The path of the page.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    page.write(comparison, folder / PAGE, command=command)
+    _write_json(folder / RESULTS, comparison.to_dict() | {"command": command}, indent=1)
+    (folder / GALLERIES).unlink(missing_ok=True)  # those of an earlier report would be shown with these results
+    if shown := galleries_of(comparison):
+        _write_json(folder / GALLERIES, shown)
+    figures.plot(comparison).savefig(folder / CURVES, dpi=150)
+    return folder / PAGE
+
+
+def load(path: str | Path) -> Comparison:
+    """Load a saved report: the folder that `precall assess --out` wrote, or its results.json.
+
+    The scores, spectra, certificates and verdicts are those that were saved. Readings of each sample are not saved.
+
+    Args:
+        path: The folder, or the file with the results. Galleries are loaded if they lie beside the results.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from precall import assess
+        >>> x = np.random.default_rng(0).normal(size=(60, 2))
+        >>> found = assess(real=x, fake={"shifted": x + 1}, metrics=("clusters", "fid"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = write(found, folder)
+        ...     load(folder)["shifted"].scores["fid"] == found["shifted"].scores["fid"]
+        True
+    """
+    path = Path(path)
+    results = path / RESULTS if path.is_dir() else path
+    shown = results.with_name(GALLERIES)
+    return restored(results, read_json(results), read_json(shown) if shown.exists() else {})
+
+
+def command_of(path: str | Path) -> str | None:
+    """The command that a saved report names, or None."""
+    path = Path(path)
+    command: str | None = read_json(path / RESULTS if path.is_dir() else path).get("command")
+    return command
+
+
+def restored(path: Path, results: Mapping[str, Any], shown: Mapping[str, Any]) -> Comparison:
+    """Results read from `path`, with the samples that their page showed."""
+    try:
+        comparison = Comparison.from_dict(results)
+        return Comparison({name: replace(one, galleries=shown.get(name, {})) for name, one in comparison.items()})
+    except (KeyError, TypeError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} must hold complete results of `precall assess --out`; {what}.") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def galleries_of(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
+    """The samples in the galleries of each model that has any, as plain values; pictures are small PNGs."""
+    return {name: shown for name, one in comparison.items() if (shown := galleries(one))}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file of a report."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path}; `precall assess --out` writes one.") from None
+    except ValueError:
+        raise ValueError(f"{path} must be JSON, as `precall assess --out` wrote it.") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold a JSON object, as `precall assess --out` wrote it.")
+    return found
+
+
+def _write_json(path: Path, value: Mapping[str, Any], indent: int | None = None) -> None:
+    write_atomically(path, (json.dumps(value, indent=indent) + "\n").encode())

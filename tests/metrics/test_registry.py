@@ -1,0 +1,95 @@
+"""The registry of metrics: names, scores and ranges stand in one place, and everything else reads them there."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precall import assess
+from precall.metrics import features, registry
+from precall.metrics.metric import Found, Metric, ScoreInfo
+from precall.metrics.registry import DEFAULT, ESTIMATORS, METRICS, SCORES, best_estimator, metric_of, requested
+from precall.metrics.score import Score
+from precall.report import page, table
+
+DOCS = Path(__file__).parents[2] / "docs"
+rng = np.random.default_rng(0)
+REAL, FAKE = rng.normal(size=(120, 3)), rng.normal(0.5, 1.0, size=(110, 3))
+PROBABILITIES = rng.dirichlet(np.ones(3), size=110)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_yields_the_scores_it_declares_within_their_range(name):
+    one = assess(real=REAL, fake=PROBABILITIES if name == "is" else FAKE, metrics=(name,))
+    assert list(one.scores) == [info.name for info in METRICS[name].scores]
+    assert (name in one.spectra) == METRICS[name].is_curve
+    for info in METRICS[name].scores:
+        score = one.scores[info.name]
+        ends = (score.interval.low, score.interval.high) if score.interval is not None else ()
+        for value in (score.value, *ends):
+            assert info.low <= value <= info.high, info.name
+
+
+def test_every_score_has_one_owner_but_those_of_curves():
+    shared = [info.name for metric in METRICS.values() if not metric.is_curve for info in metric.scores]
+    assert len(shared) == len(set(shared))
+    assert not set(shared) & {"area", "f8", "f1_8", "tv"}
+    assert set(SCORES) == {*shared, "area", "f8", "f1_8", "tv"}
+    assert all(metric_of(name) in METRICS for name in SCORES)
+
+
+def test_defaults_and_order():
+    assert DEFAULT == ("auto", "clusters", "neighbors", "copies", "fid", "kid", "c2st")
+    assert requested(None) == DEFAULT
+    assert requested(["fid", "auto"]) == ("auto", "fid")
+    assert best_estimator(["clusters", "linear"]) == "linear"
+    assert best_estimator(["fid"]) is None
+    assert ESTIMATORS[0] == "auto"
+
+
+def test_direction_is_declared_for_every_score():
+    assert {name for name, info in SCORES.items() if info.better == "lower"} == {"fid", "kid", "copies", "c2st", "tv"}
+    assert all(info.better in ("higher", "lower") for info in SCORES.values())
+
+
+def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
+    """Table, page and JSON know it without another line."""
+    info = ScoreInfo("gap", "mean gap", 0.0, float("inf"), "lower", "distance of the means", "table")
+
+    def compute(run):
+        return Found({"gap": Score(float(np.linalg.norm(run.pair.real.mean(0) - run.pair.fake.mean(0))))})
+
+    monkeypatch.setitem(registry.METRICS, "gap", Metric("gap", "distance of the means", (info,), "none", compute))
+    monkeypatch.setitem(registry.SCORES, "gap", info)
+    found = assess(real=REAL, fake={"ours": FAKE}, metrics=("gap", "fid"))
+    assert "gap" in table.text(found).splitlines()[0].split()
+    assert {"key": "gap", "label": "mean gap", "better": "lower"} in page.page_data(found)["columns"]
+    assert json.loads(json.dumps(found.to_dict()))["models"]["ours"]["scores"]["gap"]["value"] > 0
+
+
+def test_features_are_checked_once(monkeypatch):
+    """A default run with groups looks at every value of either side once."""
+    seen = []
+    check = features._check_finite
+    monkeypatch.setattr(features, "_check_finite", lambda name, matrix: seen.append(name) or check(name, matrix))
+    labels = {"real": ["a", "b"] * 60, "fake": ["a", "b"] * 55}
+    assess(real=REAL, fake=FAKE, groups=labels, metrics=(*DEFAULT, "mauve", "simon", "cover"))
+    assert seen == ["real", "fake"]
+
+
+def test_too_few_samples_for_a_metric_are_refused_before_any_work(monkeypatch):
+    spoilt = replace(METRICS["neighbors"], compute=lambda run: pytest.fail("work before the check"))
+    monkeypatch.setitem(registry.METRICS, "neighbors", spoilt)
+    with pytest.raises(ValueError, match="`fake` must hold at least 50 samples; got 30"):
+        assess(real=REAL, fake=FAKE[:30], metrics=("neighbors", "linear"))
+
+
+def test_the_table_of_metrics_in_the_documentation_is_current():
+    done = subprocess.run(
+        [sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,105 @@
+"""A report on disk loads in Python as the results that were saved."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+import precall
+from precall.report import folder
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """Every part of a result is present: groups, fairness, a certificate, infinite scores."""
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(200, 2))
+    models = {"copy": real.copy(), "narrow": 0.3 * rng.normal(size=(160, 2))}
+    labels = {"real": [1, 2] * 100, "fake": {"copy": [1, 2] * 100, "narrow": [1, 2] * 80}}
+    metrics = ("linear", "clusters", "cover", "neighbors", "copies", "fid", "kid", "c2st", "mauve")
+    return precall.assess(real=real, fake=models, metrics=metrics, groups=labels)
+
+
+@pytest.fixture
+def report(compared, tmp_path):
+    folder.write(compared, tmp_path / "report", command="precall assess …")
+    return tmp_path / "report"
+
+
+def test_a_report_loads_from_its_folder_or_its_file(compared, report):
+    for path in (report, str(report), report / "results.json"):
+        assert precall.load(path).to_dict() == compared.to_dict()
+
+
+def test_what_is_loaded_is_what_was_saved_to_the_last_bit(compared, report):
+    loaded = precall.load(report)
+    assert repr(loaded) == repr(compared)
+    lam = np.geomspace(1e-3, 1e3, 50)
+    assert compared["copy"].scores["realism"].value == np.inf
+    for name, one in compared.items():
+        assert loaded[name].scores == one.scores
+        assert loaded[name].verdict == one.verdict
+        np.testing.assert_array_equal(loaded[name].certificate.alpha(lam), one.certificate.alpha(lam))
+        for estimator, spectrum in one.spectra.items():
+            np.testing.assert_array_equal(loaded[name].spectra[estimator].p, spectrum.p)
+            np.testing.assert_array_equal(loaded[name].spectra[estimator].q, spectrum.q)
+        assert loaded[name].fairness == one.fairness
+        assert set(loaded[name].groups) == {"1", "2"}
+
+
+def test_a_loaded_assessment_does_what_a_fresh_one_does(compared, report):
+    one = precall.load(report)["narrow"]
+    assert one.curve.precision(recall=0.5) == compared["narrow"].curve.precision(recall=0.5)
+    assert one.plot().axes[0].get_lines()
+    assert one._repr_html_() == compared["narrow"]._repr_html_()
+
+
+def test_results_follow_the_written_schema(compared):
+    saved = json.loads(json.dumps(compared.to_dict(), allow_nan=False))
+    Draft202012Validator.check_schema(SCHEMA)
+    Draft202012Validator(SCHEMA).validate(saved)
+    assert SCHEMA["properties"]["schema"]["const"] == saved["schema"]
+
+
+def test_the_schema_refuses_what_is_not_a_result(compared):
+    """Every key that is written is required, at every level, and nothing else is allowed."""
+    validator, saved = Draft202012Validator(SCHEMA), compared.to_dict()
+    one = saved["models"]["copy"]
+    parts = [saved, one, one["certificate"], one["fairness"]["recall"], one["scores"]["fid"], one["spectra"]["linear"]]
+    for part in parts:
+        for key in list(part):
+            value = part.pop(key)
+            assert not validator.is_valid(saved), key
+            part[key] = value
+        part["unknown"] = 1
+        assert not validator.is_valid(saved)
+        del part["unknown"]
+    assert validator.is_valid(saved)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "must be JSON"),
+        ("[]", "must hold a JSON object"),
+        ("{}", "with the key `schema`"),
+        ('{"schema": 1, "models": {}}', "must have schema 2; got 1. Assess again"),
+        ('{"schema": 2, "models": {}}', "at least one model"),
+        ('{"schema": 2, "models": {"a": {"schema": 2}}}', "must hold complete results"),
+        ('{"schema": 2, "models": {"a": 3}}', "with the key `schema`"),
+    ],
+)
+def test_a_file_that_holds_no_results_costs_a_sentence(tmp_path, text, sentence):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ValueError, match=sentence) as caught:
+        precall.load(tmp_path)
+    assert "results.json" in str(caught.value)
+
+
+def test_a_missing_report_says_what_writes_one(tmp_path):
+    with pytest.raises(ValueError, match="`precall assess --out` writes one"):
+        precall.load(tmp_path)
