@@ -9,7 +9,8 @@ docs/theory.md, Bounds and Confidence bands.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -229,8 +230,34 @@ class Certificate:
         return checks.like(a, np.where(a > 0, np.minimum(1.0, np.where(a > 0, a, 1.0) * inverse_lam), 1.0))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain numbers and lists."""
+        """The fields as plain numbers and lists; `from_dict` restores the band to the last bit."""
         return {**self.__dict__, "fpr": self.fpr.tolist(), "fnr": self.fnr.tolist()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, object]) -> Certificate:
+        """Restore the band that `to_dict` wrote, with the same numbers to the last bit.
+
+        Args:
+            saved: the attributes by name; other keys are ignored.
+
+        Raises:
+            ValueError: if an attribute is missing or out of range, or if the vertices are not those of a hull.
+        """
+        values = {field.name: checks.entry(saved, field.name) for field in fields(cls)}
+        fpr, fnr = (checks.nonnegative(name, checks.vector(name, values[name])) for name in ("fpr", "fnr"))
+        checks.same_length(fpr=fpr, fnr=fnr)
+        if (np.diff(fpr) <= 0).any() or (np.diff(fnr) > 0).any():
+            raise ValueError("`fpr` must increase and `fnr` must not; these are not the vertices of a hull.")
+        return cls(
+            fpr,
+            fnr,
+            real_radius=float(checks.nonnegative("real_radius", values["real_radius"], infinite=False)),
+            fake_radius=float(checks.nonnegative("fake_radius", values["fake_radius"], infinite=False)),
+            kind=checks.choice("kind", str(values["kind"]), BANDS),
+            level=checks.level("level", values["level"]),
+            n_real=checks.count("n_real", values["n_real"]),
+            n_fake=checks.count("n_fake", values["n_fake"]),
+        )
 
 
 def upper_band(*, real: Any, fake: Any, level: float = 0.95, kind: str = "elliptic") -> Certificate:

@@ -5,6 +5,7 @@ An error says what was expected, what came, and the way out. Nothing is clipped 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,13 @@ def level(name: str, value: Any) -> float:
     if not 0 < number < 1:
         raise ValueError(f"`{name}` must be strictly between 0 and 1; got {number:g}.")
     return number
+
+
+def entry(saved: Mapping[str, object], name: str) -> object:
+    """The value that a saved dictionary holds under `name`."""
+    if name not in saved:
+        raise ValueError(f"`{name}` is missing from the saved values; got {', '.join(map(str, saved)) or 'none'}.")
+    return saved[name]
 
 
 def choice(name: str, value: str, options: Any) -> str:

@@ -8,7 +8,7 @@ one O(m log m) sort. The mathematics is in docs/theory.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -206,6 +206,33 @@ class RatioSpectrum:
         missed, invented = max(0.0, 1 - p.sum()), max(0.0, 1 - q.sum())
         p, q = np.concatenate([p, [missed, 0.0]]), np.concatenate([q, [0.0, invented]])
         return cls.from_counts(real=p, fake=q)  # rounding only: both sum to 1
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, object]) -> RatioSpectrum:
+        """Restore the spectrum that `to_dict` wrote, with the same masses to the last bit.
+
+        Args:
+            saved: the masses "p" and "q", sorted by `q/p`; other keys are ignored.
+
+        Raises:
+            ValueError: if the masses are missing, negative, not finite or of unequal lengths, do not sum to 1 (to
+                1e-6), leave a cell without mass, or are not sorted by `q/p`.
+
+        Example:
+            >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
+            >>> RatioSpectrum.from_dict(spectrum.to_dict()).area == spectrum.area
+            True
+        """
+        p, q = (checks.probabilities(name, checks.entry(saved, name)) for name in ("p", "q"))
+        checks.same_length(p=p, q=q)
+        if ((p == 0) & (q == 0)).any():
+            raise ValueError("`p` and `q` must not both be 0 in a cell. Use `from_masses`, which drops empty cells.")
+        with np.errstate(divide="ignore", over="ignore"):
+            ratio = np.minimum(q / p, STEEPEST)
+        # merging cells of equal ratio may move the ratio by a few units in the last place
+        if (ratio[1:] < ratio[:-1] * (1 - 1e-9) - sys.float_info.min).any():
+            raise ValueError("`p` and `q` must be sorted by q/p. Use `from_masses`, which sorts the cells.")
+        return cls(p, q)
 
     @classmethod
     def mean(cls, spectra: Sequence[RatioSpectrum], weights: Any = None) -> RatioSpectrum:
@@ -569,7 +596,7 @@ class RatioSpectrum:
         return mauve(self.p, self.q, c=c)
 
     def to_dict(self) -> dict[str, list[float]]:
-        """The masses as plain lists: `RatioSpectrum.from_masses(**spectrum.to_dict())` brings the spectrum back."""
+        """The masses as plain lists; `from_dict` restores the spectrum to the last bit."""
         return {"p": self.p.tolist(), "q": self.q.tolist()}
 
 
