@@ -9,16 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from precall.theory import bounds
+from precall.theory import bands
+from precall.theory.bands import BANDS, elliptic_constant, local_level, upper_band
 from precall.theory.bounds import (
-    BANDS,
-    elliptic_constant,
     inverse_lipschitz_lower_bound,
     lipschitz_lower_bound,
-    local_level,
     ratio_gap_bound,
     residual_flow_constants,
-    upper_band,
 )
 from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs, scores
@@ -218,7 +215,7 @@ def test_local_level_of_two_uniforms_in_closed_form():
 
 @pytest.mark.parametrize("d", [0.45, 0.025, 0.0005])
 def test_local_level_is_safe_where_it_is_continued(d):
-    failures = [1 - bounds._all_below(n, local_level(n, d)) for n in (1000, 3000)]
+    failures = [1 - bands._all_below(n, local_level(n, d)) for n in (1000, 3000)]
     assert np.all(np.array(failures) <= d)
     assert np.all(np.array(failures) >= 0.97 * d), "safe, but hardly wasteful"
     levels = [local_level(n, d) for n in (10, 500, 1000, 1001, 10**4, 10**6, 10**9)]

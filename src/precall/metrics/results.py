@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from precall.metrics.clusters import Clusters
     from precall.metrics.groups import FairnessGap
     from precall.metrics.neighbors.scores import Neighborhoods
-    from precall.theory.bounds import Certificate
+    from precall.theory.bands import Certificate
 
 SCHEMA = 1
 SHOWN = ("precision", "recall", "density", "coverage", "fid", "area")  # in a table, of the scores there are

@@ -294,7 +294,8 @@ class PrecisionRecall:
     def trade_off(self, type_one: float | Floats) -> float | Array:
         """Trade-off function `T(P, Q)(x)`: the least share of fakes called real.
 
-        The minimum is over tests that call at most a share x of the reals fake. Convex and non-increasing, at most 1 − x; `alpha(λ) = min_x λ x + T(x)`.
+        The minimum is over tests that call at most a share x of the reals fake. It is convex and non-increasing in x,
+        and at most 1 − x; `alpha(λ) = min_x λ x + T(x)`.
 
         Args:
             type_one: x in [0, 1], scalar or array.
