@@ -9,6 +9,7 @@ mathematics is in docs/theory.md, Rejection.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
@@ -25,12 +26,34 @@ if TYPE_CHECKING:
     Ratios: TypeAlias = ArrayLike | torch.Tensor
 
 
+class AcceptanceRule(ABC):
+    """Acceptance probabilities as a function of the ratio.
+
+    Called with ratios (an array, a torch tensor or a number), a rule returns acceptance probabilities of the same
+    shape. Tensors stay on their device.
+    """
+
+    @abstractmethod
+    def _accept(self, r: Number) -> Number:
+        """Acceptance probabilities of valid ratios."""
+
+    @overload
+    def __call__(self, ratios: float) -> float: ...
+    @overload
+    def __call__(self, ratios: torch.Tensor) -> torch.Tensor: ...
+    @overload
+    def __call__(self, ratios: Floats) -> Array: ...
+    def __call__(self, ratios: float | Floats | torch.Tensor) -> float | Array | torch.Tensor:
+        """Acceptance probabilities of `ratios`, in [0, 1]."""
+        checked = _checked(ratios)
+        return self._accept(checked) if is_tensor(checked) else self._accept(np.asarray(checked))
+
+
 @dataclass(frozen=True)
-class ClippedRule:
+class ClippedRule(AcceptanceRule):
     """`a(r) = min(1, τ r)`: the rule of OBRS, and of plain rejection with `τ = 1/M`.
 
-    Called with ratios (an array, a torch tensor or a number), it returns acceptance probabilities of the same shape.
-    Tensors stay on their device. A ratio of ∞ is always accepted, even if `τ = 0`. A ratio of 0 is accepted with
+    A ratio of ∞ is always accepted, even if `τ = 0`. A ratio of 0 is accepted with
     probability `filler`, which is positive only if every positive ratio is already accepted.
 
     Attributes:
@@ -50,17 +73,6 @@ class ClippedRule:
         """Slope τ of the rule; ∞ if it keeps every positive ratio, 0 if it keeps infinite ratios only."""
         return 1 / self.threshold if self.threshold > 0 else math.inf
 
-    @overload
-    def __call__(self, ratios: float) -> float: ...
-    @overload
-    def __call__(self, ratios: torch.Tensor) -> torch.Tensor: ...
-    @overload
-    def __call__(self, ratios: Floats) -> Array: ...
-    def __call__(self, ratios: float | Floats | torch.Tensor) -> float | Array | torch.Tensor:
-        """Acceptance probabilities of `ratios`, in [0, 1]."""
-        checked = _checked(ratios)
-        return self._accept(checked) if is_tensor(checked) else self._accept(np.asarray(checked))
-
     def _accept(self, r: Number) -> Number:
         xp = functions(r)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -70,11 +82,11 @@ class ClippedRule:
 
 
 @dataclass(frozen=True)
-class LogisticRule:
+class LogisticRule(AcceptanceRule):
     """`a(r) = r / (r (1 − e^g) + M e^g) = σ(log(r/M) − log(1 − r/M) − g)`: the rule of DRS.
 
     `g = 0` is plain rejection; a smaller g accepts more. Ratios of at least M (new ratios may exceed those seen) are
-    always accepted, and ratios of 0 with probability `filler`. It is called like `ClippedRule`.
+    always accepted, and ratios of 0 with probability `filler`.
 
     Attributes:
         log_tau: `log τ = −g − log M`.
@@ -99,17 +111,6 @@ class LogisticRule:
     def g(self) -> float:
         """The shift g ≤ 0 of the logit that meets the budget."""
         return -self.log_tau - math.log(self.largest) if self.largest > 0 else -math.inf
-
-    @overload
-    def __call__(self, ratios: float) -> float: ...
-    @overload
-    def __call__(self, ratios: torch.Tensor) -> torch.Tensor: ...
-    @overload
-    def __call__(self, ratios: Floats) -> Array: ...
-    def __call__(self, ratios: float | Floats | torch.Tensor) -> float | Array | torch.Tensor:
-        """Acceptance probabilities of `ratios`, in [0, 1]."""
-        checked = _checked(ratios)
-        return self._accept(checked) if is_tensor(checked) else self._accept(np.asarray(checked))
 
     def _accept(self, r: Number) -> Number:
         xp = functions(r)
