@@ -3,7 +3,7 @@
 They are the ground truth of the tests. If the ratio p/q depends on a single number only (a position along an axis, a
 radius), the curve is that of this number, in any dimension; common noise in further dimensions and a common linear map
 leave it unchanged. If there is no closed form, the curve is computed from cells that are fine enough for an error below
-1e-5. The single distributions are in `precall.theory.laws`.
+1e-5. The single distributions are in `precall.theory.distributions`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precall.theory import checks, laws
+from precall.theory import checks, distributions
 from precall.theory.arrays import Array, Floats
-from precall.theory.laws import Law, Rng
-from precall.theory.laws import Modes as Modes
+from precall.theory.distributions import Distribution, Rng
+from precall.theory.distributions import Modes as Modes
 from precall.theory.spectrum import RatioSpectrum
 
 
@@ -38,8 +38,8 @@ class Toy:
 
     name: str
     dim: int
-    real: Law
-    fake: Law
+    real: Distribution
+    fake: Distribution
     masses: Callable[[], tuple[Array, Array]]
     closed_form: Callable[[Array], Array] | None = None
 
@@ -121,10 +121,10 @@ def transformed(toy: Toy, *, matrix: ArrayLike) -> Toy:
         raise ValueError("`matrix` must be invertible; its determinant is 0.")
     inverse = np.linalg.inv(forward)
 
-    def pushed(law: Law) -> Law:
-        return Law(
-            sample=lambda n, rng: law.sample(n, rng) @ forward.T,
-            log_density=lambda x: law.log_density(x @ inverse.T) - log_volume,
+    def pushed(one: Distribution) -> Distribution:
+        return Distribution(
+            sample=lambda n, rng: one.sample(n, rng) @ forward.T,
+            log_density=lambda x: one.log_density(x @ inverse.T) - log_volume,
         )
 
     return replace(toy, real=pushed(toy.real), fake=pushed(toy.fake))
@@ -161,9 +161,9 @@ def mixtures(*, real: Modes, fake: Modes, dim: int = 1, name: str = "mixtures") 
     return Toy(
         name,
         dim,
-        laws.on_first_axis(real, dim),
-        laws.on_first_axis(fake, dim),
-        partial(laws.cell_masses, real, fake, edges),
+        distributions.on_first_axis(real, dim),
+        distributions.on_first_axis(fake, dim),
+        partial(distributions.cell_masses, real, fake, edges),
     )
 
 
@@ -210,15 +210,15 @@ def gaussian_scale(*, scale: float = 2.0, dim: int = 1) -> Toy:
         below, above = (chdtr, chdtrc) if s > 1 else (chdtrc, chdtr)
         return np.asarray(below(dim, t / s**2) + lam * above(dim, t))
 
-    real, fake = laws.normal(np.zeros(dim), 1.0), laws.normal(np.zeros(dim), s)
-    return Toy("gaussian scale", dim, real, fake, partial(laws.radial_cell_masses, dim, s), alpha)
+    real, fake = distributions.normal(np.zeros(dim), 1.0), distributions.normal(np.zeros(dim), s)
+    return Toy("gaussian scale", dim, real, fake, partial(distributions.radial_cell_masses, dim, s), alpha)
 
 
 def same(*, dim: int = 1) -> Toy:
     """P = Q = N(0, I): `α(λ) = min(λ, 1)`."""
     checks.count("dim", dim)
-    law = laws.normal(np.zeros(dim), 1.0)
-    return Toy("same", dim, law, law, lambda: (np.ones(1), np.ones(1)), lambda lam: np.minimum(lam, 1.0))
+    standard = distributions.normal(np.zeros(dim), 1.0)
+    return Toy("same", dim, standard, standard, lambda: (np.ones(1), np.ones(1)), lambda lam: np.minimum(lam, 1.0))
 
 
 def mode_dropping(*, dim: int = 1) -> Toy:
@@ -276,8 +276,8 @@ def _boxes(real: tuple[Array, Array], fake: tuple[Array, Array], name: str) -> T
     return Toy(
         name,
         real[0].size,
-        laws.uniform(*real),
-        laws.uniform(*fake),
+        distributions.uniform(*real),
+        distributions.uniform(*fake),
         masses=lambda: (np.array([p, 1 - p, 0.0]), np.array([q, 0.0, 1 - q])),
         closed_form=lambda lam: np.minimum(lam * p, q),
     )
@@ -308,9 +308,9 @@ def exponentials(*, real_rate: float = 2.0, fake_rate: float = 1.0) -> Toy:
         from scipy.stats import expon
 
         edges = np.unique(np.concatenate([np.linspace(0, 40 / rate, 8001)[1:] for rate in (a, b)]))
-        return laws.cell_masses(expon(scale=1 / a), expon(scale=1 / b), edges)
+        return distributions.cell_masses(expon(scale=1 / a), expon(scale=1 / b), edges)
 
-    return Toy("exponentials", 1, laws.exponential(a), laws.exponential(b), masses, alpha)
+    return Toy("exponentials", 1, distributions.exponential(a), distributions.exponential(b), masses, alpha)
 
 
 def ring_vs_blob(*, dim: int = 2, width: float = 0.2) -> Toy:
@@ -329,10 +329,12 @@ def ring_vs_blob(*, dim: int = 2, width: float = 0.2) -> Toy:
     def masses() -> tuple[Array, Array]:
         from scipy.stats import chi
 
-        edges = np.concatenate([radius + width * np.linspace(-9, 9, 8001), laws.tail_edges(chi(dim))])
-        return laws.cell_masses(laws.shell_radius(radius, width), chi(dim), np.unique(edges[edges > 0]))
+        ring = distributions.shell_radius(radius, width)
+        edges = np.concatenate([radius + width * np.linspace(-9, 9, 8001), distributions.tail_edges(chi(dim))])
+        return distributions.cell_masses(ring, chi(dim), np.unique(edges[edges > 0]))
 
-    return Toy("ring vs blob", dim, laws.shell(radius, width, dim), laws.normal(np.zeros(dim), 1.0), masses)
+    blob = distributions.normal(np.zeros(dim), 1.0)
+    return Toy("ring vs blob", dim, distributions.shell(radius, width, dim), blob, masses)
 
 
 def discrete(*, p: ArrayLike, q: ArrayLike, name: str = "discrete") -> Toy:
@@ -344,7 +346,7 @@ def discrete(*, p: ArrayLike, q: ArrayLike, name: str = "discrete") -> Toy:
     """
     real, fake = checks.probabilities("p", p), checks.probabilities("q", q)
     checks.same_length(p=real, q=fake)
-    return Toy(name, 1, laws.atoms(real), laws.atoms(fake), lambda: (real, fake))
+    return Toy(name, 1, distributions.atoms(real), distributions.atoms(fake), lambda: (real, fake))
 
 
 TEXTBOOK: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
@@ -451,7 +453,7 @@ def _planar(centers: Array, real_scale: float, fake_scale: float, dropped: int, 
         p, q = mode.masses()
         return np.append(kept * p, dropped / k), np.append(q, 0.0)
 
-    both = laws.normal_mixture(centers, real), laws.normal_mixture(centers[: k - dropped], fake)
+    both = distributions.normal_mixture(centers, real), distributions.normal_mixture(centers[: k - dropped], fake)
     return Toy(name, 2, *both, masses, lambda lam: mode.alpha(kept * lam))
 
 

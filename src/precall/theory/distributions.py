@@ -15,7 +15,7 @@ Rng = np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Distribution:
     """A distribution that can be sampled, with its log-density.
 
     Attributes:
@@ -81,9 +81,9 @@ class Quantiles(OnLine, Protocol):
         """Log-density."""
 
 
-def _interval_masses(law: OnLine, edges: Array) -> Array:
+def _interval_masses(distribution: OnLine, edges: Array) -> Array:
     """Masses of the intervals between the edges and beyond them, computed from the more precise tail."""
-    below, above = law.cdf(edges), law.sf(edges)
+    below, above = distribution.cdf(edges), distribution.sf(edges)
     inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
     return np.concatenate([below[:1], np.maximum(inner, 0.0), above[-1:]])
 
@@ -101,20 +101,20 @@ def radial_cell_masses(dim: int, scale: float) -> tuple[Array, Array]:
     return cell_masses(p, q, np.unique(np.concatenate([tail_edges(p), tail_edges(q)])))
 
 
-def tail_edges(law: Quantiles) -> Array:
+def tail_edges(distribution: Quantiles) -> Array:
     """Edges that cover all but 1e-14 of a distribution on the half-line at each end."""
-    return np.linspace(law.ppf(1e-14), law.isf(1e-14), 8001)
+    return np.linspace(distribution.ppf(1e-14), distribution.isf(1e-14), 8001)
 
 
 # ------------------------------------------------------------------------------------------------------ distributions
 
 
-def normal(mean: Array, scale: float) -> Law:
+def normal(mean: Array, scale: float) -> Distribution:
     """Isotropic Gaussian, mean of shape (dim,)."""
     return normal_mixture(mean[None], scale)
 
 
-def normal_mixture(centers: Array, scale: float) -> Law:
+def normal_mixture(centers: Array, scale: float) -> Distribution:
     """Mixture of isotropic Gaussians with equal weights, centres of shape (k, dim)."""
     k, dim = centers.shape
     constant = -dim * (np.log(scale) + np.log(2 * np.pi) / 2) - np.log(k)
@@ -126,10 +126,10 @@ def normal_mixture(centers: Array, scale: float) -> Law:
     def sample(n: int, rng: Rng) -> Array:
         return np.asarray(centers[rng.integers(k, size=n)] + scale * rng.standard_normal((n, dim)))
 
-    return Law(sample, log_density)
+    return Distribution(sample, log_density)
 
 
-def on_first_axis(modes: Modes, dim: int) -> Law:
+def on_first_axis(modes: Modes, dim: int) -> Distribution:
     """The modes along the first axis, and N(0, 1) along the others."""
     weights = checks.probabilities("weights", modes.weights)
     centers, scales = (checks.vector(name, getattr(modes, name)) for name in ("centers", "scales"))
@@ -150,27 +150,27 @@ def on_first_axis(modes: Modes, dim: int) -> Law:
         x[:, 0] = centers[mode] + scales[mode] * x[:, 0]
         return x
 
-    return Law(sample, log_density)
+    return Distribution(sample, log_density)
 
 
-def uniform(low: Array, high: Array) -> Law:
+def uniform(low: Array, high: Array) -> Distribution:
     """Uniform distribution on a box, corners of shape (dim,)."""
     height = -float(np.log(high - low).sum())
-    return Law(
+    return Distribution(
         sample=lambda n, rng: rng.uniform(low, high, size=(n, low.size)),
         log_density=lambda x: np.where(((x >= low) & (x <= high)).all(axis=1), height, -np.inf),
     )
 
 
-def exponential(rate: float) -> Law:
+def exponential(rate: float) -> Distribution:
     """Exponential distribution on the half-line."""
-    return Law(
+    return Distribution(
         sample=lambda n, rng: rng.exponential(1 / rate, size=(n, 1)),
         log_density=lambda x: np.where(x[:, 0] >= 0, np.log(rate) - rate * x[:, 0], -np.inf),
     )
 
 
-def shell(radius: float, width: float, dim: int) -> Law:
+def shell(radius: float, width: float, dim: int) -> Distribution:
     """Uniform direction, radius N(radius, width²) given that it is positive."""
     from scipy.special import gammaln
 
@@ -187,7 +187,7 @@ def shell(radius: float, width: float, dim: int) -> Law:
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         return np.asarray(direction * shell_radius(radius, width).ppf(rng.uniform(size=(n, 1))))
 
-    return Law(sample, log_density)
+    return Distribution(sample, log_density)
 
 
 def shell_radius(radius: float, width: float) -> Quantiles:
@@ -197,7 +197,7 @@ def shell_radius(radius: float, width: float) -> Quantiles:
     return cast("Quantiles", truncnorm(-radius / width, np.inf, loc=radius, scale=width))
 
 
-def atoms(masses: Array) -> Law:
+def atoms(masses: Array) -> Distribution:
     """Discrete distribution on the points 0, 1, …, m − 1; the density is the mass."""
     with np.errstate(divide="ignore"):
         log_masses = np.log(masses)
@@ -210,4 +210,4 @@ def atoms(masses: Array) -> Law:
     def sample(n: int, rng: Rng) -> Array:
         return rng.choice(masses.size, size=(n, 1), p=masses / masses.sum()).astype(np.float64)
 
-    return Law(sample, log_density)
+    return Distribution(sample, log_density)
