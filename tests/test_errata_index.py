@@ -81,6 +81,18 @@ def test_sections_of_the_theory_name_code_and_tests_that_exist():
             assert (ROOT / path).is_file(), f"{title} names {path}"
 
 
+def test_names_are_defined_in_the_module_that_the_theory_names():
+    checked = 0
+    for names, module in re.findall(r"((?:`[\w.]+`(?:, | and )?)+) in `(precall(?:\.\w+)+)`", THEORY):
+        tree = ast.parse((ROOT / "src" / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
+        defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        for name in re.findall(r"`([\w.]+)`", names):
+            if not name.startswith("precall."):
+                assert set(name.split(".")) <= defined, f"{module} has no {name}"
+                checked += 1
+    assert checked > 15
+
+
 def test_links_inside_the_documents_lead_somewhere():
     anchors = {heading.lower().replace(" ", "-") for heading in HEADINGS}
     assert set(re.findall(r"\]\(#([^)]+)\)", THEORY)) <= anchors

@@ -410,7 +410,7 @@ def test_shapes_follow_the_question():
         ({"ratios": [1.0], "budget": 0.5}, "`budget` must be at least 1"),
         ({"ratios": [1.0, 2.0], "budget": 2, "weights": [1.0]}, "`ratios` and `weights` must have the same length"),
         ({"ratios": [1.0, 2.0], "budget": 2, "weights": [0.0, 0.0]}, "`weights` must have positive mass"),
-        ({"ratios": [0.0, 0.0], "budget": math.inf}, "`ratios` must hold a positive one"),
+        ({"ratios": [0.0, 0.0], "budget": math.inf}, "`ratios` must hold a positive value"),
     ],
 )
 def test_errors_name_the_argument(arguments, message):
@@ -424,5 +424,5 @@ def test_errors_of_refined_masses():
         refined_masses([0.5, 0.5], [1.0, 1.0], 2)
     with pytest.raises(ValueError, match="`p` and `q` must have the same length"):
         refined_masses([0.5, 0.25, 0.25], [0.5, 0.5], 2)
-    with pytest.raises(ValueError, match="positive one"):
+    with pytest.raises(ValueError, match="positive value"):
         rejection(ratios=[0.0])

@@ -15,12 +15,10 @@ from precall.theory.frontiers import (
     SIDES,
     Frontier,
     frontier,
-    gaussian_frontier,
-    gaussian_kl,
-    gaussian_renyi,
     mauve,
     renyi_divergence,
 )
+from precall.theory.gaussians import gaussian_frontier, gaussian_kl, gaussian_renyi
 
 Array = np.ndarray
 ORDERS = [0.0, 0.3, 0.5, 0.999, 1.0, 1.0001, 1.5, 2.0, 3.0, 4.0, 20.0, np.inf]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precall.theory.bounds import BANDS, Certificate, upper_band
+from precall.theory.bands import BANDS, Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
 from strategies import budgets, pairs, scores
 

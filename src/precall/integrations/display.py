@@ -11,7 +11,7 @@ from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from precall.theory.bounds import Certificate
+    from precall.theory.bands import Certificate
 
 __all__ = ["PRCurveDisplay"]
 

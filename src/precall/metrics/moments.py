@@ -108,7 +108,7 @@ class Moments:
 def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", points: int = 101) -> Frontier:
     """Order-1 divergence frontier of the Gaussians fitted to the features: losses of precision and of recall.
 
-    What FID says in one number, along every trade-off; see `precall.theory.frontiers.gaussian_frontier`. It needs
+    What FID says in one number, along every trade-off; see `precall.theory.gaussians.gaussian_frontier`. It needs
     positive definite covariances: more samples than dimensions, and no constant feature.
 
     Args:
@@ -126,12 +126,12 @@ def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", po
     References:
         Djolonga et al. (2020), Prop. 4; docs/theory.md, Frontiers.
     """
-    from precall.theory import frontiers
+    from precall.theory import gaussians
 
     P, Q = moments_of("real", real), moments_of("fake", fake)
     same_dimension(real=P.scatter, fake=Q.scatter)
     statistics = {"real_mean": P.mean, "real_cov": P.covariance, "fake_mean": Q.mean, "fake_cov": Q.covariance}
-    return frontiers.gaussian_frontier(**statistics, side=side, points=points)
+    return gaussians.gaussian_frontier(**statistics, side=side, points=points)
 
 
 def moments_of(name: str, values: object) -> Moments:

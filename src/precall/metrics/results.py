@@ -18,7 +18,7 @@ from precall.metrics.groups import FairnessGap
 from precall.metrics.score import Interval, Score, plain
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
-from precall.theory.bounds import Certificate
+from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
 from precall.theory.spectrum import RatioSpectrum
 

@@ -1,8 +1,9 @@
-"""Names for the arrays that precall passes around, and the one test for tensors."""
+"""Names for the types of arrays that precall passes around, and the one test for torch tensors."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -15,6 +16,8 @@ Array: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Counts: TypeAlias = npt.NDArray[np.int64]
 Index: TypeAlias = npt.NDArray[np.intp]
+Floats: TypeAlias = npt.NDArray[np.floating | np.integer] | Sequence[float]
+"""Several numbers as an argument: what `ArrayLike` accepts, without single numbers."""
 
 
 def is_tensor(values: object) -> TypeGuard[torch.Tensor]:
@@ -27,6 +30,6 @@ def is_tensor(values: object) -> TypeGuard[torch.Tensor]:
     return "torch" in sys.modules and isinstance(values, sys.modules["torch"].Tensor)
 
 
-def to_numpy(values: Any) -> npt.NDArray[Any]:
-    """`values`, an array or a tensor on any device, as a NumPy array in this process' memory."""
-    return np.asarray(values.cpu() if is_tensor(values) else values)
+def to_numpy(values: object) -> npt.NDArray[Any]:
+    """Return `values`, an array or a tensor on any device, as a NumPy array in the memory of this process."""
+    return np.asarray(values.detach().cpu() if is_tensor(values) else values)

@@ -1,21 +1,22 @@
-"""Input checks of the public edge: each raises a `ValueError` in one sentence that names the argument.
+"""Validation of arguments at the public functions.
 
-An error says what was expected, what came, and the way out. Nothing is clipped or normalised here.
+Each check raises a `ValueError` of one sentence that names the argument, what was expected and what was received, with
+a way out where there is one. The checks convert to float64, but never clip or normalise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from precall.theory.arrays import Array as Array
 
 
-def vector(name: str, values: Any, *, infinite: bool = False) -> Array:
-    """`values` as a non-empty one-dimensional float64 array without NaN (nor infinities, unless allowed)."""
+def vector(name: str, values: object, *, infinite: bool = False) -> Array:
+    """Return `values` as a non-empty one-dimensional float64 array without NaN (nor infinities, unless allowed)."""
     array = numbers(name, values, infinite=infinite)
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one-dimensional; got shape {array.shape}. Pass a flat array.")
@@ -24,12 +25,14 @@ def vector(name: str, values: Any, *, infinite: bool = False) -> Array:
     return array
 
 
-def numbers(name: str, values: Any, *, infinite: bool = False) -> Array:
-    """`values` as a float64 array of any shape without NaN (nor infinities, unless allowed)."""
+def numbers(name: str, values: object, *, infinite: bool = False) -> Array:
+    """Return `values` as a float64 array of any shape without NaN (nor infinities, unless allowed)."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be numbers; got {type(values).__name__} that does not convert.") from None
+        raise ValueError(
+            f"`{name}` must be numbers; got {type(values).__name__} that cannot be converted to float."
+        ) from None
     if np.isnan(array).any():
         raise ValueError(f"`{name}` must not hold NaN; got {int(np.isnan(array).sum())}. Drop or repair them first.")
     if not infinite and np.isinf(array).any():
@@ -37,53 +40,53 @@ def numbers(name: str, values: Any, *, infinite: bool = False) -> Array:
     return array
 
 
-def nonnegative(name: str, values: Any, *, infinite: bool = True) -> Array:
-    """`values` as a float64 array of any shape with every entry at least 0."""
+def nonnegative(name: str, values: object, *, infinite: bool = True) -> Array:
+    """Return `values` as a float64 array of any shape with every entry at least 0."""
     array = numbers(name, values, infinite=infinite)
     if (array < 0).any():
         raise ValueError(f"`{name}` must not be negative; got {array.min():g}.")
     return array
 
 
-def unit(name: str, values: Any) -> Array:
-    """`values` as a float64 array of any shape with every entry in [0, 1]."""
+def unit(name: str, values: object) -> Array:
+    """Return `values` as a float64 array of any shape with every entry in [0, 1]."""
     array = nonnegative(name, values)
     if (array > 1).any():
         raise ValueError(f"`{name}` must be between 0 and 1; got {array.max():g}.")
     return array
 
 
-def like(question: Any, answer: Array) -> Any:
-    """A float where the question was a scalar, an array where it was an array."""
-    return float(answer) if np.ndim(question) == 0 else answer
+def like(argument: object, result: Array) -> float | Array:
+    """Return `result` as a float if `argument` is a scalar, and as an array otherwise."""
+    return float(result) if np.ndim(argument) == 0 else result  # type: ignore[arg-type]
 
 
-def positive(name: str, value: Any) -> float:
-    """`value` as a finite number above 0."""
+def positive(name: str, value: object) -> float:
+    """Return `value` as a finite number above 0."""
     number = float(numbers(name, value))
     if number <= 0:
         raise ValueError(f"`{name}` must be positive; got {number:g}.")
     return number
 
 
-def count(name: str, value: Any) -> int:
-    """`value` as a whole number of at least 1."""
+def count(name: str, value: object) -> int:
+    """Return `value` as a whole number of at least 1."""
     number = float(numbers(name, value))
     if number < 1 or not number.is_integer():
         raise ValueError(f"`{name}` must be a whole number of at least 1; got {number:g}.")
     return int(number)
 
 
-def masses(name: str, values: Any) -> Array:
-    """`values` as a vector of masses: finite, non-negative, not all zero."""
+def masses(name: str, values: object) -> Array:
+    """Return `values` as a vector of masses: finite, non-negative and not all zero."""
     array = nonnegative(name, vector(name, values))
     if not array.any():
         raise ValueError(f"`{name}` must have positive mass; all {array.size} entries are zero.")
     return array
 
 
-def probabilities(name: str, values: Any) -> Array:
-    """`values` as masses that sum to one (to 1e-6)."""
+def probabilities(name: str, values: object) -> Array:
+    """Return `values` as masses that sum to one (to 1e-6)."""
     array = masses(name, values)
     if abs((total := array.sum()) - 1) > 1e-6:
         raise ValueError(f"`{name}` must sum to 1; got {total:.9g}. Divide by the sum, or use `from_counts`.")
@@ -91,37 +94,52 @@ def probabilities(name: str, values: Any) -> Array:
 
 
 def same_length(**arrays: npt.NDArray[Any]) -> None:
-    """All `arrays` have the same length."""
+    """Check that all `arrays` have the same length."""
     if len({len(array) for array in arrays.values()}) > 1:
         got = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
         raise ValueError(f"`{'` and `'.join(arrays)}` must have the same length; got {got}.")
 
 
-def budget(value: Any) -> float:
-    """`value` as a budget K ≥ 1: the mean number of draws per kept sample."""
+def budget(value: object) -> float:
+    """Return `value` as a budget K ≥ 1: the mean number of draws per kept sample."""
     number = float(numbers("budget", value, infinite=True))
     if number < 1:
         raise ValueError(f"`budget` must be at least 1 (mean draws per kept sample); got {number:g}.")
     return number
 
 
-def level(name: str, value: Any) -> float:
-    """`value` as a number strictly between 0 and 1."""
+def order(value: object) -> float:
+    """Return `value` as a Rényi order in [0, ∞]."""
+    number = nonnegative("order", value)
+    if number.ndim:
+        raise ValueError(f"`order` must be a single number in [0, inf]; got shape {number.shape}.")
+    return float(number)
+
+
+def points(value: float) -> int:
+    """Return `value` as a number of points of at least 2, which are the two ends."""
+    if value != int(value) or value < 2:
+        raise ValueError(f"`points` must be an integer of at least 2, for the two ends; got {value}.")
+    return int(value)
+
+
+def level(name: str, value: object) -> float:
+    """Return `value` as a number strictly between 0 and 1."""
     number = float(numbers(name, value))
     if not 0 < number < 1:
         raise ValueError(f"`{name}` must be strictly between 0 and 1; got {number:g}.")
     return number
 
 
-def entry(saved: Mapping[str, object], name: str) -> object:
-    """The value that a saved dictionary holds under `name`."""
-    if name not in saved:
-        raise ValueError(f"`{name}` is missing from the saved values; got {', '.join(map(str, saved)) or 'none'}.")
-    return saved[name]
-
-
-def choice(name: str, value: str, options: Any) -> str:
-    """`value` as one of `options`."""
+def choice(name: str, value: str, options: Collection[str]) -> str:
+    """Return `value` as one of `options`."""
     if value not in options:
         raise ValueError(f"`{name}` must be one of {', '.join(map(str, options))}; got {value!r}.")
     return value
+
+
+def entry(saved: Mapping[str, object], name: str) -> object:
+    """Return the value that a saved dictionary holds under `name`."""
+    if name not in saved:
+        raise ValueError(f"`{name}` is missing from the saved values; got {', '.join(map(str, saved)) or 'none'}.")
+    return saved[name]

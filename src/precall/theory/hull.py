@@ -1,24 +1,25 @@
-"""Scores of a classifier become cells: the edges of the convex hull of its error points (docs/theory.md, Classifiers).
+"""The convex hull of a classifier's error points, and the calibration of its scores (docs/theory.md, Classifiers).
 
-A score orders points by realness. Its error points `(fpr, fnr)` at every threshold, the two trivial ones included,
-have a lower convex hull whose edges are the blocks of isotonic regression: masses `(p_b, q_b)` with a ratio that grows
-with the score. So the curve a classifier gives and the calibration of its score into a density ratio are one thing.
+A score orders points by realness. Its error points `(fpr, fnr)`, one per threshold including the two trivial ones, have
+a lower convex hull. The edges of this hull are the blocks of isotonic regression: masses `(p_b, q_b)` whose ratio
+increases with the score. The curve of a classifier and the calibration of its score into a density ratio are therefore
+the same computation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from precall.theory import checks
-from precall.theory.checks import Array
+from precall.theory.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreBlocks:
-    """Blocks of consecutive scores, from the least to the most real.
+    """Blocks of consecutive scores, from the least real to the most real.
 
     Attributes:
         edges: lowest score of each block, shape (m,), increasing.
@@ -30,10 +31,10 @@ class ScoreBlocks:
     p: Array
     q: Array
 
-    def ratio(self, scores: Any) -> Array:
-        """Calibrated density ratio `u = p_b / q_b` of the block each score falls in (∞ where only real scores fell).
+    def ratio(self, scores: ArrayLike) -> Array:
+        """Calibrated density ratio `u = p_b / q_b` of the block that contains each score (∞ if it has no fake scores).
 
-        Scores below every edge take the first block's ratio.
+        Scores below every edge get the ratio of the first block.
         """
         scores = checks.numbers("scores", scores, infinite=True)
         block = np.maximum(np.searchsorted(self.edges, scores, side="right") - 1, 0)
@@ -41,11 +42,12 @@ class ScoreBlocks:
             return np.asarray((self.p / self.q)[block])
 
 
-def score_blocks(*, real: Any, fake: Any) -> ScoreBlocks:
+def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
     """Isotonic blocks of held-out scores, exact, in O(n log n).
 
-    Pool-adjacent-violators on the share of real scores at each distinct score; ties stand together. The blocks are the
-    edges of the lower convex hull of `(fpr, fnr) = (P(s < t), Q(s ≥ t))` over all thresholds, −∞ and ∞ included.
+    Pool-adjacent-violators is applied to the share of real scores at each distinct score, so ties stay together. The
+    blocks are the edges of the lower convex hull of `(fpr, fnr) = (P(s < t), Q(s ≥ t))` over all thresholds, including
+    −∞ and ∞.
 
     Args:
         real: scores of held-out real samples, larger meaning more real, shape (n,).
@@ -78,10 +80,10 @@ def score_blocks(*, real: Any, fake: Any) -> ScoreBlocks:
 
 
 def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
-    """Isotonic blocks with neighbours merged while telling them apart gains less than `½ log n` of log-likelihood.
+    """Isotonic blocks, merged while separating two neighbours gains less than `½ log n` of log-likelihood.
 
-    The price of one more level is that of the Bayesian information criterion. Dropped, invented and re-weighted modes
-    have few ratios, and every block beyond them is noise that the curve would take for a difference.
+    This is the penalty of the Bayesian information criterion for one more level. Dropped, invented and re-weighted
+    modes have few distinct ratios, and every further block is noise that the curve would show as a difference.
 
     Args:
         real: scores of held-out real samples, shape (n,).
@@ -110,7 +112,7 @@ def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
 
 
 def _log_likelihood(counts: Array) -> Array:
-    """Log-likelihood of the labels in each block, given its share of reals; `counts` has shape (2, blocks)."""
+    """Log-likelihood of the labels in each block, given the block's share of reals; `counts` has shape (2, blocks)."""
     from scipy.special import xlogy
 
     return np.asarray(xlogy(counts, counts / counts.sum(axis=0)).sum(axis=0))

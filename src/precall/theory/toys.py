@@ -1,8 +1,9 @@
-"""Pairs of laws with known samples, known densities and known precision-recall curves: the ground truth of the tests.
+"""Pairs of distributions that can be sampled and whose densities and precision-recall curves are known.
 
-Every pair is exact. Where the ratio p/q depends on one number only (a position along an axis, a radius), the curve is
-that of this number, in any dimension; common noise in further dimensions and a common linear map change nothing. Where
-no closed form exists, cells so fine that the curve is within 1e-5 of the truth take its place.
+They are the ground truth of the tests. If the ratio p/q depends on a single number only (a position along an axis, a
+radius), the curve is that of this number, in any dimension; common noise in further dimensions and a common linear map
+leave it unchanged. If there is no closed form, the curve is computed from cells that are fine enough for an error below
+1e-5. The single distributions are in `precall.theory.distributions`.
 """
 
 from __future__ import annotations
@@ -10,47 +11,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from precall.theory import checks
-from precall.theory.checks import Array
+from precall.theory import checks, distributions
+from precall.theory.arrays import Array, Floats
+from precall.theory.distributions import Distribution, Rng
+from precall.theory.distributions import Modes as Modes
 from precall.theory.spectrum import RatioSpectrum
-
-Rng = np.random.Generator
-
-
-@dataclass(frozen=True, eq=False)
-class Law:
-    """A distribution to draw from, with its log-density.
-
-    Attributes:
-        sample: `sample(n, rng)` draws n points, shape (n, dim).
-        log_density: maps points of shape (n, dim) to shape (n,); −∞ outside the support.
-    """
-
-    sample: Callable[[int, Rng], Array]
-    log_density: Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Toy:
-    """A pair of laws, data P and model Q, with its exact precision-recall curve.
+    """A pair of distributions, data P and model Q, with its exact precision-recall curve.
 
     Attributes:
-        name: what the pair shows.
+        name: what the pair demonstrates.
         dim: dimension of the samples.
-        real: the data's law P.
-        fake: the model's law Q.
-        masses: gives the masses (p, q) of cells that carry the curve, exactly or to 1e-5.
-        closed_form: precision at finite slopes λ > 0 where a formula is known, else None.
+        real: distribution P of the data.
+        fake: distribution Q of the model.
+        masses: returns the masses (p, q) of cells that determine the curve, exactly or to 1e-5.
+        closed_form: precision at finite slopes λ > 0 if a formula is known, otherwise None.
     """
 
     name: str
     dim: int
-    real: Law
-    fake: Law
+    real: Distribution
+    fake: Distribution
     masses: Callable[[], tuple[Array, Array]]
     closed_form: Callable[[Array], Array] | None = None
 
@@ -66,75 +55,83 @@ class Toy:
         """n samples of Q, shape (n, dim)."""
         return self.fake.sample(n, rng)
 
-    def log_p(self, x: Any) -> Array:
+    def log_p(self, x: ArrayLike) -> Array:
         """Log-density of P at points of shape (n, dim), shape (n,)."""
         return self.real.log_density(self._points(x))
 
-    def log_q(self, x: Any) -> Array:
+    def log_q(self, x: ArrayLike) -> Array:
         """Log-density of Q at points of shape (n, dim), shape (n,)."""
         return self.fake.log_density(self._points(x))
 
-    def log_ratio(self, x: Any) -> Array:
-        """`log p(x)/q(x)`; NaN where neither law has mass."""
+    def log_ratio(self, x: ArrayLike) -> Array:
+        """`log p(x)/q(x)`; NaN where neither distribution has mass."""
         with np.errstate(invalid="ignore"):
             return self.log_p(x) - self.log_q(x)
 
     @cached_property
     def spectrum(self) -> RatioSpectrum:
-        """The ratio spectrum of the cells: every other quantity of the pair is read off it."""
+        """Ratio spectrum of the cells, from which every other quantity of the pair is computed."""
         p, q = self.masses()
         return RatioSpectrum.from_masses(p=p, q=q)
 
-    def alpha(self, lam: Any) -> Any:
-        """Exact precision at slope(s) λ in [0, ∞]: a float for a scalar, else an array of the same shape."""
+    @overload
+    def alpha(self, lam: float) -> float: ...
+    @overload
+    def alpha(self, lam: Floats) -> Array: ...
+    def alpha(self, lam: float | Floats) -> float | Array:
+        """Exact precision at slope(s) λ in [0, ∞]: a float for a scalar, otherwise an array of the same shape."""
         if self.closed_form is None:
             return self.spectrum.alpha(lam)
         lam = checks.nonnegative("lam", lam)
-        # beyond 1e±300 nothing changes, and the formulas would meet 0·∞
+        # beyond 1e±300 the value no longer changes, but the formulas would compute 0·∞
         alpha = np.where(lam > 0, self.closed_form(np.clip(lam, 1e-300, 1e300)), 0.0)
-        alpha = np.minimum(alpha, np.minimum(1.0, lam))
-        return float(alpha) if lam.ndim == 0 else alpha
+        return checks.like(lam, np.minimum(alpha, np.minimum(1.0, lam)))
 
-    def beta(self, lam: Any) -> Any:
-        """Exact recall at slope(s) λ in [0, ∞], `alpha(λ)/λ`: a float for a scalar, else an array of the same shape."""
+    @overload
+    def beta(self, lam: float) -> float: ...
+    @overload
+    def beta(self, lam: Floats) -> Array: ...
+    def beta(self, lam: float | Floats) -> float | Array:
+        """Exact recall `alpha(λ)/λ` at slope(s) λ in [0, ∞]; argument and shape as in `alpha`."""
         if self.closed_form is None:
             return self.spectrum.beta(lam)
         lam = np.maximum(checks.nonnegative("lam", lam), 1e-300)
-        return self.alpha(lam) / (float(lam) if lam.ndim == 0 else lam)
+        return checks.like(lam, np.asarray(self.alpha(lam) / lam))
 
-    def _points(self, x: Any) -> Array:
+    def _points(self, x: ArrayLike) -> Array:
         points = checks.numbers("x", x, infinite=True)
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"`x` must have shape (n, {self.dim}) for the toy {self.name!r}; got {points.shape}.")
         return points
 
 
-def transformed(toy: Toy, *, matrix: Any) -> Toy:
-    """The pair seen through one invertible linear map, x -> matrix · x: other samples and densities, the same curve.
+def transformed(toy: Toy, *, matrix: ArrayLike) -> Toy:
+    """The pair under a common invertible linear map, x -> matrix · x: other samples and densities, the same curve.
 
     Args:
-        toy: a pair of laws with densities in R^dim.
-        matrix: invertible, shape (dim, dim); an orthogonal one turns the pair, a Cholesky root gives it a covariance.
+        toy: a pair of distributions with densities in R^dim.
+        matrix: invertible, shape (dim, dim); an orthogonal matrix rotates the pair, a Cholesky factor gives it a
+            covariance.
     """
-    matrix = checks.numbers("matrix", matrix)
-    if matrix.shape != (toy.dim, toy.dim):
-        raise ValueError(f"`matrix` must have shape ({toy.dim}, {toy.dim}); got {matrix.shape}.")
-    log_volume = float(np.linalg.slogdet(matrix)[1])
+    forward = checks.numbers("matrix", matrix)
+    if forward.shape != (toy.dim, toy.dim):
+        raise ValueError(f"`matrix` must have shape ({toy.dim}, {toy.dim}); got {forward.shape}.")
+    log_volume = float(np.linalg.slogdet(forward)[1])
     if not np.isfinite(log_volume):
         raise ValueError("`matrix` must be invertible; its determinant is 0.")
-    inverse = np.linalg.inv(matrix)
+    inverse = np.linalg.inv(forward)
 
-    def pushed(law: Law) -> Law:
-        return Law(
-            sample=lambda n, rng: law.sample(n, rng) @ matrix.T,
-            log_density=lambda x: law.log_density(x @ inverse.T) - log_volume,
+    def pushed(one: Distribution) -> Distribution:
+        return Distribution(
+            sample=lambda n, rng: one.sample(n, rng) @ forward.T,
+            log_density=lambda x: one.log_density(x @ inverse.T) - log_volume,
         )
 
     return replace(toy, real=pushed(toy.real), fake=pushed(toy.fake))
 
 
 def diagonal_reflection(dim: int) -> Array:
-    """The orthogonal matrix that exchanges the first axis and the diagonal (1, …, 1)/√dim, shape (dim, dim)."""
+    """Orthogonal matrix that exchanges the first axis and the diagonal (1, …, 1)/√dim, shape (dim, dim)."""
     v = -np.full(dim, dim**-0.5)
     v[0] += 1.0
     return np.eye(dim) - (2 * np.outer(v, v) / (v @ v) if dim > 1 else 0.0)
@@ -143,44 +140,16 @@ def diagonal_reflection(dim: int) -> Array:
 # ---------------------------------------------------------------------------------------- Gaussians, mixtures on a line
 
 
-@dataclass(frozen=True)
-class Modes:
-    """A Gaussian mixture on the line: weights that sum to 1, centers and standard deviations, one each per mode."""
-
-    weights: Sequence[float]
-    centers: Sequence[float]
-    scales: Sequence[float]
-
-    def cdf(self, x: Array) -> Array:
-        """Mass below x."""
-        from scipy.special import ndtr
-
-        return np.asarray(sum(w * ndtr((x - c) / s) for w, c, s in self._each()))
-
-    def sf(self, x: Array) -> Array:
-        """Mass above x, precise in the upper tail."""
-        from scipy.special import ndtr
-
-        return np.asarray(sum(w * ndtr((c - x) / s) for w, c, s in self._each()))
-
-    def edges(self) -> Array:
-        """Cell edges that resolve every mode out to nine standard deviations."""
-        return np.concatenate([c + s * np.linspace(-9, 9, 4001) for _, c, s in self._each()])
-
-    def _each(self) -> list[tuple[float, float, float]]:
-        return list(zip(self.weights, self.centers, self.scales, strict=True))
-
-
 def mixtures(*, real: Modes, fake: Modes, dim: int = 1, name: str = "mixtures") -> Toy:
     """Two Gaussian mixtures along the first axis, with standard normal noise in the other dimensions.
 
-    The noise is common to both laws, so the curve is that of the line in every dimension.
+    The noise is common to both distributions, so the curve is that on the line in every dimension.
 
     Args:
         real: modes of P.
         fake: modes of Q.
         dim: number of dimensions, at least 1.
-        name: what the pair shows.
+        name: what the pair demonstrates.
 
     Example:
         >>> toy = mixtures(real=Modes([0.5, 0.5], [-2, 2], [0.6, 0.6]), fake=Modes([1], [0], [2]), dim=64)
@@ -189,13 +158,19 @@ def mixtures(*, real: Modes, fake: Modes, dim: int = 1, name: str = "mixtures") 
     """
     checks.count("dim", dim)
     edges = np.unique(np.concatenate([real.edges(), fake.edges()]))
-    return Toy(name, dim, _on_first_axis(real, dim), _on_first_axis(fake, dim), partial(_cells, real, fake, edges))
+    return Toy(
+        name,
+        dim,
+        distributions.on_first_axis(real, dim),
+        distributions.on_first_axis(fake, dim),
+        partial(distributions.cell_masses, real, fake, edges),
+    )
 
 
 def gaussian_shift(*, distance: float = 1.0, dim: int = 1) -> Toy:
     """P = N(0, I), Q = N(D e₁, I): `α(λ) = Φ((log λ − D²/2)/D) + λ Φ((−log λ − D²/2)/D)`.
 
-    For another common covariance see `transformed`: D is then the Mahalanobis distance.
+    For another common covariance use `transformed`; D is then the Mahalanobis distance.
 
     Example:
         >>> round(gaussian_shift(distance=1.0, dim=3).alpha(2.0), 10)
@@ -216,7 +191,8 @@ def gaussian_scale(*, scale: float = 2.0, dim: int = 1) -> Toy:
     """P = N(0, I), Q = N(0, s² I): the ratio depends on the radius, and `α` on two χ² tails.
 
     With `t = 2(d log s + log λ)/(1 − s⁻²)`, F the distribution function of χ²_d and t > 0:
-    `α(λ) = F(t/s²) + λ(1 − F(t))` for s > 1 and `1 − F(t/s²) + λ F(t)` for s < 1; else λ, respectively 1.
+    `α(λ) = F(t/s²) + λ(1 − F(t))` for s > 1 and `1 − F(t/s²) + λ F(t)` for s < 1. For t ≤ 0 it is λ for s > 1 and 1 for
+    s < 1.
 
     Example:
         >>> round(gaussian_scale(scale=2.0, dim=3).alpha(1.0), 8)
@@ -224,7 +200,7 @@ def gaussian_scale(*, scale: float = 2.0, dim: int = 1) -> Toy:
     """
     s = checks.positive("scale", scale)
     if s == 1:
-        raise ValueError("`scale` must differ from 1, else P = Q; for that pair call `same`.")
+        raise ValueError("`scale` must differ from 1, otherwise P = Q; for that pair call `same`.")
     checks.count("dim", dim)
 
     def alpha(lam: Array) -> Array:
@@ -234,29 +210,29 @@ def gaussian_scale(*, scale: float = 2.0, dim: int = 1) -> Toy:
         below, above = (chdtr, chdtrc) if s > 1 else (chdtrc, chdtr)
         return np.asarray(below(dim, t / s**2) + lam * above(dim, t))
 
-    real, fake = _normal(np.zeros(dim), 1.0), _normal(np.zeros(dim), s)
-    return Toy("gaussian scale", dim, real, fake, partial(_radial_cells, dim, s), alpha)
+    real, fake = distributions.normal(np.zeros(dim), 1.0), distributions.normal(np.zeros(dim), s)
+    return Toy("gaussian scale", dim, real, fake, partial(distributions.radial_cell_masses, dim, s), alpha)
 
 
 def same(*, dim: int = 1) -> Toy:
     """P = Q = N(0, I): `α(λ) = min(λ, 1)`."""
     checks.count("dim", dim)
-    law = _normal(np.zeros(dim), 1.0)
-    return Toy("same", dim, law, law, lambda: (np.ones(1), np.ones(1)), lambda lam: np.minimum(lam, 1.0))
+    standard = distributions.normal(np.zeros(dim), 1.0)
+    return Toy("same", dim, standard, standard, lambda: (np.ones(1), np.ones(1)), lambda lam: np.minimum(lam, 1.0))
 
 
 def mode_dropping(*, dim: int = 1) -> Toy:
-    """P has three modes, Q only the first two of them: recall suffers."""
+    """P has three modes and Q only the first two of them: recall is low."""
     return _three_modes([1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], dim, "mode dropping")
 
 
 def mode_invention(*, dim: int = 1) -> Toy:
-    """P has two modes, Q these and a third: precision suffers."""
+    """P has two modes; Q has these and a third: precision is low."""
     return _three_modes([0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], dim, "mode invention")
 
 
 def reweighting(*, dim: int = 1) -> Toy:
-    """P and Q have the same three modes with weights in opposite order: precision is traded for recall."""
+    """P and Q have the same three modes with weights in reverse order: precision is traded for recall."""
     return _three_modes([0.6, 0.3, 0.1], [0.1, 0.3, 0.6], dim, "re-weighting")
 
 
@@ -269,7 +245,7 @@ def _three_modes(real: Sequence[float], fake: Sequence[float], dim: int, name: s
 
 
 def uniform_shift(*, shift: float = 0.3, dim: int = 1) -> Toy:
-    """P = U[0, 1]^d, Q = the same moved by `shift` in [0, 1] along the first axis: `α(λ) = min(λ, 1)(1 − shift)`.
+    """P = U[0, 1]^d, Q = P shifted by `shift` in [0, 1] along the first axis: `α(λ) = min(λ, 1)(1 − shift)`.
 
     Example:
         >>> uniform_shift(shift=0.25, dim=2).alpha(4.0)
@@ -294,14 +270,14 @@ def nested_uniforms(*, real_width: float = 1.0, fake_width: float = 2.0, dim: in
 
 
 def _boxes(real: tuple[Array, Array], fake: tuple[Array, Array], name: str) -> Toy:
-    """Uniform laws on two boxes: only the share of the common volume in each counts."""
+    """Uniform distributions on two boxes: only the share of the common volume in each matters."""
     common = np.prod(np.maximum(np.minimum(real[1], fake[1]) - np.maximum(real[0], fake[0]), 0.0))
     p, q = float(common / np.prod(real[1] - real[0])), float(common / np.prod(fake[1] - fake[0]))
     return Toy(
         name,
         real[0].size,
-        _uniform(*real),
-        _uniform(*fake),
+        distributions.uniform(*real),
+        distributions.uniform(*fake),
         masses=lambda: (np.array([p, 1 - p, 0.0]), np.array([q, 0.0, 1 - q])),
         closed_form=lambda lam: np.minimum(lam * p, q),
     )
@@ -310,8 +286,8 @@ def _boxes(real: tuple[Array, Array], fake: tuple[Array, Array], name: str) -> T
 def exponentials(*, real_rate: float = 2.0, fake_rate: float = 1.0) -> Toy:
     """P = Exp(a), Q = Exp(b) on the half-line, a ≠ b.
 
-    For a > b and `t = log(λ a/b)/(a − b) > 0`: `α(λ) = 1 − e^(−bt) + λ e^(−at)`, else λ. For a < b the roles are
-    exchanged: `α(λ) = λ α'(1/λ)`.
+    For a > b and `t = log(λ a/b)/(a − b) > 0`: `α(λ) = 1 − e^(−bt) + λ e^(−at)`, otherwise λ. For a < b the roles
+    are exchanged: `α(λ) = λ α'(1/λ)`.
 
     Example:
         >>> exponentials(real_rate=2.0, fake_rate=1.0).alpha(1.0)
@@ -319,7 +295,7 @@ def exponentials(*, real_rate: float = 2.0, fake_rate: float = 1.0) -> Toy:
     """
     a, b = checks.positive("real_rate", real_rate), checks.positive("fake_rate", fake_rate)
     if a == b:
-        raise ValueError(f"`real_rate` and `fake_rate` must differ, else P = Q; got {a:g} for both.")
+        raise ValueError(f"`real_rate` and `fake_rate` must differ, otherwise P = Q; got {a:g} for both.")
 
     def steep_real(lam: Array, a: float, b: float) -> Array:
         t = np.maximum(np.log(lam * (a / b)) / (a - b), 0.0)
@@ -332,16 +308,16 @@ def exponentials(*, real_rate: float = 2.0, fake_rate: float = 1.0) -> Toy:
         from scipy.stats import expon
 
         edges = np.unique(np.concatenate([np.linspace(0, 40 / rate, 8001)[1:] for rate in (a, b)]))
-        return _cells(expon(scale=1 / a), expon(scale=1 / b), edges)
+        return distributions.cell_masses(expon(scale=1 / a), expon(scale=1 / b), edges)
 
-    return Toy("exponentials", 1, _exponential(a), _exponential(b), masses, alpha)
+    return Toy("exponentials", 1, distributions.exponential(a), distributions.exponential(b), masses, alpha)
 
 
 def ring_vs_blob(*, dim: int = 2, width: float = 0.2) -> Toy:
-    """P is a shell of radius about √d, Q = N(0, I) a blob with the same second moment, nearly.
+    """P is a shell of radius about √d, and Q = N(0, I) a blob with nearly the same second moment.
 
-    A point of P has a uniform direction and a radius N(√d, width²) cut off at 0. The ratio depends on the radius only,
-    so no linear rule tells the two apart, and the curve is that of two radii.
+    A point of P has a uniform direction and a radius N(√d, width²) truncated at 0. The ratio depends on the radius
+    only, so no linear classifier separates the two, and the curve is that of the two radii.
 
     Example:
         >>> [round(ring_vs_blob(dim=d).alpha(1.0), 3) for d in (1, 2, 64)]
@@ -353,23 +329,24 @@ def ring_vs_blob(*, dim: int = 2, width: float = 0.2) -> Toy:
     def masses() -> tuple[Array, Array]:
         from scipy.stats import chi
 
-        shell = _shell_radius(radius, width)
-        edges = np.concatenate([radius + width * np.linspace(-9, 9, 8001), _spread(chi(dim))])
-        return _cells(shell, chi(dim), np.unique(edges[edges > 0]))
+        ring = distributions.shell_radius(radius, width)
+        edges = np.concatenate([radius + width * np.linspace(-9, 9, 8001), distributions.tail_edges(chi(dim))])
+        return distributions.cell_masses(ring, chi(dim), np.unique(edges[edges > 0]))
 
-    return Toy("ring vs blob", dim, _shell(radius, width, dim), _normal(np.zeros(dim), 1.0), masses)
+    blob = distributions.normal(np.zeros(dim), 1.0)
+    return Toy("ring vs blob", dim, distributions.shell(radius, width, dim), blob, masses)
 
 
-def discrete(*, p: Any, q: Any, name: str = "discrete") -> Toy:
-    """Two laws on the points 0, 1, …, m − 1; densities are masses (with respect to counting).
+def discrete(*, p: ArrayLike, q: ArrayLike, name: str = "discrete") -> Toy:
+    """Two distributions on the points 0, 1, …, m − 1; densities are masses (with respect to counting measure).
 
     Example:
         >>> round(discrete(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5]).alpha(2.0), 12)
         0.9
     """
-    p, q = checks.probabilities("p", p), checks.probabilities("q", q)
-    checks.same_length(p=p, q=q)
-    return Toy(name, 1, _atoms(p), _atoms(q), lambda: (p, q))
+    real, fake = checks.probabilities("p", p), checks.probabilities("q", q)
+    checks.same_length(p=real, q=fake)
+    return Toy(name, 1, distributions.atoms(real), distributions.atoms(fake), lambda: (real, fake))
 
 
 TEXTBOOK: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
@@ -383,7 +360,7 @@ TEXTBOOK: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
 
 
 def textbook(case: str = "a") -> Toy:
-    """The six cases that every notion of precision and recall must tell apart, on two modes.
+    """The six cases on two modes that every definition of precision and recall must distinguish.
 
     Args:
         case: "a" a mode dropped, "b" a mode invented, "c" equal, "d" disjoint, "e" and "f" softer versions of a and b.
@@ -402,30 +379,63 @@ def textbook(case: str = "a") -> Toy:
 # ------------------------------------------------------------------------------------------------ mixtures in the plane
 
 
+@dataclass(frozen=True, eq=False)
+class PlanarModes:
+    """Equal isotropic Gaussians in the plane: centres of shape (k, 2), and their common standard deviation."""
+
+    centers: Array
+    scale: float
+
+
+def eight_modes(*, radius: float = 4.0, scale: float = 0.3) -> PlanarModes:
+    """Eight Gaussians on a circle: by default those that the recipes and experiments train on.
+
+    Example:
+        >>> eight_modes().centers[0].tolist(), eight_modes().scale
+        ([4.0, 0.0], 0.3)
+
+    References:
+        Verine (2024), section 5.3.1.
+    """
+    angles = np.arange(8) * (np.pi / 4)
+    return PlanarModes(radius * np.stack([np.cos(angles), np.sin(angles)], axis=1), scale)
+
+
+def grid_modes(*, spacing: float = 2.0, scale: float = 0.05) -> PlanarModes:
+    """25 Gaussians on a 5 × 5 grid around the origin.
+
+    Example:
+        >>> grid_modes().centers.shape, grid_modes().centers[0].tolist()
+        ((25, 2), [-4.0, -4.0])
+
+    References:
+        Verine (2024), Tab. 6.1 and Fig. 6.8.
+    """
+    line = spacing * np.arange(-2.0, 3.0)
+    return PlanarModes(np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2), scale)
+
+
 def eight_gaussians(*, real_scale: float = 0.1, fake_scale: float = 0.15, dropped: int = 2) -> Toy:
-    """P: eight Gaussians on a circle of radius 2. Q: broader ones, without the last `dropped` of them.
+    """P: eight Gaussians on a circle of radius 2. Q: wider ones, without the last `dropped` of them.
 
     Example:
         >>> round(eight_gaussians(dropped=0).alpha(1.0), 4), round(eight_gaussians().beta(1e-3), 4)
         (0.7096, 0.75)
     """
-    angles = np.arange(8) * np.pi / 4
-    centers = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return _planar(centers, real_scale, fake_scale, dropped, "eight gaussians")
+    return _planar(eight_modes(radius=2.0).centers, real_scale, fake_scale, dropped, "eight gaussians")
 
 
 def gaussian_grid(*, real_scale: float = 0.05, fake_scale: float = 0.08, dropped: int = 5) -> Toy:
-    """P: 25 Gaussians on a 5 × 5 grid of spacing 2. Q: broader ones, without the last `dropped` of them."""
-    line = np.arange(-4.0, 5.0, 2.0)
-    centers = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
-    return _planar(centers, real_scale, fake_scale, dropped, "gaussian grid")
+    """P: 25 Gaussians on a 5 × 5 grid of spacing 2. Q: wider ones, without the last `dropped` of them."""
+    return _planar(grid_modes().centers, real_scale, fake_scale, dropped, "gaussian grid")
 
 
 def _planar(centers: Array, real_scale: float, fake_scale: float, dropped: int, name: str) -> Toy:
-    """Equal isotropic Gaussians at `centers`; the fake ones broader or narrower, the last few missing.
+    """Equal isotropic Gaussians at `centers`; the fake ones are wider or narrower, and the last few are missing.
 
-    Each kept mode is a Gaussian scale pair, so `α(λ) = α_scale(kept share · λ)`, as if a point told its mode. It does,
-    but for a share of 1.2e-6 when modes are ten deviations apart: the truth is higher, by 1.2e-6 (1 + λ) at most.
+    Each kept mode is a Gaussian scale pair. If every point determines its mode, then `α(λ) = α_scale(kept share · λ)`.
+    This holds except for a share of 1.2e-6 if modes are ten standard deviations apart; the true value is larger, by at
+    most 1.2e-6 (1 + λ).
     """
     k = len(centers)
     if not 0 <= dropped < k:
@@ -435,7 +445,7 @@ def _planar(centers: Array, real_scale: float, fake_scale: float, dropped: int, 
     if max(real, fake) > spacing / 10:
         raise ValueError(
             f"`real_scale` and `fake_scale` must be at most {spacing / 10:.4g}, a tenth of the spacing; "
-            f"got {real:g} and {fake:g}. With modes that overlap the curve is not known."
+            f"got {real:g} and {fake:g}. The curve of overlapping modes is not known."
         )
     mode, kept = same(dim=2) if real == fake else gaussian_scale(scale=fake / real, dim=2), 1 - dropped / k
 
@@ -443,154 +453,25 @@ def _planar(centers: Array, real_scale: float, fake_scale: float, dropped: int, 
         p, q = mode.masses()
         return np.append(kept * p, dropped / k), np.append(q, 0.0)
 
-    laws = _normal_mixture(centers, real), _normal_mixture(centers[: k - dropped], fake)
-    return Toy(name, 2, *laws, masses, lambda lam: mode.alpha(kept * lam))
-
-
-# ---------------------------------------------------------------------------------------------------------------- cells
-
-
-def _between(law: Any, edges: Array) -> Array:
-    """Masses of the intervals between edges and beyond them, from whichever tail is the more precise."""
-    below, above = law.cdf(edges), law.sf(edges)
-    inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
-    return np.concatenate([below[:1], np.maximum(inner, 0.0), above[-1:]])
-
-
-def _cells(real: Any, fake: Any, edges: Array) -> tuple[Array, Array]:
-    return _between(real, edges), _between(fake, edges)
-
-
-def _radial_cells(dim: int, scale: float) -> tuple[Array, Array]:
-    """Cells of the radius of N(0, I) and N(0, scale² I)."""
-    from scipy.stats import chi
-
-    p, q = chi(dim), chi(dim, scale=scale)
-    return _cells(p, q, np.unique(np.concatenate([_spread(p), _spread(q)])))
-
-
-def _spread(law: Any) -> Array:
-    """Edges over all but 1e-14 of a law on the half-line."""
-    return np.linspace(law.ppf(1e-14), law.isf(1e-14), 8001)
-
-
-# ----------------------------------------------------------------------------------------------------------------- laws
-
-
-def _normal(mean: Array, scale: float) -> Law:
-    return _normal_mixture(mean[None], scale)
-
-
-def _normal_mixture(centers: Array, scale: float) -> Law:
-    """Equal mixture of isotropic Gaussians, centers of shape (k, dim)."""
-    k, dim = centers.shape
-    constant = -dim * (np.log(scale) + np.log(2 * np.pi) / 2) - np.log(k)
-
-    def log_density(x: Array) -> Array:
-        squares = [np.sum((x - c) ** 2, axis=1) for c in centers]
-        return np.asarray(np.logaddexp.reduce(np.array(squares) / (-2 * scale**2), axis=0) + constant)
-
-    def sample(n: int, rng: Rng) -> Array:
-        return np.asarray(centers[rng.integers(k, size=n)] + scale * rng.standard_normal((n, dim)))
-
-    return Law(sample, log_density)
-
-
-def _on_first_axis(modes: Modes, dim: int) -> Law:
-    """The modes along the first axis, N(0, 1) along the others."""
-    weights = checks.probabilities("weights", modes.weights)
-    centers, scales = (checks.vector(name, getattr(modes, name)) for name in ("centers", "scales"))
-    checks.same_length(weights=weights, centers=centers, scales=scales)
-    if (scales <= 0).any():
-        raise ValueError(f"`scales` must be positive; got {scales.min():g}.")
-    used = weights > 0
-    log_norm = np.log(weights[used]) - np.log(scales[used])
-
-    def log_density(x: Array) -> Array:
-        z = (x[:, :1] - centers[used]) / scales[used]
-        noise = np.sum(x[:, 1:] ** 2, axis=1) / 2 + dim * np.log(2 * np.pi) / 2
-        return np.asarray(np.logaddexp.reduce(log_norm - z**2 / 2, axis=1) - noise)
-
-    def sample(n: int, rng: Rng) -> Array:
-        x = rng.standard_normal((n, dim))
-        mode = rng.choice(weights.size, size=n, p=weights)
-        x[:, 0] = centers[mode] + scales[mode] * x[:, 0]
-        return x
-
-    return Law(sample, log_density)
-
-
-def _uniform(low: Array, high: Array) -> Law:
-    height = -float(np.log(high - low).sum())
-    return Law(
-        sample=lambda n, rng: rng.uniform(low, high, size=(n, low.size)),
-        log_density=lambda x: np.where(((x >= low) & (x <= high)).all(axis=1), height, -np.inf),
-    )
-
-
-def _exponential(rate: float) -> Law:
-    return Law(
-        sample=lambda n, rng: rng.exponential(1 / rate, size=(n, 1)),
-        log_density=lambda x: np.where(x[:, 0] >= 0, np.log(rate) - rate * x[:, 0], -np.inf),
-    )
-
-
-def _shell(radius: float, width: float, dim: int) -> Law:
-    """Uniform direction, radius N(radius, width²) given that it is positive."""
-    from scipy.special import gammaln
-
-    log_sphere = np.log(2) + dim / 2 * np.log(np.pi) - gammaln(dim / 2)  # area of the unit sphere
-
-    def log_density(x: Array) -> Array:
-        r = np.linalg.norm(x, axis=1)
-        with np.errstate(divide="ignore"):
-            spread = log_sphere + ((dim - 1) * np.log(r) if dim > 1 else 0.0)
-        return np.asarray(_shell_radius(radius, width).logpdf(r) - spread)
-
-    def sample(n: int, rng: Rng) -> Array:
-        direction = rng.standard_normal((n, dim))
-        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        return np.asarray(direction * _shell_radius(radius, width).ppf(rng.uniform(size=(n, 1))))
-
-    return Law(sample, log_density)
-
-
-def _shell_radius(radius: float, width: float) -> Any:
-    from scipy.stats import truncnorm
-
-    return truncnorm(-radius / width, np.inf, loc=radius, scale=width)
-
-
-def _atoms(masses: Array) -> Law:
-    with np.errstate(divide="ignore"):
-        log_masses = np.log(masses)
-
-    def log_density(x: Array) -> Array:
-        at = x[:, 0]
-        atom = (at == np.floor(at)) & (at >= 0) & (at < masses.size)
-        return np.where(atom, log_masses[np.where(atom, at, 0).astype(np.intp)], -np.inf)
-
-    def sample(n: int, rng: Rng) -> Array:
-        return rng.choice(masses.size, size=(n, 1), p=masses / masses.sum()).astype(np.float64)
-
-    return Law(sample, log_density)
+    both = distributions.normal_mixture(centers, real), distributions.normal_mixture(centers[: k - dropped], fake)
+    return Toy(name, 2, *both, masses, lambda lam: mode.alpha(kept * lam))
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
 
 
 def pairs(dim: int) -> list[Toy]:
-    """The seven pairs on which curve estimators are compared, in any dimension, about equally hard in each.
+    """The seven pairs on which curve estimators are compared, about equally hard in every dimension.
 
-    Shift, scale, mode dropping, mode invention, re-weighting, ring vs blob, and P = Q; those with an axis have it along
-    the diagonal, so that every coordinate carries a little of the difference.
+    Shift, scale, mode dropping, mode invention, re-weighting, ring vs blob, and P = Q. Pairs that differ along an axis
+    do so along the diagonal, so that every coordinate contains a small part of the difference.
 
     Args:
         dim: number of dimensions, at least 1.
     """
     turned = diagonal_reflection(checks.count("dim", dim))
     on_axis = [gaussian_shift(dim=dim), mode_dropping(dim=dim), mode_invention(dim=dim), reweighting(dim=dim)]
-    # the log-ratio of the scale pair then varies by about one in every dimension, as it does for the shift
+    # with this scale, the log-ratio varies by about one in every dimension, as it does for the shift
     scale = gaussian_scale(scale=float(np.exp(1 / np.sqrt(2 * dim))), dim=dim)
     shift, *modes = (transformed(toy, matrix=turned) for toy in on_axis)
     return [shift, scale, *modes, ring_vs_blob(dim=dim), same(dim=dim)]

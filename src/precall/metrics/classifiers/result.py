@@ -12,7 +12,7 @@ from precall.metrics.classifiers.learning_curve import lowered
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags, Index
-from precall.theory.bounds import Certificate, upper_band
+from precall.theory.bands import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.95
