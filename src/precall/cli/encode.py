@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -32,15 +31,16 @@ def encode(
     import numpy as np
 
     from precall.encoders import encode as run
+    from precall.files import open_atomically, write_atomically
+    from precall.progress import stage_of
     from precall.samples import open_samples
 
     if key is not None and Path(samples).suffix.lower() not in KEYED:
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     with bars() as progress:
-        found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=partial(progress, "encode"))
-    unfinished = out.with_name(out.name + ".part")
-    with unfinished.open("wb") as file:
+        found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=stage_of(progress, "encode"))
+    with open_atomically(out) as file:
         np.save(file, np.asarray(found.array), allow_pickle=False)
-    unfinished.replace(out)
-    out.with_suffix(".json").write_text(json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n")
+    protocol = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
+    write_atomically(out.with_suffix(".json"), protocol.encode())
     typer.echo(f"{out}: {found.shape[0]} samples of {found.shape[1]} dimensions ({found.encoder})", err=True)

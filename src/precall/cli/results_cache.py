@@ -105,7 +105,7 @@ class Question:
         It is not kept where the samples changed while they were being assessed, nor where the cache cannot be written:
         the next run then computes again.
         """
-        from precall.samples import hashing
+        from precall.files import write_atomically
 
         body = json.dumps({"results": results, "galleries": galleries}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
@@ -113,7 +113,7 @@ class Question:
         answer = Answer(**json.loads(body), date=date)
         if self._is_answered_by(answer):
             with suppress(OSError):
-                hashing.write_atomically(self.path, head, b"\n", body)
+                write_atomically(self.path, head, b"\n", body)
         return answer
 
     def _is_answered_by(self, answer: Answer) -> bool:

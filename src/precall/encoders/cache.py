@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from precall.encoders.encoder import Matrix
+from precall.encoders.encoder import FeatureMatrix
+from precall.files import write_atomically
 from precall.samples import hashing
 from precall.samples.sampleset import SampleError, shown
 
@@ -52,12 +53,12 @@ class Chunk:
     """Features of the readable samples among `CHUNK` consecutive ones, and why the others are not there."""
 
     start: int
-    rows: Matrix
+    rows: FeatureMatrix
     errors: list[SampleError]
 
 
 @dataclass(frozen=True)
-class Store:
+class FeatureStore:
     """The cached features of one sample set under one encoder.
 
     Attributes:
@@ -68,7 +69,7 @@ class Store:
     folder: Path
     n: int
 
-    def finished(self) -> tuple[Matrix, list[SampleError]] | None:
+    def finished(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """The whole matrix, memory-mapped, and the samples left out; None where it is not there or damaged."""
         try:
             done = json.loads((self.folder / "done.json").read_bytes())
@@ -88,7 +89,7 @@ class Store:
         self._write(self._rows(chunk.start).with_suffix(".json"), json.dumps(reasons).encode())
         self._write(self._rows(chunk.start), *_npy([chunk.rows]))  # last: it says that the chunk is there
 
-    def finish(self) -> tuple[Matrix, list[SampleError]] | None:
+    def finish(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """Join the chunks into the whole matrix, unless another process has; None where a chunk is missing."""
         if self.finished() is None:
             chunks = [chunk for start in range(0, self.n, CHUNK) if (chunk := self._chunk(start)) is not None]
@@ -118,9 +119,9 @@ class Store:
             return None
         return Chunk(start, rows, errors)
 
-    def _write(self, path: Path, *blocks: bytes | Matrix) -> None:
+    def _write(self, path: Path, *blocks: bytes | FeatureMatrix) -> None:
         try:
-            hashing.write_atomically(path, *blocks)
+            write_atomically(path, *blocks)
         except OSError as error:
             place, reason = shown(str(path.parent)), error.strerror or type(error).__name__
             raise ValueError(
@@ -128,19 +129,19 @@ class Store:
             ) from None
 
 
-def joined(chunks: Iterable[Chunk]) -> tuple[Matrix, list[SampleError]]:
+def join_chunks(chunks: Iterable[Chunk]) -> tuple[FeatureMatrix, list[SampleError]]:
     """The chunks as one matrix, and all their errors."""
     parts, errors = _readable(list(chunks))
-    return stacked(parts), errors
+    return stack_rows(parts), errors
 
 
-def stacked(parts: Sequence[Matrix]) -> Matrix:
+def stack_rows(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
     """Parts of a feature matrix, some perhaps without rows, as one."""
     empty = np.empty((0, _shape(parts)[1]), np.float32)
     return np.concatenate([empty, *(part for part in parts if len(part))])
 
 
-def _readable(chunks: Sequence[Chunk]) -> tuple[list[Matrix], list[SampleError]]:
+def _readable(chunks: Sequence[Chunk]) -> tuple[list[FeatureMatrix], list[SampleError]]:
     """The rows and the errors of all chunks; at least one row."""
     errors = [error for chunk in chunks for error in chunk.errors]
     parts = [chunk.rows for chunk in chunks if len(chunk.rows)]
@@ -149,7 +150,7 @@ def _readable(chunks: Sequence[Chunk]) -> tuple[list[Matrix], list[SampleError]]
     return parts, errors
 
 
-def _shape(parts: Sequence[Matrix]) -> tuple[int, int]:
+def _shape(parts: Sequence[FeatureMatrix]) -> tuple[int, int]:
     """Shape of the parts together; a part without rows has no width."""
     widths = {part.shape[1] for part in parts if len(part)} or {0}
     if len(widths) > 1:
@@ -157,7 +158,7 @@ def _shape(parts: Sequence[Matrix]) -> tuple[int, int]:
     return sum(map(len, parts)), widths.pop()
 
 
-def _npy(parts: Sequence[Matrix]) -> list[bytes | Matrix]:
+def _npy(parts: Sequence[FeatureMatrix]) -> list[bytes | FeatureMatrix]:
     """The contents of a `.npy` file of the parts together, without joining them in memory."""
     header = io.BytesIO()
     layout = {"descr": "<f4", "fortran_order": False, "shape": _shape(parts)}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from precall.samples import hashing
 from precall.samples.sampleset import Kind
 
-Matrix = npt.NDArray[np.float32]
+FeatureMatrix = npt.NDArray[np.float32]
 
 SLOTS = 32  # samples a network sees at once, always: matrix kernels, and so the last bits, depend on the shape
 
@@ -45,13 +45,13 @@ class Encoder:
     prepare: Callable[[Any], Any]
     forward: Callable[[list[Any]], Any]
 
-    def encode(self, batch: Sequence[Any]) -> Matrix:
+    def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
         """Features of a batch of any size."""
         prepared = [self.prepare(sample) for sample in batch]
         parts = [self.rows(prepared[start : start + SLOTS]) for start in range(0, len(prepared), SLOTS)]
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
-    def rows(self, prepared: Sequence[Any]) -> Matrix:
+    def rows(self, prepared: Sequence[Any]) -> FeatureMatrix:
         """Features of at most `SLOTS` prepared samples."""
         filled = [*prepared, *[prepared[0]] * (SLOTS - len(prepared))]
         rows = np.asarray(self.forward(filled), dtype=np.float32)

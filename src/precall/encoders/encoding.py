@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import cpu_count
@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.encoders.cache import CHUNK, Chunk, Store, cache_dir, file_index, joined, stacked
-from precall.encoders.encoder import SLOTS, Encoder, Matrix
+from precall.encoders.cache import CHUNK, Chunk, FeatureStore, cache_dir, file_index, join_chunks, stack_rows
+from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
 from precall.encoders.registry import default_encoder, load_encoder
+from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class EncodedFeatures:
     """Features of a sample set, one row a readable sample, with what is needed to repeat them.
 
     Attributes:
@@ -75,8 +74,8 @@ def encode(
     reference: SampleSet | None = None,
     cache: bool | str | Path = True,
     batch_size: int = 128,
-    progress: Progress | None = None,
-) -> Features:
+    progress: StageProgress | None = None,
+) -> EncodedFeatures:
     """Encode a sample set, or take its features from the cache.
 
     The cache is keyed by the content of the samples, the encoder and its protocol: renamed or moved files are found
@@ -109,15 +108,15 @@ def encode(
     if chosen.name == "identity" and isinstance(samples, Rows):
         return _features(samples, chosen, fingerprint, samples.array, [], cached=False)
     if root is None:
-        array, errors = joined(_chunks(samples, chosen, range(0, len(samples), CHUNK), batch_size, report))
+        array, errors = join_chunks(_chunks(samples, chosen, range(0, len(samples), CHUNK), batch_size, report))
         return _features(samples, chosen, fingerprint, array, errors, cached=False)
     return _through_cache(samples, chosen, fingerprint, root, batch_size, report)
 
 
 def _through_cache(
-    samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path, batch_size: int, progress: Progress
-) -> Features:
-    store = Store(root / "features" / encoder.key(fingerprint), len(samples))
+    samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path, batch_size: int, progress: StageProgress
+) -> EncodedFeatures:
+    store = FeatureStore(root / "features" / encoder.key(fingerprint), len(samples))
     found = store.finished()
     cached = found is not None
     while found is None:  # more than once only where a chunk was damaged or deleted meanwhile
@@ -133,7 +132,7 @@ def _through_cache(
 
 
 def _chunks(
-    samples: SampleSet, encoder: Encoder, starts: Sequence[int], batch_size: int, progress: Progress
+    samples: SampleSet, encoder: Encoder, starts: Sequence[int], batch_size: int, progress: StageProgress
 ) -> Iterator[Chunk]:
     """The chunks that begin at `starts`, encoded in order; samples are decoded ahead, in threads."""
     n = len(samples)
@@ -142,7 +141,7 @@ def _chunks(
     groups = [range(i, min(i + SLOTS, n)) for start in starts for i in range(start, min(start + CHUNK, n), SLOTS)]
     pool = ThreadPoolExecutor(max(2, cpu_count() or 2), thread_name_prefix="precall-decode")
     try:
-        rows: list[Matrix] = []
+        rows: list[FeatureMatrix] = []
         errors: list[SampleError] = []
         for group, prepared in zip(groups, _ahead(pool, samples, encoder, groups, batch_size), strict=True):
             bad = [item for item in prepared if isinstance(item, SampleError)]
@@ -154,7 +153,7 @@ def _chunks(
             progress(done, n)
             if group.stop % CHUNK == 0 or group.stop == n:
                 start = group.start // CHUNK * CHUNK
-                yield Chunk(start, stacked(rows), errors)
+                yield Chunk(start, stack_rows(rows), errors)
                 rows, errors = [], []
     finally:
         pool.shutdown(cancel_futures=True)
@@ -187,7 +186,7 @@ def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> Any:
         return SampleError(index, samples.ids[index], str(error))
 
 
-def _slots(encoder: Encoder, prepared: Sequence[Any]) -> Matrix:
+def _slots(encoder: Encoder, prepared: Sequence[Any]) -> FeatureMatrix:
     """Features of the readable samples of a group, each in the slot it would have if all were readable."""
     good = [place for place, item in enumerate(prepared) if not isinstance(item, SampleError)]
     if not good:
@@ -204,10 +203,10 @@ def _features(
     errors: Sequence[SampleError],
     *,
     cached: bool,
-) -> Features:
+) -> EncodedFeatures:
     indices = np.delete(np.arange(len(samples)), [error.index for error in errors])
     ids = samples.ids if not errors else tuple(samples.ids[int(index)] for index in indices)
-    return Features(array, ids, indices, encoder.name, encoder.protocol, fingerprint, tuple(errors), cached)
+    return EncodedFeatures(array, ids, indices, encoder.name, encoder.protocol, fingerprint, tuple(errors), cached)
 
 
 def _encoder(samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None) -> Encoder:

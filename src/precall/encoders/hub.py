@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from precall.encoders.cache import cache_dir
-from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.networks import evaluating, image_network, on_device, state_hash, versions
 from precall.encoders.resizing import CLIP, IMAGENET, Resizing
 
@@ -53,7 +53,7 @@ def minilm(*, weights: str | Path | None = None, device: str | None = None) -> E
     tokenizer = _transformers("minilm").AutoTokenizer.from_pretrained(source)
     place = on_device(model, device)
 
-    def forward(texts: list[Any]) -> Matrix:
+    def forward(texts: list[Any]) -> FeatureMatrix:
         with evaluating():
             tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
             tokens = {name: tensor.to(place) for name, tensor in tokens.items()}

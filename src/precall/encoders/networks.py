@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.encoders.encoder import Encoder, Matrix
-from precall.encoders.resizing import IMAGENET, Resizing, normalised, pillow_version
+from precall.encoders.encoder import Encoder, FeatureMatrix
+from precall.encoders.resizing import IMAGENET, Resizing, normalised_images, pillow_version
 from precall.encoders.weights import Weights, find_weights
 from precall.samples import hashing
 from precall.samples.images import DECODING, Pixels
@@ -118,9 +118,9 @@ def image_network(
 
     place = on_device(network, device)
 
-    def forward(images: list[Any]) -> Matrix:
+    def forward(images: list[Any]) -> FeatureMatrix:
         with evaluating():
-            pixels = torch.from_numpy(normalised(images, *scale)).to(place, memory_format=torch.channels_last)
+            pixels = torch.from_numpy(normalised_images(images, *scale)).to(place, memory_format=torch.channels_last)
             return np.asarray(network(pixels).float().cpu())
 
     return Encoder(name, "images", protocol | versions(place), resizing, forward)
@@ -192,7 +192,7 @@ def _scripted(
     network = _load_script(path)
     place = on_device(network, device)
 
-    def forward(images: list[Any]) -> Matrix:
+    def forward(images: list[Any]) -> FeatureMatrix:
         rows: list[Any] = [None] * len(images)
         with evaluating():
             for group in _same_shape(images):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.resizing import Resizing
 
 PIXELS = Resizing(32, "bilinear")
@@ -49,7 +49,7 @@ def ngrams() -> Encoder:
 
     hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=BUCKETS, norm=None)
 
-    def forward(texts: list[Any]) -> Matrix:
+    def forward(texts: list[Any]) -> FeatureMatrix:
         counts = hashing.transform(texts)
         counts.data = np.copysign(np.log1p(np.abs(counts.data)), counts.data)
         return np.asarray(normalize(counts).toarray(), dtype=np.float32)
@@ -64,5 +64,5 @@ def ngrams() -> Encoder:
     return Encoder("ngrams", "text", protocol, str, forward)
 
 
-def _flat(images: list[Any]) -> Matrix:
+def _flat(images: list[Any]) -> FeatureMatrix:
     return np.stack(images).reshape(len(images), -1).astype(np.float32) / np.float32(255)

@@ -12,7 +12,7 @@ from typing import Any
 
 from precall.encoders import hub, networks, plain
 from precall.encoders.encoder import Encoder
-from precall.encoders.table import table
+from precall.encoders.table import table_encoder
 from precall.samples import SampleSet, hashing
 from precall.samples.sampleset import Kind
 
@@ -26,7 +26,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "pixels": plain.pixels,
     "minilm": hub.minilm,
     "ngrams": plain.ngrams,
-    "table": table,
+    "table": table_encoder,
     "identity": plain.identity,
 }
 
@@ -62,7 +62,7 @@ def load_encoder(
         32
     """
     if ":" in name:
-        make: Callable[..., Encoder] = lambda: own(name)  # noqa: E731
+        make: Callable[..., Encoder] = lambda: custom_encoder(name)  # noqa: E731
     elif name in ENCODERS:
         make = ENCODERS[name]
     else:
@@ -77,7 +77,7 @@ def load_encoder(
     return make(**{option: value for option, value in options.items() if option in taken})
 
 
-def own(name: str) -> Encoder:
+def custom_encoder(name: str) -> Encoder:
     """A function of the user's as an encoder; its module is imported.
 
     The protocol holds the module's source and the function's compiled code: an edited function is another encoder, and

@@ -53,7 +53,7 @@ class Resizing:
         return {"decoding": DECODING, "resize": resize, "pillow": pillow_version()}
 
 
-def normalised(images: Sequence[Pixels], mean: Sequence[float], std: Sequence[float]) -> Any:
+def normalised_images(images: Sequence[Pixels], mean: Sequence[float], std: Sequence[float]) -> Any:
     """Images of one size as a float32 array (n, 3, h, w): (x/255 − mean)/std a channel."""
     m, s = np.array(mean, dtype=np.float32), np.array(std, dtype=np.float32)
     scaled = (np.stack(images) / np.float32(255) - m) / s

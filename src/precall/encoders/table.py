@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.samples import SampleSet
 from precall.samples.sampleset import shown
 from precall.samples.tables import is_number
@@ -17,7 +17,7 @@ MAX_CATEGORIES = 256  # a column with more different texts is a name or a senten
 Row = Mapping[str, str]
 
 
-def table(*, reference: SampleSet) -> Encoder:
+def table_encoder(*, reference: SampleSet) -> Encoder:
     """The encoder of tables, fitted on the reference (real) set; encode both sets with it.
 
     A column of which every cell in the reference is a number becomes (x − mean)/std (std 1 where all are equal). Any
@@ -38,7 +38,7 @@ def table(*, reference: SampleSet) -> Encoder:
         raise ValueError(f"`{shown(reference.name)}` must hold a readable row; got none.")
     columns = {column: _fitted(column, [row[column] for row in rows]) for column in rows[0]}
 
-    def prepare(row: Row) -> Matrix:
+    def prepare(row: Row) -> FeatureMatrix:
         if row.keys() != columns.keys():
             raise ValueError(f"the columns must be {', '.join(columns)}; got {', '.join(row)}")
         return np.concatenate([_entries(column, fit, row[column]) for column, fit in columns.items()])
@@ -60,7 +60,7 @@ def _fitted(column: str, cells: Sequence[str]) -> dict[str, Any]:
     return {"categories": categories}
 
 
-def _entries(column: str, fit: Mapping[str, Any], cell: str) -> Matrix:
+def _entries(column: str, fit: Mapping[str, Any], cell: str) -> FeatureMatrix:
     if "categories" in fit:
         known: list[str] = fit["categories"]
         own = known.index(cell) if cell in known else len(known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import urllib.request
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlparse
 
 from precall.encoders.cache import cache_dir
+from precall.files import open_atomically
 from precall.samples import hashing
 from precall.samples.sampleset import shown
 
@@ -79,16 +79,10 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
 
 def _fetch(url: str, place: Path, sha256: str) -> None:
     """Fetch a file beside its place, and move it there once it is whole and has its hash."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
     digest = hashlib.sha256()
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(temporary, "wb") as file:
-            while block := answer.read(BLOCK):
-                digest.update(block)
-                file.write(block)
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open_atomically(place) as file:
+        while block := answer.read(BLOCK):
+            digest.update(block)
+            file.write(block)
         if digest.hexdigest() != sha256:
             raise OSError(f"it has SHA-256 {digest.hexdigest()}")
-        os.replace(temporary, place)
-    finally:
-        temporary.unlink(missing_ok=True)

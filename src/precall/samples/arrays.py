@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from precall.samples import hashing
 from precall.samples.images import Pixels, as_rgb, open_archive
-from precall.samples.sampleset import Kind, OnError, SampleError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet, shown
 
 T = TypeVar("T")
 Numbers = npt.NDArray[Any]
@@ -162,7 +162,7 @@ def _bytes(image: Numbers) -> Numbers:
     return np.asarray(np.rint(image * 255), dtype=np.uint8)
 
 
-def open_array(array: Numbers, name: str, on_error: OnError) -> Rows:
+def open_array(array: Numbers, name: str, on_error: ErrorPolicy) -> Rows:
     """An array in memory (or memory-mapped) as features or images, by its shape and dtype.
 
     (n, d) is features. `uint8` of shape (n, h, w) is grey images. Four dimensions are images, channels last or first
@@ -184,14 +184,14 @@ def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
     raise ValueError(f"`{shown(name)}` must have shape {expected}; got {tuple(shape)} of {dtype}.")
 
 
-def open_npy(path: Path, on_error: OnError) -> Rows:
+def open_npy(path: Path, on_error: ErrorPolicy) -> Rows:
     """A `.npy` file, memory-mapped; pickled objects are refused."""
     with _readable(path, "a .npy array of numbers"):
         array = np.lib.format.open_memmap(path, mode="r")
     return replace(open_array(array, str(path), on_error), path=Path(os.path.abspath(path)))
 
 
-def open_npz(path: Path, key: str | None, on_error: OnError) -> SampleSet:
+def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     """A `.npz` file: samples under `key`, `arr_0` or the only array; else `mu` and `sigma`; pickles are refused."""
     with open_archive(path) as archive, _readable(path, "a .npz file of arrays"):
         headers = {
@@ -206,7 +206,7 @@ def open_npz(path: Path, key: str | None, on_error: OnError) -> SampleSet:
     return _file_rows(path, name, kind, headers[name][0][0], Once(lambda: _npz_arrays(path, name)[0]), on_error)
 
 
-def open_safetensors(path: Path, key: str | None, on_error: OnError) -> Rows:
+def open_safetensors(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
     """A `.safetensors` file: the tensor named `key`, or the only one."""
     import safetensors
 
@@ -222,7 +222,7 @@ def open_safetensors(path: Path, key: str | None, on_error: OnError) -> Rows:
     return _file_rows(path, name, kind, shape[0], Once(lambda: _tensor(path, name, stored)), on_error)
 
 
-def open_parquet(path: Path, key: str | None, on_error: OnError) -> Rows:
+def open_parquet(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
     """A `.parquet` file: the column of embeddings (lists of numbers) named `key`, or the only one."""
     try:
         types, parquet = import_module("pyarrow.types"), import_module("pyarrow.parquet")
@@ -252,7 +252,7 @@ def pick(names: Iterable[str], key: str | None, path: Path) -> str:
 
 
 def _file_rows(
-    path: Path, key: str, kind: Kind, n: int, load: Callable[[], Numbers], on_error: OnError
+    path: Path, key: str, kind: Kind, n: int, load: Callable[[], Numbers], on_error: ErrorPolicy
 ) -> Rows:  # fmt: skip
     absolute = Path(os.path.abspath(path))
     return Rows(

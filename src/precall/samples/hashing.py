@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+
+from precall.files import write_atomically
 
 BLOCK = 1 << 20
 FRESH = 2_000_000_000  # ns: a file touched this shortly before it was hashed may change again within one clock tick
@@ -77,21 +78,6 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
         with suppress(OSError):  # the index only saves time
             write_atomically(index, json.dumps(settled).encode())
     return [hashes[str(path)] for path in paths]
-
-
-def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
-    """Write a file that is either whole or not there, whoever else writes it and whatever interrupts."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            for block in blocks:
-                file.write(block if isinstance(block, bytes) else block.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _stamp(path: Path) -> Stamp:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.samples import hashing
-from precall.samples.sampleset import OnError, SampleError, SampleSet, natural, shown
+from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, natural, shown
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -57,7 +57,7 @@ class ImageFiles(SampleSet):
         return hashing.combined(hashing.of_files(self.paths, index))
 
 
-def open_folder(root: Path, on_error: OnError) -> ImageFiles:
+def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
     """The images below a folder. Links are followed, once; other files and hidden ones are counted and passed over."""
     root = Path(os.path.abspath(root))
     found = sorted((_name(path, root), path) for path in _walk(root))
@@ -76,7 +76,7 @@ def open_folder(root: Path, on_error: OnError) -> ImageFiles:
     )
 
 
-def open_zip(path: Path, on_error: OnError) -> ImageFiles:
+def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
     """The images in a zip, unpacked in memory one by one; nothing is written, so no member can leave its place."""
     archive, lock = open_archive(path), threading.Lock()
     members = [member for member in archive.infolist() if not member.is_dir()]

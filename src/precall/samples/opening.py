@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from precall.samples import arrays, images, streams, tables, texts
-from precall.samples.sampleset import OnError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 
-Opener = Callable[[Path, str | None, OnError], SampleSet]
+Opener = Callable[[Path, str | None, ErrorPolicy], SampleSet]
 
 OPENERS: dict[str, Opener] = {
     ".zip": lambda path, key, on_error: images.open_zip(path, on_error),
@@ -31,7 +31,7 @@ PICKLES = frozenset({".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib"})
 
 
 def open_samples(
-    source: Any, *, key: str | None = None, n: int | None = None, seed: int = 0, on_error: OnError = "fail"
+    source: Any, *, key: str | None = None, n: int | None = None, seed: int = 0, on_error: ErrorPolicy = "fail"
 ) -> SampleSet:
     """Open samples of any kind; images and arrays are read when samples are asked for, not before.
 
@@ -73,13 +73,13 @@ def open_samples(
         return source
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), key, on_error)
-    if isinstance(source, np.ndarray) or _is_tensor(source):
+    if isinstance(source, np.ndarray) or is_tensor(source):
         array = source if isinstance(source, np.ndarray) else np.asarray(source.detach().cpu())
         return arrays.open_array(array, "array", on_error)
     return _open_python(source, key, n, seed, on_error)
 
 
-def _open_path(path: Path, key: str | None, on_error: OnError) -> SampleSet:
+def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     place, suffix = shown(str(path)), path.suffix.lower()
     if path.is_dir():
         return images.open_folder(path, on_error)
@@ -93,7 +93,7 @@ def _open_path(path: Path, key: str | None, on_error: OnError) -> SampleSet:
     return OPENERS[suffix](path, key, on_error)
 
 
-def _open_python(source: Any, key: str | None, n: int | None, seed: int, on_error: OnError) -> SampleSet:
+def _open_python(source: Any, key: str | None, n: int | None, seed: int, on_error: ErrorPolicy) -> SampleSet:
     unordered = isinstance(source, dict | bytes | set | frozenset)
     if hasattr(source, "__len__") and hasattr(source, "__getitem__") and not unordered:
         return streams.open_sequence(source, key, on_error)
@@ -103,7 +103,3 @@ def _open_python(source: Any, key: str | None, n: int | None, seed: int, on_erro
         return streams.open_generator(source, n, seed, on_error)
     expected = "a path, an array, an iterable of samples, or a function `source(n, rng)`"
     raise ValueError(f"`source` must be {expected}; got {type(source).__name__}.")
-
-
-def _is_tensor(source: Any) -> bool:
-    return "torch" in sys.modules and isinstance(source, sys.modules["torch"].Tensor)

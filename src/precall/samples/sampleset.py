@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Kind = Literal["images", "features", "text", "table", "moments"]
-OnError = Literal["fail", "skip"]
+ErrorPolicy = Literal["fail", "skip"]
 
 THUMBNAIL = 96  # pixels of a gallery picture's longer side
 DESCRIPTION = 300  # characters of a gallery text
@@ -59,7 +59,7 @@ class SampleSet(ABC):
     kind: Kind
     ids: Sequence[str]
     name: str
-    on_error: OnError = "fail"
+    on_error: ErrorPolicy = "fail"
     ignored: int = 0
     _errors: dict[int, SampleError] = field(default_factory=dict, repr=False)
 

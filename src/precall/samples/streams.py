@@ -16,7 +16,8 @@ import numpy as np
 from precall.samples import hashing
 from precall.samples.arrays import Once, Positions, as_pixels
 from precall.samples.images import as_rgb
-from precall.samples.sampleset import Kind, OnError, SampleError, SampleSet
+from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet
+from precall.theory.arrays import is_tensor
 
 BLOCK = 256  # samples a generator is asked for at once: part of what they are, so it never varies
 FIELDS = ("image", "text")  # where the sample is in a dict, unless `key` says
@@ -51,12 +52,12 @@ class Items(SampleSet):
         return hashing.combined([sample]) if isinstance(sample, str) else hashing.of_array(np.atleast_1d(sample))
 
 
-def open_sequence(source: Any, key: str | None, on_error: OnError) -> Items:
+def open_sequence(source: Any, key: str | None, on_error: ErrorPolicy) -> Items:
     """Anything with a length and positions (a list, a torch `Dataset`): read when asked for, again each time."""
     return _items(len(source), source.__getitem__, type(source).__name__, key, on_error)
 
 
-def open_iterable(source: Iterable[Any], key: str | None, n: int | None, on_error: OnError) -> Items:
+def open_iterable(source: Iterable[Any], key: str | None, n: int | None, on_error: ErrorPolicy) -> Items:
     """Anything that yields samples, or batches of them (a torch `DataLoader`): read once, and kept in memory."""
     batched = _is_loader(source)
     stream = (sample for batch in source for sample in _unbatched(batch, key)) if batched else iter(source)
@@ -64,7 +65,7 @@ def open_iterable(source: Iterable[Any], key: str | None, n: int | None, on_erro
     return _items(len(samples), samples.__getitem__, type(source).__name__, None if batched else key, on_error)
 
 
-def open_generator(source: Callable[..., Any], n: int | None, seed: int, on_error: OnError) -> Items:
+def open_generator(source: Callable[..., Any], n: int | None, seed: int, on_error: ErrorPolicy) -> Items:
     """A function `source(n, rng)` that returns n samples: called in blocks of 256, when needed, and kept in memory.
 
     Each block has its own `rng`, from the seed and the block's place: the samples do not depend on who asks first.
@@ -98,14 +99,14 @@ def as_sample(value: Any, key: str | None = None) -> tuple[Kind, Any]:
     return _from_array(value)
 
 
-def _items(n: int, item: Callable[[int], Any], name: str, key: str | None, on_error: OnError) -> Items:
+def _items(n: int, item: Callable[[int], Any], name: str, key: str | None, on_error: ErrorPolicy) -> Items:
     if n == 0:
         raise ValueError(f"`source` must hold at least one sample; got an empty {name}.")
     kind = _first_kind(n, item, key, on_error)
     return Items(kind=kind, ids=Positions(n), name=name, on_error=on_error, item=item, key=key)
 
 
-def _first_kind(n: int, item: Callable[[int], Any], key: str | None, on_error: OnError) -> Kind:
+def _first_kind(n: int, item: Callable[[int], Any], key: str | None, on_error: ErrorPolicy) -> Kind:
     """The kind of the first sample; where bad ones are skipped, of the first good one."""
     for index in range(n):
         try:
@@ -138,7 +139,7 @@ def _field(value: Mapping[str, Any], key: str | None) -> Any:
 
 
 def _from_array(value: Any) -> tuple[Kind, Any]:
-    array = np.asarray(value.detach().cpu() if _is_tensor(value) else value)
+    array = np.asarray(value.detach().cpu() if is_tensor(value) else value)
     if array.dtype.kind not in "fiub" or not 1 <= array.ndim <= 3:
         got = type(value).__name__ if array.dtype.kind not in "fiub" else f"shape {array.shape}"
         raise ValueError(f"a sample must be an image, a row of numbers, or a text; got {got}")
@@ -152,10 +153,6 @@ def _unbatched(batch: Any, key: str | None) -> Iterator[Any]:
     elif isinstance(batch, tuple | list) and batch and not isinstance(batch[0], str):
         batch = batch[0]
     yield from batch
-
-
-def _is_tensor(value: Any) -> bool:
-    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
 
 
 def _is_loader(value: Any) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precall.samples import hashing
-from precall.samples.sampleset import OnError, SampleError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 DELIMITERS = ",;\t"
 
@@ -43,7 +43,7 @@ class TableRows(SampleSet):
         return hashing.combined(hashing.of_files([self.path], index))
 
 
-def open_csv(path: Path, on_error: OnError) -> TableRows:
+def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     """A `.csv` or `.tsv` file with a header: comma, semicolon or tab, whichever the header has most of.
 
     A header that consists of numbers is a row: the columns are then called `"column 1"`, `"column 2"`, …

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precall.samples import hashing
-from precall.samples.sampleset import OnError, SampleError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +35,17 @@ class TextLines(SampleSet):
         return hashing.combined([*hashing.of_files([self.path], index), str(self.key)])
 
 
-def open_lines(path: Path, on_error: OnError) -> TextLines:
+def open_lines(path: Path, on_error: ErrorPolicy) -> TextLines:
     """A `.txt` file: one UTF-8 text a line, as it stands between the line ends."""
     return _text_lines(path, str, None, on_error)
 
 
-def open_jsonl(path: Path, key: str | None, on_error: OnError) -> TextLines:
+def open_jsonl(path: Path, key: str | None, on_error: ErrorPolicy) -> TextLines:
     """A `.jsonl` file: each line a JSON string, or an object with the text under `key` (`"text"` unless given)."""
     return _text_lines(path, lambda line: _json_text(line, key or "text"), key or "text", on_error)
 
 
-def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: OnError) -> TextLines:
+def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: ErrorPolicy) -> TextLines:
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
