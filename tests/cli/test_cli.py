@@ -45,7 +45,7 @@ def test_a_row_without_a_value_is_named_with_its_file_and_can_be_skipped(run, tm
     words = ("assess", "--real", tmp_path / "real.csv", "--fake", tmp_path / "fake.csv", *QUICK)
     failed = run(*words)
     assert failed.exit_code == 1
-    where = f"(in {tmp_path / 'fake.csv'}; on-error skip leaves such samples out)"
+    where = f"(in {tmp_path / 'fake.csv'}; use on-error skip to leave out such samples)"
     assert f"row 10: no value in column b {where}" in failed.stderr
     assert run(*words, "--on-error", "skip").exit_code == 0
 
