@@ -1,4 +1,9 @@
-"""Encoders: sample sets → feature matrices, each with its own protocol, cached by content."""
+"""Encoders: convert sample sets to feature matrices and cache the features by content.
+
+This package contains the encoders, the protocol that each one records (resizing, normalisation, weights, versions), the
+download of weights, and the cache of features. Reading and decoding samples belongs to `precall.samples`. Everything
+that is computed from features belongs to `precall.metrics`.
+"""
 
 from precall.encoders.cache import cache_dir
 from precall.encoders.encoder import Encoder

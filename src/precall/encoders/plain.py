@@ -1,4 +1,4 @@
-"""Encoders without a network: pixels, features as they are, hashed n-grams of texts."""
+"""Encoders without a network: pixels, unchanged features, and hashed character n-grams of texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NGRAMS, BUCKETS = (2, 4), 1024
 
 
 def pixels() -> Encoder:
-    """Images as their 32 × 32 × 3 = 3072 values between 0 and 1.
+    """Images as their 32 × 32 × 3 = 3072 pixel values in [0, 1].
 
     Example:
         >>> pixels().encode([np.full((32, 32, 3), 255, np.uint8)]).shape
@@ -24,16 +24,17 @@ def pixels() -> Encoder:
 
 
 def identity() -> Encoder:
-    """Features as they are."""
+    """Features, unchanged."""
     return Encoder("identity", "features", {}, np.asarray, np.stack)
 
 
 def ngrams() -> Encoder:
-    """Texts as hashed counts of their character n-grams: no network, no weights, no vocabulary; 1024 dimensions.
+    """Texts as hashed counts of their character n-grams: no network, weights or vocabulary; 1024 dimensions.
 
-    n-grams of 2 to 4 characters, also across words, are counted in 1024 buckets with signs, both picked by a hash;
-    counts c become ±log(1 + |c|), so that frequent words do not drown the others, and are scaled to length 1. It sees
-    spelling, words, their order and style; it does not see meaning as a language model does.
+    n-grams of 2 to 4 characters, also across word boundaries, are counted in 1024 buckets. A hash determines the bucket
+    and the sign of each n-gram. A count c is replaced by ±log(1 + |c|), so that frequent words do not dominate, and the
+    vector is scaled to unit length. The features capture spelling, words, their order and style. They do not capture
+    meaning as a language model does.
 
     Example:
         >>> a, b, c = ngrams().encode(["the cat sat", "the cat sits", "quarks"])
