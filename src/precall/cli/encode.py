@@ -1,4 +1,4 @@
-"""`precall encode`: samples become features."""
+"""`precall encode`: compute the features of samples and save them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from precall.cli.console import KEYED, EncoderName, Key, OnError, bars
 
 
 def encode(
-    samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, …")],
-    out: Annotated[Path, typer.Option(help="The .npy file to write; its protocol goes beside it as .json.")],
+    samples: Annotated[
+        str, typer.Argument(help="A folder or zip of images, a text file, or another source of samples.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The .npy file to write. The protocol is written to a .json file with the same name.")
+    ],
     encoder: EncoderName = None,
     key: Key = None,
     on_error: OnError = "fail",
 ) -> None:
-    """Encode samples into features, once for many assessments.
+    """Compute the features of samples once, to reuse them in many assessments.
 
     Examples:
 
@@ -43,4 +47,4 @@ def encode(
         np.save(file, np.asarray(found.array), allow_pickle=False)
     protocol = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
     write_atomically(out.with_suffix(".json"), protocol.encode())
-    typer.echo(f"{out}: {found.shape[0]} samples of {found.shape[1]} dimensions ({found.encoder})", err=True)
+    typer.echo(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})", err=True)
