@@ -17,8 +17,8 @@ KEYED = (".npz", ".safetensors", ".parquet", ".jsonl")  # files with named array
 EncoderName = Annotated[
     str | None,
     typer.Option(
-        help="Encoder for samples that are not features. Images: random-vgg (default), pixels, "
-        "inception, inception-probabilities, vgg16, dinov2, clip. Texts: ngrams (default), minilm. Or your own: "
+        help="Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, "
+        "dinov2, vgg16, inception, inception-probabilities. Texts: ngrams (default), minilm. Or your own: "
         "package.module:function."
     ),
 ]
