@@ -266,6 +266,21 @@ def test_two_processes_at_once_are_safe(tmp_path, cache):
     assert sorted(names) == ["done.json", "features.npy"]
 
 
+def test_a_process_that_finishes_leaves_the_unfinished_files_of_another(cache):
+    """Deleting them would make the other process fail when it renames them."""
+    rows, written = RNG.normal(size=(CHUNK + 5, 2)), []
+
+    def other_is_writing(done, total):
+        if done == total and not written:
+            (folder,) = (cache / "features").iterdir()
+            written.append(folder / "rows-000000000.npy.1-abcd.tmp")
+            written[0].write_bytes(b"half")
+
+    encode(rows, counting([]), progress=other_is_writing)
+    assert written[0].exists()
+    assert not [*cache.rglob("rows-*.npy"), *cache.rglob("rows-*.json")]
+
+
 def test_one_process_may_tidy_away_what_another_is_about_to_join():
     """The other process finishes between this one's last chunk and its joining of them."""
     rows, calls = RNG.normal(size=(CHUNK + 5, 2)), []

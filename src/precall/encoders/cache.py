@@ -101,7 +101,8 @@ class FeatureStore:
             self._write(self.folder / "features.npy", *_npy(parts))
             self._write(self.folder / "done.json", json.dumps(done).encode())
         for path in self.folder.glob("rows-*"):
-            path.unlink(missing_ok=True)
+            if path.suffix != ".tmp":  # another process may still be writing it
+                path.unlink(missing_ok=True)
         return self.finished()
 
     def _rows(self, start: int) -> Path:
