@@ -1,4 +1,4 @@
-"""A `diffusers` pipeline is a generator: better samples of a hastily trained one, two draws for each kept."""
+"""Improve the samples of a briefly trained `diffusers` pipeline, with two draws per kept sample."""
 
 import sys
 
@@ -42,7 +42,7 @@ pipeline.set_progress_bar_config(disable=True)
 
 
 def generator(n, rng):
-    """n images in [0, 1], (n, 8, 8, 1), from the pipeline."""
+    """Draw n images from the pipeline, shape (n, 8, 8, 1), with values in [0, 1]."""
     seeded = torch.Generator().manual_seed(int(rng.integers(2**63)))
     return pipeline(batch_size=n, generator=seeded, num_inference_steps=5, output_type="np").images
 
@@ -50,9 +50,9 @@ def generator(n, rng):
 real = (digits.numpy().transpose(0, 2, 3, 1) + 1) / 2
 fake = generator(500, np.random.default_rng(1))
 samples, labels = np.concatenate([real[:500], fake]), np.arange(1000) < 500
-classifier = LogisticRegression(C=1.0).fit(samples.reshape(1000, -1), labels)  # a better one deserves calibration
+classifier = LogisticRegression(C=1.0).fit(samples.reshape(1000, -1), labels)  # calibrate a stronger classifier
 ratio = Ratio.from_classifier(classifier)
 plain, kept = (sample(generator, ratio, budget=K, n=100, seed=2) for K in (1, 2))
-print(f"{kept.draws} draws of the pipeline for {len(kept.samples)} kept samples")
-for name, drawn in (("as they come", plain), ("after OBRS", kept)):
+print(f"{kept.draws} draws from the pipeline for {len(kept.samples)} kept samples")
+for name, drawn in (("unselected", plain), ("after OBRS", kept)):
     print(f"{name:12}: median log p/q {np.median(ratio(drawn.samples)):.2f}")

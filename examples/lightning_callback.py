@@ -1,4 +1,4 @@
-"""Precision and recall after each validation epoch of a Lightning training, there to be monitored."""
+"""Log precision and recall after each validation epoch of a Lightning training run."""
 
 import warnings
 
@@ -12,7 +12,7 @@ warnings.filterwarnings("ignore", message=".*(many workers|number of training ba
 
 
 class Affine(pl.LightningModule):
-    """x = A z + b, fitted by maximum likelihood: the smallest generative model there is."""
+    """A minimal generative model, x = A z + b with z normal, fitted by maximum likelihood."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Two arrays of features: scores with intervals, the curve with its upper band, several models at once."""
+"""Assess two models from arrays of features: scores with intervals, and the curve with its upper band."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ modes = 4 * np.eye(4)
 
 
 def draw(n, among):
-    """Points around some of four modes."""
+    """Draw n points around the modes in `among`."""
     return rng.normal(0, 0.5, (n, 4)) + modes[rng.choice(among, n)]
 
 

@@ -1,4 +1,4 @@
-"""Curves of two models in one picture, the way scikit-learn's displays do it."""
+"""Draw the curves of two models into one figure with a display object in the style of scikit-learn."""
 
 import tempfile
 from pathlib import Path
@@ -10,11 +10,11 @@ from precall.integrations.display import PRCurveDisplay
 
 rng = np.random.default_rng(0)
 real = rng.normal(size=(500, 2))
-timid, wild = rng.normal(0, 0.5, (500, 2)), rng.normal(0, 2, (500, 2))
+narrow, wide = rng.normal(0, 0.5, (500, 2)), rng.normal(0, 2, (500, 2))
 
 ax = Figure(layout="constrained").subplots()
-PRCurveDisplay.from_samples(real=real, fake=timid, estimator="quadratic", name="timid", ax=ax)
-display = PRCurveDisplay.from_samples(real=real, fake=wild, estimator="quadratic", name="wild", ax=ax, linestyle="--")
+PRCurveDisplay.from_samples(real=real, fake=narrow, estimator="quadratic", name="narrow", ax=ax)
+display = PRCurveDisplay.from_samples(real=real, fake=wide, estimator="quadratic", name="wide", ax=ax, linestyle="--")
 
 with tempfile.TemporaryDirectory() as folder:
     picture = Path(folder) / "curves.png"

@@ -1,4 +1,4 @@
-"""A table with numbers and categories, group by group: whom does the synthetic data serve worse?"""
+"""Assess a synthetic table per group, to find the groups that it represents worst."""
 
 import csv
 import tempfile
@@ -12,7 +12,7 @@ rng = np.random.default_rng(0)
 
 
 def people(n, *, spread_of_b):
-    """Age, income and group; the income of group "b" is drawn with the spread given."""
+    """Rows of age, income and group. `spread_of_b` is the standard deviation of the income in group "b"."""
     group = rng.choice(["a", "b"], n)
     age = rng.integers(18, 80, n)
     income = 1000 + 20 * age + rng.normal(0, np.where(group == "b", spread_of_b, 300))
@@ -28,7 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
     groups = {side: [row[2] for row in rows[1:]] for side, rows in tables.items()}
     report = precall.assess(**paths, metrics=("clusters", "neighbors"), groups=groups)
 
-print("everybody: recall", report.scores["recall"])
+print("all groups: recall", report.scores["recall"])
 for label, one in report.groups.items():
-    print(f"group {label}:   recall", one.scores["recall"])
+    print(f"group {label}:    recall", one.scores["recall"])
 print("largest gap in recall:", report.fairness.recall)

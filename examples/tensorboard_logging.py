@@ -1,4 +1,4 @@
-"""Scores and the picture of the curve in TensorBoard, checkpoint after checkpoint."""
+"""Log the scores and the figure of the curve to TensorBoard for each checkpoint."""
 
 import tempfile
 
@@ -9,11 +9,11 @@ import precall
 from precall.integrations.loggers import log_to
 
 rng = np.random.default_rng(0)
-reference = precall.Reference.fit(rng.normal(size=(400, 4)))  # what is known of the data is worked out once
+reference = precall.Reference.fit(rng.normal(size=(400, 4)))  # work on the real samples is done once
 
 with tempfile.TemporaryDirectory() as folder, SummaryWriter(folder) as writer:
-    for step, spread in enumerate((0.3, 0.6, 1.0)):  # a model that learns to vary
+    for step, spread in enumerate((0.3, 0.6, 1.0)):  # the diversity of the model grows
         report = reference.assess(rng.normal(0, spread, (400, 4)), metrics=("clusters", "neighbors", "fid"))
         log_to(writer, report, step=step)
         print(step, "precision", report.scores["precision"], "recall", report.scores["recall"])
-    # tensorboard --logdir <folder> shows precall/precision, …, precall/curves
+    # `tensorboard --logdir <folder>` shows precall/precision, …, precall/curves

@@ -1,4 +1,4 @@
-"""Texts: which sentences of the data does a model never write, and which of its own look like no data?"""
+"""Find the sentences of the data that a model misses, and the sentences that it invents."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def write(n, animals, deeds):
 
 
 real = write(300, animals, deeds)
-fake = write(300, animals[:2], [*deeds, "zzzz"])  # no herons, and a word that is none
+fake = write(300, animals[:2], [*deeds, "zzzz"])  # no herons, and one word that is not in the data
 
 report = precall.assess(real=real, fake=fake, encoder="ngrams", metrics=("linear", "neighbors"))
 print(report.verdict)

@@ -1,4 +1,4 @@
-"""Metrics in an evaluation loop of one's own: feed batches, compute once, as with any torchmetrics metric."""
+"""Use the metrics in an evaluation loop, as any other torchmetrics metric: update per batch, compute once."""
 
 import torch
 from torchmetrics import MetricCollection
@@ -9,9 +9,9 @@ generator = torch.Generator().manual_seed(0)
 metrics = MetricCollection([NearestNeighborScores(k=5), FrechetDistance(dimension=8)])
 curve = PRCurve(estimator="clusters")
 
-for _ in range(5):  # batches of features; images would go through an encoder first
+for _ in range(5):  # batches of features; encode images first
     real = torch.randn(64, 8, generator=generator)
-    fake = 0.7 * torch.randn(64, 8, generator=generator)  # too timid: good samples, little variety
+    fake = 0.7 * torch.randn(64, 8, generator=generator)  # samples of good quality and low diversity
     for metric in (metrics, curve):
         metric.update(real, real=True)
         metric.update(fake, real=False)

@@ -15,6 +15,12 @@ from precall.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from precall import encoders as encoders
+    from precall import improve as improve
+    from precall import metrics as metrics
+    from precall import samples as samples
+    from precall import theory as theory
+    from precall import tune as tune
     from precall.metrics.assessment import Reference as Reference
     from precall.metrics.assessment import assess as assess
     from precall.metrics.results import Assessment as Assessment

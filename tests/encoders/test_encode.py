@@ -137,7 +137,7 @@ def test_nothing_readable_is_an_error(tmp_path):
     (tmp_path / "x").mkdir()
     for i in range(3):
         (tmp_path / "x" / f"{i}.png").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"none of 3 is\. The first: 0\.png"):
+    with pytest.raises(ValueError, match=r"none of 3 is\. First error: 0\.png"):
         encode(open_samples(tmp_path / "x", on_error="skip"), "pixels")
 
 
@@ -183,13 +183,13 @@ def test_damaged_cache_files_are_made_again():
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(ValueError, match="set PRECALL_CACHE, or pass `cache=False`"):
+    with pytest.raises(ValueError, match="Set PRECALL_CACHE, or pass `cache=False`"):
         encode(RNG.normal(size=(5, 2)), counting([]), cache=tmp_path / "cache")
 
 
 def test_a_cache_in_the_place_of_a_file_says_what_to_do(tmp_path):
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(ValueError, match=r"cannot be written .*: set PRECALL_CACHE, or pass `cache=False`"):
+    with pytest.raises(ValueError, match=r"cannot be written .*\. Set PRECALL_CACHE, or pass `cache=False`"):
         encode(RNG.normal(size=(5, 2)), counting([]), cache=tmp_path / "cache")
 
 
@@ -266,6 +266,21 @@ def test_two_processes_at_once_are_safe(tmp_path, cache):
     assert sorted(names) == ["done.json", "features.npy"]
 
 
+def test_a_process_that_finishes_leaves_the_unfinished_files_of_another(cache):
+    """Deleting them would make the other process fail when it renames them."""
+    rows, written = RNG.normal(size=(CHUNK + 5, 2)), []
+
+    def other_is_writing(done, total):
+        if done == total and not written:
+            (folder,) = (cache / "features").iterdir()
+            written.append(folder / "rows-000000000.npy.1-abcd.tmp")
+            written[0].write_bytes(b"half")
+
+    encode(rows, counting([]), progress=other_is_writing)
+    assert written[0].exists()
+    assert not [*cache.rglob("rows-*.npy"), *cache.rglob("rows-*.json")]
+
+
 def test_one_process_may_tidy_away_what_another_is_about_to_join():
     """The other process finishes between this one's last chunk and its joining of them."""
     rows, calls = RNG.normal(size=(CHUNK + 5, 2)), []
@@ -306,12 +321,12 @@ def test_features_are_taken_as_they_are(tmp_path, cache):
 
 def test_statistics_cannot_be_encoded(tmp_path):
     np.savez(tmp_path / "s.npz", mu=np.zeros(2), sigma=np.eye(2))
-    with pytest.raises(ValueError, match="holds statistics, not samples"):
+    with pytest.raises(ValueError, match="contains statistics, not samples"):
         encode(tmp_path / "s.npz")
 
 
 def test_an_encoder_takes_its_kind_only():
-    with pytest.raises(ValueError, match="encoder `pixels` takes images; got text"):
+    with pytest.raises(ValueError, match="encoder `pixels` accepts images; got text"):
         encode(["a text"], "pixels")
     with pytest.raises(ValueError, match="`batch_size` must be at least 1; got 0"):
         encode(["a text"], "ngrams", batch_size=0)
@@ -333,7 +348,7 @@ def test_what_an_encoder_returns_is_checked(forward, sentence):
 def test_the_width_of_features_may_not_change():
     widths = iter([2, 2, 3])
     encoder = Encoder("mine", "features", {}, np.asarray, lambda rows: np.zeros((len(rows), next(widths))))
-    with pytest.raises(ValueError, match=r"as many features for each sample; got \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"the same number of features for each sample; got \[2, 3\]"):
         encode(np.zeros((3 * SLOTS, 2)), encoder)
 
 

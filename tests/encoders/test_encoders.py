@@ -18,7 +18,7 @@ from precall.encoders import weights as weights_module
 from precall.encoders.encoder import SLOTS
 from precall.encoders.networks import random_vgg
 from precall.encoders.resizing import Resizing
-from precall.encoders.table import table
+from precall.encoders.table import table_encoder
 from precall.encoders.weights import Weights, find_weights
 from precall.samples import SampleError, open_samples
 
@@ -166,7 +166,7 @@ def test_offline_the_error_names_the_file_the_hash_and_the_place(cache, monkeypa
     monkeypatch.setattr(urllib.request, "urlopen", answering(None, []))
     for name, file in [("inception", "inception-2015-12-05.pt"), ("vgg16", "vgg16.pt")]:
         with pytest.raises(
-            ValueError, match=f"put the file at `{cache / 'weights' / file}`, or pass `weights=`"
+            ValueError, match=f"Put the file at `{cache / 'weights' / file}`, or pass its path as `weights=`"
         ) as caught:
             load_encoder(name)
         assert file in str(caught.value)
@@ -208,7 +208,7 @@ def test_an_address_needs_its_hash(cache, monkeypatch):
         f"http://example.org/net.pt#sha256={sha256}",
         f"https://e.org/#sha256={sha256}",
     ):
-        with pytest.raises(ValueError, match=r"must read https://…/file\.pt#sha256="):
+        with pytest.raises(ValueError, match=r"must have the form https://…/file\.pt#sha256="):
             find_weights("x", Weights("a", "b", "c"), bad)
     with pytest.raises(ValueError, match="`weights` must be a file that exists"):
         find_weights("x", Weights("a", "b", "c"), "nowhere.pt")
@@ -358,31 +358,31 @@ def csv(path, text):
 def test_tables_are_scaled_as_the_real_set_is(tmp_path):
     real = csv(tmp_path / "real.csv", "age,city,same\n10,Rome,5\n30,Paris,5\n10,Rome,5\n30,Paris,5\n")
     fake = csv(tmp_path / "fake.csv", "age,city,same\n20,Oslo,6\n40,Rome,5\n")
-    encoder = table(reference=real)
+    encoder = table_encoder(reference=real)
     half = np.sqrt(0.5)
     assert encode(real, encoder).array[:2] == pytest.approx(np.array([[-1, 0, half, 0, 0], [1, half, 0, 0, 0]]))
     assert encode(fake, encoder).array == pytest.approx(np.array([[0, 0, 0, half, 1], [2, 0, half, 0, 0]]))
     assert (encode(fake, reference=real).array == encode(fake, encoder).array).all()
     a, b = encode(real, encoder).array[:2, 1:4]
     assert np.linalg.norm(a - b) == pytest.approx(1)  # one category is worth one standard deviation
-    other = table(reference=fake)
+    other = table_encoder(reference=fake)
     assert other.protocol != encoder.protocol
     assert not np.allclose(encode(fake, other).array[0, 0], encode(fake, encoder).array[0, 0])
 
 
 def test_tables_need_their_reference_and_the_same_columns(tmp_path):
     real = csv(tmp_path / "real.csv", "age,city\n10,Rome\n30,Paris\n")
-    with pytest.raises(ValueError, match="encoder `table` needs `reference`: the real set"):
+    with pytest.raises(ValueError, match="encoder `table` needs `reference`, the real set"):
         encode(real)
     with pytest.raises(SampleError, match="row 1: the columns must be age, city; got age, town"):
         encode(csv(tmp_path / "a.csv", "age,town\n1,x\n"), reference=real)
-    with pytest.raises(SampleError, match="row 2: column age holds numbers in the reference; got 'old'"):
+    with pytest.raises(SampleError, match="row 2: column age must be a number, as in the reference; got 'old'"):
         encode(csv(tmp_path / "b.csv", "age,city\n1,x\nold,y\n"), reference=real)
     names = "\n".join(f"name{i}" for i in range(300))
-    with pytest.raises(ValueError, match="column `who` must hold numbers or at most 256 categories; got 300"):
-        table(reference=csv(tmp_path / "c.csv", f"who\n{names}\n"))
+    with pytest.raises(ValueError, match="column `who` must contain numbers or at most 256 categories; got 300"):
+        table_encoder(reference=csv(tmp_path / "c.csv", f"who\n{names}\n"))
     with pytest.raises(ValueError, match="`reference` must be a table; got text"):
-        table(reference=open_samples(["a"]))
+        table_encoder(reference=open_samples(["a"]))
 
 
 def test_ones_own_encoder_by_name(tmp_path, monkeypatch):
@@ -408,9 +408,9 @@ def test_ones_own_encoder_by_name(tmp_path, monkeypatch):
 def test_unknown_names_and_options_are_refused():
     with pytest.raises(ValueError, match=r"`encoder` must be one of random-vgg, inception, .*; got 'inceptoin'"):
         load_encoder("inceptoin")
-    with pytest.raises(ValueError, match="encoder `pixels` takes no `weights`; leave it out"):
+    with pytest.raises(ValueError, match=r"encoder `pixels` does not take `weights`\. Leave it out"):
         load_encoder("pixels", weights="x.pt")
-    with pytest.raises(ValueError, match="encoder `ngrams` takes no `device`"):
+    with pytest.raises(ValueError, match="encoder `ngrams` does not take `device`"):
         load_encoder("ngrams", device="cpu")
 
 

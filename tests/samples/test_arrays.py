@@ -65,8 +65,8 @@ def test_grey_and_transparent_arrays_become_rgb():
         (np.zeros(4), r"got \(4,\) of float64"),
         (np.zeros((2, 3, 4)), "must have shape"),
         (np.zeros((2, 5, 5, 5)), "must have shape"),
-        (np.array([["a"]]), "must hold numbers; got dtype <U1"),
-        (np.zeros((2, 2), complex), "must hold numbers"),
+        (np.array([["a"]]), "must contain numbers; got dtype <U1"),
+        (np.zeros((2, 2), complex), "must contain numbers"),
         (np.array([[object()]]), "Pickled objects are never opened"),
     ],
 )
@@ -170,13 +170,13 @@ def test_parquet_embeddings(tmp_path):
     assert (samples.kind, len(samples)) == ("features", 5)
     assert samples[3] == pytest.approx(MATRIX[3])
     parquet.write_table(arrow.table({"e": [[1.0], [1.0, 2.0]]}), tmp_path / "ragged.parquet")
-    with pytest.raises(ValueError, match="lists of one length without nulls"):
+    with pytest.raises(ValueError, match="lists of equal length without nulls"):
         open_samples(tmp_path / "ragged.parquet")[0]
     parquet.write_table(arrow.table({"e": [[1.0], None]}), tmp_path / "null.parquet")
-    with pytest.raises(ValueError, match="lists of one length without nulls"):
+    with pytest.raises(ValueError, match="lists of equal length without nulls"):
         open_samples(tmp_path / "null.parquet")[0]
     parquet.write_table(arrow.table({"name": ["a"]}), tmp_path / "none.parquet")
-    with pytest.raises(ValueError, match=r"column of number lists \(embeddings\); got name"):
+    with pytest.raises(ValueError, match=r"column of number lists \(embeddings\); got columns name"):
         open_samples(tmp_path / "none.parquet")
 
 

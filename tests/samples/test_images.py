@@ -215,7 +215,7 @@ def test_no_other_program_decodes(tmp_path):
 
 def test_a_folder_without_images_says_so(tmp_path):
     (tmp_path / "notes.md").write_text("x")
-    with pytest.raises(ValueError, match=r"must hold images \(.*\.png.*\); got 1 other files"):
+    with pytest.raises(ValueError, match=r"must contain images \(.*\.png.*\); got 1 other files"):
         open_samples(tmp_path)
 
 
@@ -252,7 +252,7 @@ def test_zip_bombs_and_damaged_zips_are_refused(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros.png", b"\0" * 3_000_000)
     monkeypatch.setattr(images, "EXPANSION_MATTERS", 1_000_000)
-    with pytest.raises(ValueError, match=r"declares 3,000,000 bytes from [0-9,]+: refused as a bomb"):
+    with pytest.raises(ValueError, match=r"declares 3,000,000 bytes unpacked from [0-9,]+: refused as a bomb"):
         open_samples(tmp_path / "bomb.zip")
     monkeypatch.setattr(images, "EXPANSION_MATTERS", 1 << 30)
     monkeypatch.setattr(images, "MAX_FILE_BYTES", 1_000_000)

@@ -26,7 +26,7 @@ def test_lines_of_text(tmp_path):
     (tmp_path / "long.txt").write_text("x" * 5000)
     assert len(open_samples(tmp_path / "long.txt").describe(0)) == 300
     (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(ValueError, match="must hold at least one line of text"):
+    with pytest.raises(ValueError, match="must contain at least one line of text"):
         open_samples(tmp_path / "empty.txt")
 
 
@@ -79,7 +79,7 @@ def test_tables_with_other_delimiters_and_without_header(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (b"a,b\n", "must hold at least one row"),
+        (b"a,b\n", "must contain at least one row"),
         (b"a,a\n1,2\n", "must name each column once; got a, a"),
         (b",a\n0,2\n", r"\(no name\), a"),
         (b'a,b\n"open,1\n', "must be a UTF-8 table"),
@@ -184,12 +184,12 @@ def test_a_generator_makes_the_same_samples_whoever_asks_first():
 @pytest.mark.parametrize(
     ("source", "options", "sentence"),
     [
-        (lambda n, rng: np.zeros((n, 2)), {}, "`n` must say how many"),
+        (lambda n, rng: np.zeros((n, 2)), {}, "`n` must be the number of samples"),
         (lambda n, rng: np.zeros((n + 1, 2)), {"n": 5}, "must return n = 5 samples; got 6"),
         (lambda n, rng: None, {"n": 5}, "must return n = 5 samples; got NoneType"),
-        ([], {}, "must hold at least one sample; got an empty list"),
+        ([], {}, "must contain at least one sample; got an empty list"),
         ([object()], {}, "a sample must be an image, a row of numbers, or a text; got object"),
-        ([{"label": 1}], {}, "no sample in a dict of label: name its field with `key`"),
+        ([{"label": 1}], {}, "no sample found in a dict with fields label: name the field with `key`"),
         ({"a": 1}, {}, "`source` must be a path, an array, an iterable"),
         ({"a", "b"}, {}, "`source` must be a path, an array, an iterable"),
         (b"bytes", {}, "got bytes"),
@@ -206,7 +206,7 @@ def test_what_is_no_source_costs_one_sentence(source, options, sentence):
 
 
 def test_unknown_and_pickled_suffixes(tmp_path):
-    for name, sentence in [("x.xyz", r"a file \(\.zip \.npy"), ("x.pkl", "opening one runs code")]:
+    for name, sentence in [("x.xyz", r"a file \(\.zip \.npy"), ("x.pkl", "opening it can run arbitrary code")]:
         (tmp_path / name).write_bytes(b"x")
         with pytest.raises(ValueError, match=sentence):
             open_samples(tmp_path / name)

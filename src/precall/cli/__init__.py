@@ -1,4 +1,8 @@
-"""The command line: one file a verb, no mathematics."""
+"""The command line: one file per command.
+
+Each file parses the options of its command, calls the library and prints the result. Mathematics, reading of samples
+and drawing belong to the other packages; printing, progress bars and error messages are in `console`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Annotated
 import typer
 
 from precall.cli import assess, cite, demo, encode, improve, report, tune
-from precall.cli.console import friendly, tracebacks
+from precall.cli.console import reporting_errors, tracebacks
 
 app = typer.Typer(
     name="precall",
@@ -17,8 +21,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cite.cite):
-    app.command()(friendly(verb))
+for command in (assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cite.cite):
+    app.command()(reporting_errors(command))
 
 
 @app.callback()
@@ -39,6 +43,6 @@ def main(
 
       precall encode images/ --encoder random-vgg --out features.npy
 
-    Exit status: 0 fine, 1 wrong data or input, 2 wrong usage, 3 a gate (--min-…, --max-…) was not met.
+    Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met.
     """
     tracebacks.set(debug)

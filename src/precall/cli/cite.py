@@ -1,4 +1,4 @@
-"""`precall cite`: the papers behind each number."""
+"""`precall cite`: the papers that introduced each score."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PAPERS = (
 
 
 def cite() -> None:
-    """List the papers to cite for the numbers you report.
+    """List the papers to cite for the scores you report.
 
     Example:
 

@@ -1,9 +1,8 @@
-"""`precall encode`: samples become features."""
+"""`precall encode`: compute the features of samples and save them."""
 
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +12,17 @@ from precall.cli.console import KEYED, EncoderName, Key, OnError, bars
 
 
 def encode(
-    samples: Annotated[str, typer.Argument(help="A folder or zip of images, a text file, …")],
-    out: Annotated[Path, typer.Option(help="The .npy file to write; its protocol goes beside it as .json.")],
+    samples: Annotated[
+        str, typer.Argument(help="A folder or zip of images, a text file, or another source of samples.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The .npy file to write. The protocol is written to a .json file with the same name.")
+    ],
     encoder: EncoderName = None,
     key: Key = None,
     on_error: OnError = "fail",
 ) -> None:
-    """Encode samples into features, once for many assessments.
+    """Compute the features of samples once, to reuse them in many assessments.
 
     Examples:
 
@@ -32,15 +35,16 @@ def encode(
     import numpy as np
 
     from precall.encoders import encode as run
+    from precall.files import open_atomically, write_atomically
+    from precall.progress import stage_of
     from precall.samples import open_samples
 
     if key is not None and Path(samples).suffix.lower() not in KEYED:
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     with bars() as progress:
-        found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=partial(progress, "encode"))
-    unfinished = out.with_name(out.name + ".part")
-    with unfinished.open("wb") as file:
+        found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=stage_of(progress, "encode"))
+    with open_atomically(out) as file:
         np.save(file, np.asarray(found.array), allow_pickle=False)
-    unfinished.replace(out)
-    out.with_suffix(".json").write_text(json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n")
-    typer.echo(f"{out}: {found.shape[0]} samples of {found.shape[1]} dimensions ({found.encoder})", err=True)
+    protocol = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
+    write_atomically(out.with_suffix(".json"), protocol.encode())
+    typer.echo(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})", err=True)

@@ -99,15 +99,15 @@ class Entry:
         They are not kept if the samples changed during the assessment or if the cache cannot be written; the next run
         then computes them again.
         """
+        from precall.files import write_atomically
         from precall.report.folder import galleries_of
-        from precall.samples import hashing
 
         body = json.dumps({"results": found.to_dict(), "galleries": galleries_of(found)}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
         head = json.dumps({"date": date, "sha256": hashlib.sha256(body).hexdigest()}).encode()
         if self._belongs(found):
             with suppress(OSError):
-                hashing.write_atomically(self.path, head, b"\n", body)
+                write_atomically(self.path, head, b"\n", body)
         return _restored(self.path, body)
 
     def _belongs(self, found: Comparison) -> bool:

@@ -239,7 +239,7 @@ def _finish(trainer: Trainer, out: Path) -> dict[str, Score]:
 
 
 def _write(out: Path, facts: Mapping[str, Any]) -> None:
-    from precall.samples.hashing import write_atomically
+    from precall.files import write_atomically
 
     write_atomically(out / "run.json", (json.dumps(facts, indent=1) + "\n").encode())
 

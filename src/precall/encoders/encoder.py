@@ -1,4 +1,4 @@
-"""What an encoder is: two functions, one a sample and one a fixed number of samples, and the protocol they follow."""
+"""The `Encoder` class: a function per sample, a function per fixed-size batch, and the protocol they follow."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy.typing as npt
 from precall.samples import hashing
 from precall.samples.sampleset import Kind
 
-Matrix = npt.NDArray[np.float32]
+FeatureMatrix = npt.NDArray[np.float32]
 
-SLOTS = 32  # samples a network sees at once, always: matrix kernels, and so the last bits, depend on the shape
+SLOTS = 32  # constant batch size of a network: matrix kernels, and so the last bits, depend on the shape
 
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Samples → features, shape (n, d), float32.
+    """Converts samples to float32 features of shape (n, d).
 
-    A network always sees `SLOTS` samples, the last few repeated where fewer are left, so the features of a sample do
-    not depend on how many are encoded with it.
+    `forward` always receives exactly `SLOTS` samples. If fewer are left, the batch is filled up with copies of one
+    sample. The features of a sample therefore do not depend on the number of samples encoded with it.
 
     Attributes:
         name: Its name in the registry.
-        kind: The kind of samples it takes; None for any.
-        protocol: All that fixes the features besides the samples: resizing, normalisation, weights (SHA-256),
-            versions. Plain JSON values; part of the cache key, and recorded in results.
-        prepare: One sample → what `forward` takes; runs in threads.
-        forward: `SLOTS` prepared samples → features, shape (SLOTS, d).
+        kind: The kind of samples it accepts; None for any kind.
+        protocol: Everything besides the samples that determines the features: resizing, normalisation, weights
+            (SHA-256), versions. JSON values. The protocol is part of the cache key and is recorded in results.
+        prepare: Converts one sample to the input of `forward`; runs in threads.
+        forward: Converts `SLOTS` prepared samples to features of shape (SLOTS, d).
 
     Example:
         >>> twice = Encoder("twice", "features", {}, prepare=lambda x: 2 * x, forward=np.stack)
@@ -45,19 +45,19 @@ class Encoder:
     prepare: Callable[[Any], Any]
     forward: Callable[[list[Any]], Any]
 
-    def encode(self, batch: Sequence[Any]) -> Matrix:
-        """Features of a batch of any size."""
+    def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
+        """Compute the features of a batch of any size."""
         prepared = [self.prepare(sample) for sample in batch]
         parts = [self.rows(prepared[start : start + SLOTS]) for start in range(0, len(prepared), SLOTS)]
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
-    def rows(self, prepared: Sequence[Any]) -> Matrix:
-        """Features of at most `SLOTS` prepared samples."""
+    def rows(self, prepared: Sequence[Any]) -> FeatureMatrix:
+        """Compute the features of at most `SLOTS` prepared samples."""
         filled = [*prepared, *[prepared[0]] * (SLOTS - len(prepared))]
         rows = np.asarray(self.forward(filled), dtype=np.float32)
         if rows.ndim != 2 or len(rows) != SLOTS:
             raise ValueError(
-                f"encoder `{self.name}` must return one row a sample, shape ({SLOTS}, d); got {rows.shape}."
+                f"encoder `{self.name}` must return one row per sample, shape ({SLOTS}, d); got {rows.shape}."
             )
         rows = rows[: len(prepared)]
         if not np.isfinite(rows).all():
@@ -65,5 +65,5 @@ class Encoder:
         return rows
 
     def key(self, fingerprint: str) -> str:
-        """SHA-256 of content, encoder and protocol: where the cache keeps the features."""
+        """The cache key: SHA-256 of the samples' fingerprint, the encoder's name and its protocol."""
         return hashing.combined([fingerprint, self.name, str(SLOTS), json.dumps(self.protocol, sort_keys=True)])

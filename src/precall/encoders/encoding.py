@@ -1,9 +1,9 @@
-"""`encode`: a sample set and an encoder → features, decoded in threads, encoded in order, kept in the cache."""
+"""`encode`: compute the features of a sample set. Samples are decoded in threads, and features are cached."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import cpu_count
@@ -13,28 +13,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.encoders.cache import CHUNK, Chunk, Store, cache_dir, file_index, joined, stacked
-from precall.encoders.encoder import SLOTS, Encoder, Matrix
+from precall.encoders.cache import CHUNK, Chunk, FeatureStore, cache_dir, file_index, join_chunks, stack_rows
+from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
 from precall.encoders.registry import default_encoder, load_encoder
+from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
-class Features:
-    """Features of a sample set, one row a readable sample, with what is needed to repeat them.
+class EncodedFeatures:
+    """Features of a sample set, one row per readable sample, with the information needed to reproduce them.
 
     Attributes:
-        array: The features, shape (n, d); float32 and memory-mapped from the cache, or as they came (`identity`).
-        ids: The ids of the rows.
-        indices: The positions of the rows in the sample set (all, unless some could not be read).
+        array: The features, shape (n, d); float32 and memory-mapped from the cache, or unchanged (`identity`).
+        ids: The id of each row.
+        indices: The index of each row in the sample set.
         encoder: The encoder's name.
         protocol: The encoder's protocol: resizing, normalisation, weights, versions.
         fingerprint: SHA-256 of the samples.
-        errors: The samples that were left out, and why.
-        cached: Whether nothing had to be encoded.
+        errors: The samples that could not be read, with the reasons.
+        cached: Whether all features came from the cache.
     """
 
     array: npt.NDArray[Any] = field(repr=False)
@@ -49,7 +48,7 @@ class Features:
     def __len__(self) -> int:
         return len(self.array)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array, dtype=dtype, copy=copy)
 
     @property
@@ -58,7 +57,7 @@ class Features:
         return self.array.shape
 
     def to_dict(self) -> dict[str, Any]:
-        """What fixed the features, as JSON-ready values; the features themselves are in `array`."""
+        """What determines the features, as JSON values. The features themselves are in `array`."""
         return {
             "encoder": self.encoder,
             "protocol": dict(self.protocol),
@@ -69,27 +68,27 @@ class Features:
 
 
 def encode(
-    samples: Any,
+    samples: object,
     encoder: Encoder | str | None = None,
     *,
     reference: SampleSet | None = None,
     cache: bool | str | Path = True,
     batch_size: int = 128,
-    progress: Progress | None = None,
-) -> Features:
-    """Encode a sample set, or take its features from the cache.
+    progress: StageProgress | None = None,
+) -> EncodedFeatures:
+    """Encode a sample set, or read its features from the cache.
 
-    The cache is keyed by the content of the samples, the encoder and its protocol: renamed or moved files are found
-    again, changed ones are not. Finished parts (256 samples) survive an interruption, and the next call goes on from
-    there. Decoding runs in threads beside the network.
+    The cache key consists of the content of the samples, the encoder and its protocol. Renamed or moved files are found
+    in the cache; changed files are encoded again. Finished chunks of 256 samples survive an interruption, and the next
+    call continues from there. Samples are decoded in threads while the network runs.
 
     Args:
-        samples: A sample set, or anything `open_samples` takes.
-        encoder: An `Encoder`, a name (`load_encoder`), or None for the default of the samples' kind.
-        reference: For tables, the real set: the encoder is fitted on it, whichever set is encoded.
-        cache: True for the user's cache, a folder, or False for none.
-        batch_size: Samples decoded ahead of the network. It changes memory and speed, and no number.
-        progress: Called as `progress(done, total)` in samples, first with what the cache holds already.
+        samples: A sample set, or any source that `open_samples` accepts.
+        encoder: An `Encoder`, a name (see `load_encoder`), or None for the default encoder of the samples' kind.
+        reference: For tables, the real set. The encoder is fitted on it, whichever set is encoded.
+        cache: True for the user's cache, a folder, or False to disable the cache.
+        batch_size: Number of samples decoded ahead of the network. It affects memory and speed, not the features.
+        progress: Called as `progress(done, total)`, in samples; the first call reports the samples already cached.
 
     Returns:
         The features.
@@ -99,50 +98,51 @@ def encode(
         >>> features.shape, features.ids[1], features.protocol["n-grams"]
         ((2, 1024), '1', [2, 4])
     """
-    samples = open_samples(samples)
-    chosen = _encoder(samples, encoder, reference)
+    opened = open_samples(samples)
+    chosen = _encoder(opened, encoder, reference)
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}.")
     root = None if cache is False else cache_dir() if cache is True else Path(cache)
-    fingerprint = samples.fingerprint(None if root is None else file_index(root, samples.name))
+    fingerprint = opened.fingerprint(None if root is None else file_index(root, opened.name))
     report = progress or (lambda done, total: None)
-    if chosen.name == "identity" and isinstance(samples, Rows):
-        return _features(samples, chosen, fingerprint, samples.array, [], cached=False)
+    if chosen.name == "identity" and isinstance(opened, Rows):
+        return _features(opened, chosen, fingerprint, opened.array, [], cached=False)
     if root is None:
-        array, errors = joined(_chunks(samples, chosen, range(0, len(samples), CHUNK), batch_size, report))
-        return _features(samples, chosen, fingerprint, array, errors, cached=False)
-    return _through_cache(samples, chosen, fingerprint, root, batch_size, report)
+        array, errors = join_chunks(_chunks(opened, chosen, range(0, len(opened), CHUNK), batch_size, report))
+        return _features(opened, chosen, fingerprint, array, errors, cached=False)
+    return _through_cache(opened, chosen, fingerprint, root, batch_size, report)
 
 
 def _through_cache(
-    samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path, batch_size: int, progress: Progress
-) -> Features:
-    store = Store(root / "features" / encoder.key(fingerprint), len(samples))
+    samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path, batch_size: int, progress: StageProgress
+) -> EncodedFeatures:
+    store = FeatureStore(root / "features" / encoder.key(fingerprint), len(samples))
     found = store.finished()
     cached = found is not None
-    while found is None:  # more than once only where a chunk was damaged or deleted meanwhile
+    while found is None:  # repeats only if a chunk was damaged or deleted meanwhile
         for chunk in _chunks(samples, encoder, store.missing(), batch_size, progress):
             store.add(chunk)
         found = store.finish()
     progress(len(samples), len(samples))
-    array, told = found
-    errors = [SampleError(e.index, samples.ids[e.index], e.reason) for e in told]  # files may have been renamed since
+    array, recorded = found
+    # files may have been renamed since the errors were recorded
+    errors = [SampleError(e.index, samples.ids[e.index], e.reason) for e in recorded]
     for error in errors:
         samples.fault(error)
     return _features(samples, encoder, fingerprint, array, errors, cached=cached)
 
 
 def _chunks(
-    samples: SampleSet, encoder: Encoder, starts: Sequence[int], batch_size: int, progress: Progress
+    samples: SampleSet, encoder: Encoder, starts: Sequence[int], batch_size: int, progress: StageProgress
 ) -> Iterator[Chunk]:
-    """The chunks that begin at `starts`, encoded in order; samples are decoded ahead, in threads."""
+    """Encode the chunks that begin at `starts`, in order. Samples are decoded ahead, in threads."""
     n = len(samples)
     done = n - sum(min(CHUNK, n - start) for start in starts)
     progress(done, n)
     groups = [range(i, min(i + SLOTS, n)) for start in starts for i in range(start, min(start + CHUNK, n), SLOTS)]
     pool = ThreadPoolExecutor(max(2, cpu_count() or 2), thread_name_prefix="precall-decode")
     try:
-        rows: list[Matrix] = []
+        rows: list[FeatureMatrix] = []
         errors: list[SampleError] = []
         for group, prepared in zip(groups, _ahead(pool, samples, encoder, groups, batch_size), strict=True):
             bad = [item for item in prepared if isinstance(item, SampleError)]
@@ -154,7 +154,7 @@ def _chunks(
             progress(done, n)
             if group.stop % CHUNK == 0 or group.stop == n:
                 start = group.start // CHUNK * CHUNK
-                yield Chunk(start, stacked(rows), errors)
+                yield Chunk(start, stack_rows(rows), errors)
                 rows, errors = [], []
     finally:
         pool.shutdown(cancel_futures=True)
@@ -162,9 +162,9 @@ def _chunks(
 
 def _ahead(
     pool: ThreadPoolExecutor, samples: SampleSet, encoder: Encoder, groups: Sequence[range], batch_size: int
-) -> Iterator[list[Any]]:
-    """The prepared samples of each group, in order, with about `batch_size` of them under way."""
-    waiting: deque[Future[list[Any]]] = deque()
+) -> Iterator[list[object]]:
+    """Yield the prepared samples of each group, in order, with about `batch_size` samples in preparation."""
+    waiting: deque[Future[list[object]]] = deque()
     for group in groups:
         waiting.append(pool.submit(_prepared, samples, encoder, group))
         if len(waiting) > batch_size // SLOTS:
@@ -173,12 +173,12 @@ def _ahead(
         yield waiting.popleft().result()
 
 
-def _prepared(samples: SampleSet, encoder: Encoder, group: range) -> list[Any]:
-    """Each sample of a group prepared for the encoder, or the `SampleError` that stands in its place."""
+def _prepared(samples: SampleSet, encoder: Encoder, group: range) -> list[object]:
+    """Prepare each sample of a group for the encoder. A `SampleError` takes the place of an unreadable sample."""
     return [_prepare(samples, encoder, index) for index in group]
 
 
-def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> Any:
+def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> object:
     try:
         return encoder.prepare(samples.read(index))
     except SampleError as error:
@@ -187,8 +187,8 @@ def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> Any:
         return SampleError(index, samples.ids[index], str(error))
 
 
-def _slots(encoder: Encoder, prepared: Sequence[Any]) -> Matrix:
-    """Features of the readable samples of a group, each in the slot it would have if all were readable."""
+def _slots(encoder: Encoder, prepared: Sequence[object]) -> FeatureMatrix:
+    """Features of the readable samples of a group, each in the slot that it has when all samples are readable."""
     good = [place for place, item in enumerate(prepared) if not isinstance(item, SampleError)]
     if not good:
         return np.empty((0, 0), np.float32)
@@ -204,18 +204,18 @@ def _features(
     errors: Sequence[SampleError],
     *,
     cached: bool,
-) -> Features:
+) -> EncodedFeatures:
     indices = np.delete(np.arange(len(samples)), [error.index for error in errors])
     ids = samples.ids if not errors else tuple(samples.ids[int(index)] for index in indices)
-    return Features(array, ids, indices, encoder.name, encoder.protocol, fingerprint, tuple(errors), cached)
+    return EncodedFeatures(array, ids, indices, encoder.name, encoder.protocol, fingerprint, tuple(errors), cached)
 
 
 def _encoder(samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None) -> Encoder:
-    """The encoder asked for, or the default one, if it takes samples of this kind."""
+    """The requested encoder or the default one, after checking that it accepts samples of this kind."""
     if samples.kind == "moments":
-        raise ValueError(f"`{samples.name}` holds statistics, not samples: they give FID only, and cannot be encoded.")
+        raise ValueError(f"`{samples.name}` contains statistics, not samples. They allow FID only.")
     if not isinstance(encoder, Encoder):
         encoder = load_encoder(encoder or default_encoder(samples.kind), reference=reference)
     if encoder.kind not in (None, samples.kind):
-        raise ValueError(f"encoder `{encoder.name}` takes {encoder.kind}; got {samples.kind}.")
+        raise ValueError(f"encoder `{encoder.name}` accepts {encoder.kind}; got {samples.kind}.")
     return encoder

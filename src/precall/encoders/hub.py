@@ -1,17 +1,23 @@
-"""Encoders from the `transformers` library (the extra `networks`): DINOv2, CLIP, MiniLM."""
+"""Encoders from the `transformers` library (extra `networks`): DINOv2, CLIP and MiniLM."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precall.encoders.cache import cache_dir
-from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.networks import evaluating, image_network, on_device, state_hash, versions
-from precall.encoders.resizing import CLIP, IMAGENET, Resizing
+from precall.encoders.resizing import CLIP, IMAGENET, Resizing, Scale
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 DINOV2 = "facebook/dinov2-large"
 CLIP_MODEL = "openai/clip-vit-large-patch14"
@@ -20,7 +26,7 @@ MAX_TOKENS = 256
 
 
 def dinov2(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """DINOv2 ViT-L/14, its class token: 1024 dimensions; the encoder Stein et al. recommend for photographs.
+    """Class token of DINOv2 ViT-L/14, 1024 dimensions. Stein et al. recommend this encoder for photographs.
 
     References:
         Oquab et al. (2023); Stein et al. (2023).
@@ -32,7 +38,7 @@ def dinov2(*, weights: str | Path | None = None, device: str | None = None) -> E
 
 
 def clip(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """CLIP ViT-L/14, its projected image embedding: 768 dimensions.
+    """Projected image embedding of CLIP ViT-L/14, 768 dimensions.
 
     References:
         Radford et al. (2021).
@@ -44,7 +50,7 @@ def clip(*, weights: str | Path | None = None, device: str | None = None) -> Enc
 
 
 def minilm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """MiniLM sentence embeddings: mean of the token vectors, scaled to length 1; 384 dimensions.
+    """MiniLM sentence embeddings: the mean of the token vectors, scaled to unit length; 384 dimensions.
 
     References:
         Reimers and Gurevych (2019); Wang et al. (2020).
@@ -53,7 +59,7 @@ def minilm(*, weights: str | Path | None = None, device: str | None = None) -> E
     tokenizer = _transformers("minilm").AutoTokenizer.from_pretrained(source)
     place = on_device(model, device)
 
-    def forward(texts: list[Any]) -> Matrix:
+    def forward(texts: list[Any]) -> FeatureMatrix:
         with evaluating():
             tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
             tokens = {name: tensor.to(place) for name, tensor in tokens.items()}
@@ -67,20 +73,23 @@ def minilm(*, weights: str | Path | None = None, device: str | None = None) -> E
 
 
 class _Reading:
-    """A model of which one output is read."""
+    """A `transformers` image model that returns one of its outputs."""
 
-    def __init__(self, model: Any, read: Any) -> None:
+    def __init__(self, model: nn.Module, read: Callable[[Any], Tensor]) -> None:
         self.model, self.read = model, read
 
-    def __call__(self, pixels: Any) -> Any:
+    def __call__(self, pixels: Tensor, /) -> Tensor:
         return self.read(self.model(pixel_values=pixels))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
+    def eval(self) -> nn.Module:
+        return self.model.eval()
+
+    def to(self, device: torch.device) -> nn.Module:
+        return self.model.to(device)
 
 
-def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None) -> tuple[Any, str]:
-    """A model and where it came from: the folder given, the folder in the cache, or the library's own download."""
+def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None) -> tuple[nn.Module, str]:
+    """Load a model and return it with its source: the given folder, the folder in the cache, or the model hub."""
     folder = cache_dir() / "weights" / encoder
     source = str(weights or (folder if folder.is_dir() else name))
     library = _transformers(encoder)
@@ -89,13 +98,13 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
     except (OSError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"encoder `{encoder}` needs the model {name}, and it cannot be loaded from `{source}` ({reason}): put its "
+            f"encoder `{encoder}` needs the model {name}, which cannot be loaded from `{source}` ({reason}). Put its "
             f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`, or pass `weights=` "
             f"their folder. The encoder `{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs no files."
         ) from None
 
 
-def _transformers(encoder: str) -> Any:
+def _transformers(encoder: str) -> ModuleType:
     try:
         return import_module("transformers")
     except ImportError:
@@ -106,6 +115,6 @@ def _library() -> dict[str, str]:
     return {"transformers": str(import_module("transformers").__version__)}
 
 
-def _protocol(resizing: Resizing, model: Any, source: str, scale: Any) -> dict[str, Any]:
+def _protocol(resizing: Resizing, model: nn.Module, source: str, scale: Scale) -> dict[str, Any]:
     mean, std = map(list, scale)
     return resizing.protocol | _library() | {"model": source, "weights": state_hash(model), "mean": mean, "std": std}

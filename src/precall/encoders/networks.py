@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from precall.encoders.encoder import Encoder, Matrix
-from precall.encoders.resizing import IMAGENET, Resizing, normalised, pillow_version
+from precall.encoders.encoder import Encoder, FeatureMatrix
+from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, pillow_version
 from precall.encoders.weights import Weights, find_weights
 from precall.samples import hashing
 from precall.samples.images import DECODING, Pixels
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor, nn
 
 NVIDIA = "https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained/metrics"
 INCEPTION = Weights(
@@ -35,22 +36,37 @@ WIDTHS = (
     (64, 3),
     (128, 3),
     (128, 3),
-)  # VGG16's stages (channels, layers) with a quarter the channels
+)  # the stages of VGG16 (channels, layers) with a quarter of the channels
 HIDDEN = 512
-PIXELS_AT_ONCE = 1 << 23  # of images handed to a network that resizes by itself
+PIXELS_AT_ONCE = 1 << 23  # limit per batch for networks that resize images themselves
+
+
+class Movable(Protocol):
+    """A network that can be set to evaluation mode and moved to a device, such as any `torch.nn.Module`."""
+
+    def eval(self) -> object: ...
+
+    def to(self, device: torch.device, /) -> object: ...
+
+
+class Network(Movable, Protocol):
+    """A network from a batch of images to features."""
+
+    def __call__(self, pixels: Tensor, /) -> Tensor: ...
 
 
 def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
-    """Images through a VGG16 with random weights: no weights file, no bias towards ImageNet; 512 dimensions.
+    """VGG16 with random weights: no weights file and no bias towards ImageNet; 512 dimensions.
 
-    VGG16's thirteen convolutions in five stages and two fully connected layers, with a quarter of the channels, on
-    64 × 64 pixels; weights are normal with variance 2/fan-in, without bias, from NumPy's PCG64 and the seed; features
-    are those after the second fully connected layer's ReLU. Meant for data that no trained network was made for, and
-    for use offline; on photographs a trained network sees more.
+    The network has the thirteen convolutions of VGG16 in five stages and two fully connected layers, with a quarter of
+    the channels, and takes images of 64 × 64 pixels. The weights are normal with variance 2/fan-in, drawn from NumPy's
+    PCG64 with the given seed; there are no biases. The features are the activations after the ReLU of the second fully
+    connected layer. The encoder is meant for offline use and for data for which no trained network exists. On
+    photographs, a trained network captures more.
 
     Args:
-        seed: Seed of the weights; another seed is another encoder.
-        device: Torch device; None for CUDA where there is one, else the CPU.
+        seed: Seed of the weights; a different seed gives a different encoder.
+        device: Torch device; None uses CUDA if available, else the CPU.
 
     References:
         Naeem et al. (2020), on random embeddings.
@@ -68,10 +84,10 @@ def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
 
 
 def inception(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """The Inception-v3 of FID (2015): 2048-d pool3 features, comparable with published FIDs.
+    """The Inception-v3 network of FID (2015): pool3 features, 2048 dimensions, comparable with published FIDs.
 
-    A TorchScript translation of the original TensorFlow graph. It takes `uint8` images of any size and resizes them to
-    299 × 299 itself, bilinear without antialias, as the original does.
+    The network is a TorchScript translation of the original TensorFlow graph. It takes `uint8` images of any size and
+    resizes them to 299 × 299 pixels itself, bilinearly and without antialiasing, as the original does.
 
     References:
         Heusel et al. (2017); Szegedy et al. (2015).
@@ -81,9 +97,9 @@ def inception(*, weights: str | Path | None = None, device: str | None = None) -
 
 
 def inception_probabilities(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """Class probabilities of the same network, shape (n, 1008), rows summing to 1: what the Inception Score reads.
+    """Class probabilities of the same network, shape (n, 1008), for the Inception Score. Each row sums to 1.
 
-    The output bias is left out, as in the original implementation of the score.
+    The output bias is omitted, as in the original implementation of the score.
 
     References:
         Salimans et al. (2016).
@@ -95,9 +111,9 @@ def inception_probabilities(*, weights: str | Path | None = None, device: str | 
 
 
 def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """The VGG16 of improved precision and recall: 4096-d features after the second fully connected layer (fc2).
+    """The VGG16 of improved precision and recall: 4096 features after the second fully connected layer (fc2).
 
-    A TorchScript network that takes `uint8` images of any size and resizes them to 224 × 224 itself.
+    The TorchScript network takes `uint8` images of any size and resizes them to 224 × 224 pixels itself.
 
     References:
         Kynkäänniemi et al. (2019); Simonyan and Zisserman (2015).
@@ -107,37 +123,38 @@ def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> En
 
 def image_network(
     name: str,
-    network: Callable[[Any], Any],
+    network: Network,
     resizing: Resizing,
-    scale: tuple[tuple[float, ...], tuple[float, ...]],
+    scale: Scale,
     protocol: dict[str, Any],
     device: str | None,
 ) -> Encoder:
-    """An encoder from a network on normalised images of one size."""
+    """Create an encoder from a network that takes normalised images of one size."""
     import torch
 
     place = on_device(network, device)
 
-    def forward(images: list[Any]) -> Matrix:
+    def forward(images: list[Any]) -> FeatureMatrix:
         with evaluating():
-            pixels = torch.from_numpy(normalised(images, *scale)).to(place, memory_format=torch.channels_last)
+            pixels = torch.from_numpy(normalised_images(images, *scale)).to(place, memory_format=torch.channels_last)
             return np.asarray(network(pixels).float().cpu())
 
     return Encoder(name, "images", protocol | versions(place), resizing, forward)
 
 
-def on_device(network: Any, device: str | None) -> torch.device:
-    """Move a network to the device asked for (None: CUDA where there is one) and return that."""
+def on_device(network: Movable, device: str | None) -> torch.device:
+    """Move a network to the requested device (None uses CUDA if available) and return the device."""
     import torch
 
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    network.eval().to(place)
+    network.eval()
+    network.to(place)
     return place
 
 
 @contextmanager
 def evaluating() -> Iterator[None]:
-    """No gradients; on CUDA, full float32 and the same kernels each time."""
+    """Disable gradients; on CUDA, use full float32 precision and deterministic kernels."""
     import torch
 
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
@@ -145,7 +162,7 @@ def evaluating() -> Iterator[None]:
         yield
 
 
-def state_hash(network: Any) -> str:
+def state_hash(network: nn.Module) -> str:
     """SHA-256 of a network's parameters and buffers: names, dtypes, shapes and bytes."""
     import torch
 
@@ -156,20 +173,21 @@ def state_hash(network: Any) -> str:
     return hashing.combined(parts)
 
 
-def _random_network(seed: int) -> Any:
-    """VGG16's shape with He's initialisation: variance 2/fan-in keeps the scale of activations through ReLUs."""
+def _random_network(seed: int) -> nn.Module:
+    """VGG16 with He initialisation: the variance 2/fan-in preserves the scale of the activations through ReLUs."""
     import torch
     from torch import nn
 
     rng = np.random.Generator(np.random.PCG64(seed))
 
-    def he(layer: Any) -> Any:  # layers come without storage ("meta"), so that torch's own generator is not used
+    # the layers are created without storage (device "meta"), so that torch's own generator is not used
+    def he(layer: nn.Conv2d | nn.Linear) -> nn.Module:
         shape = tuple(layer.weight.shape)
         values = rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
         layer.weight = nn.Parameter(torch.from_numpy(values.astype(np.float32)), requires_grad=False)
         return layer
 
-    layers: list[Any] = []
+    layers: list[nn.Module] = []
     channels = 3
     for width, depth in WIDTHS:
         for _ in range(depth):
@@ -179,20 +197,21 @@ def _random_network(seed: int) -> Any:
     flat = channels * (SIDE >> len(WIDTHS)) ** 2
     layers += [nn.Flatten(), he(nn.Linear(flat, HIDDEN, bias=False, device="meta")), nn.ReLU()]
     layers += [he(nn.Linear(HIDDEN, HIDDEN, bias=False, device="meta")), nn.ReLU()]
-    return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network: nn.Module = nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
 def _scripted(
     name: str, pinned: Weights, given: str | Path | None, device: str | None, arguments: dict[str, bool], resize: str
 ) -> Encoder:
-    """An encoder from a TorchScript file whose network takes `uint8` images (n, 3, h, w) and resizes by itself."""
+    """Create an encoder from a TorchScript network that takes `uint8` images (n, 3, h, w) and resizes them itself."""
     import torch
 
     path, sha256 = find_weights(name, pinned, given)
     network = _load_script(path)
     place = on_device(network, device)
 
-    def forward(images: list[Any]) -> Matrix:
+    def forward(images: list[Any]) -> FeatureMatrix:
         rows: list[Any] = [None] * len(images)
         with evaluating():
             for group in _same_shape(images):
@@ -213,15 +232,15 @@ def _scripted(
 
 
 def _same_shape(images: list[Pixels]) -> Iterator[list[int]]:
-    """Positions of images of the same size, few enough at a time to fit in memory."""
+    """Indices of images of the same size, in groups small enough to fit in memory."""
     for shape in dict.fromkeys(image.shape for image in images):
         group = [i for i, image in enumerate(images) if image.shape == shape]
         size = max(1, PIXELS_AT_ONCE // (shape[0] * shape[1]))
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
-def _load_script(path: Path) -> Any:
-    """Load a TorchScript archive (its own bytecode, not a Python pickle)."""
+def _load_script(path: Path) -> nn.Module:
+    """Load a TorchScript archive, which contains its own bytecode rather than a Python pickle."""
     import warnings
 
     import torch
@@ -229,14 +248,15 @@ def _load_script(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # newer torch prefers torch.export; the files are older
-            return torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+            network: nn.Module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+            return network
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"`weights` must be a TorchScript file; `{path}` is not ({reason}).") from None
 
 
 def versions(place: torch.device) -> dict[str, str]:
-    """Torch's version and the kind of device: kernels differ with both."""
+    """The version of torch and the type of the device, since kernels differ between them."""
     import torch
 
     return {"torch": torch.__version__, "device": place.type}

@@ -1,4 +1,4 @@
-"""Encoders without a network: pixels, features as they are, hashed n-grams of texts."""
+"""Encoders without a network: pixels, unchanged features, and hashed character n-grams of texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.encoders.encoder import Encoder, Matrix
+from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.resizing import Resizing
 
 PIXELS = Resizing(32, "bilinear")
@@ -14,7 +14,7 @@ NGRAMS, BUCKETS = (2, 4), 1024
 
 
 def pixels() -> Encoder:
-    """Images as their 32 × 32 × 3 = 3072 values between 0 and 1.
+    """Images as their 32 × 32 × 3 = 3072 pixel values in [0, 1].
 
     Example:
         >>> pixels().encode([np.full((32, 32, 3), 255, np.uint8)]).shape
@@ -24,16 +24,17 @@ def pixels() -> Encoder:
 
 
 def identity() -> Encoder:
-    """Features as they are."""
+    """Features, unchanged."""
     return Encoder("identity", "features", {}, np.asarray, np.stack)
 
 
 def ngrams() -> Encoder:
-    """Texts as hashed counts of their character n-grams: no network, no weights, no vocabulary; 1024 dimensions.
+    """Texts as hashed counts of their character n-grams: no network, weights or vocabulary; 1024 dimensions.
 
-    n-grams of 2 to 4 characters, also across words, are counted in 1024 buckets with signs, both picked by a hash;
-    counts c become ±log(1 + |c|), so that frequent words do not drown the others, and are scaled to length 1. It sees
-    spelling, words, their order and style; it does not see meaning as a language model does.
+    n-grams of 2 to 4 characters, also across word boundaries, are counted in 1024 buckets. A hash determines the bucket
+    and the sign of each n-gram. A count c is replaced by ±log(1 + |c|), so that frequent words do not dominate, and the
+    vector is scaled to unit length. The features capture spelling, words, their order and style. They do not capture
+    meaning as a language model does.
 
     Example:
         >>> a, b, c = ngrams().encode(["the cat sat", "the cat sits", "quarks"])
@@ -49,7 +50,7 @@ def ngrams() -> Encoder:
 
     hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=BUCKETS, norm=None)
 
-    def forward(texts: list[Any]) -> Matrix:
+    def forward(texts: list[Any]) -> FeatureMatrix:
         counts = hashing.transform(texts)
         counts.data = np.copysign(np.log1p(np.abs(counts.data)), counts.data)
         return np.asarray(normalize(counts).toarray(), dtype=np.float32)
@@ -64,5 +65,5 @@ def ngrams() -> Encoder:
     return Encoder("ngrams", "text", protocol, str, forward)
 
 
-def _flat(images: list[Any]) -> Matrix:
+def _flat(images: list[Any]) -> FeatureMatrix:
     return np.stack(images).reshape(len(images), -1).astype(np.float32) / np.float32(255)

@@ -1,4 +1,4 @@
-"""The encoders by name, and one's own by `package.module:function`."""
+"""The registry of encoders by name, and user-defined encoders by `package.module:function`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from precall.encoders import hub, networks, plain
 from precall.encoders.encoder import Encoder
-from precall.encoders.table import table
+from precall.encoders.table import table_encoder
 from precall.samples import SampleSet, hashing
 from precall.samples.sampleset import Kind
 
@@ -26,13 +26,13 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "pixels": plain.pixels,
     "minilm": hub.minilm,
     "ngrams": plain.ngrams,
-    "table": table,
+    "table": table_encoder,
     "identity": plain.identity,
 }
 
 
 def default_encoder(kind: Kind) -> str:
-    """The encoder for samples of a kind where none is named: one that works offline, and is the same everywhere.
+    """Name of the default encoder for samples of a kind. It works offline and is the same on every machine.
 
     Example:
         >>> default_encoder("images"), default_encoder("text")
@@ -44,15 +44,15 @@ def default_encoder(kind: Kind) -> str:
 def load_encoder(
     name: str, *, weights: str | Path | None = None, device: str | None = None, reference: SampleSet | None = None
 ) -> Encoder:
-    """An encoder by name.
+    """Load an encoder by name.
 
     Args:
-        name: One of `ENCODERS`, or `package.module:function` for one's own: a function from a list of 32 samples
-            (`uint8` RGB arrays, texts, rows) to an array of shape (32, d).
-        weights: For networks with weights: a file or folder, or for `inception` and `vgg16` an address with its hash,
-            `https://…#sha256=…`. None takes the pinned ones.
-        device: For networks: the torch device; None for CUDA where there is one, else the CPU.
-        reference: For `table`: the real set, on which it is fitted.
+        name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
+            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d).
+        weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
+            `https://…#sha256=…`. None uses the pinned weights.
+        device: For networks, the torch device; None uses CUDA if available, else the CPU.
+        reference: For `table`, the real set on which the encoder is fitted.
 
     Returns:
         The encoder.
@@ -62,7 +62,7 @@ def load_encoder(
         32
     """
     if ":" in name:
-        make: Callable[..., Encoder] = lambda: own(name)  # noqa: E731
+        make: Callable[..., Encoder] = lambda: custom_encoder(name)  # noqa: E731
     elif name in ENCODERS:
         make = ENCODERS[name]
     else:
@@ -71,24 +71,25 @@ def load_encoder(
     taken = signature(make).parameters
     options: dict[str, Any] = {"weights": weights, "device": device, "reference": reference}
     if unwanted := [option for option in ("weights", "device") if options[option] is not None and option not in taken]:
-        raise ValueError(f"encoder `{name}` takes no `{unwanted[0]}`; leave it out.")
+        raise ValueError(f"encoder `{name}` does not take `{unwanted[0]}`. Leave it out.")
     if "reference" in taken and reference is None:
-        raise ValueError(f"encoder `{name}` needs `reference`: the real set, on which it is fitted.")
+        raise ValueError(f"encoder `{name}` needs `reference`, the real set on which it is fitted.")
     return make(**{option: value for option, value in options.items() if option in taken})
 
 
-def own(name: str) -> Encoder:
-    """A function of the user's as an encoder; its module is imported.
+def custom_encoder(name: str) -> Encoder:
+    """Import a user-defined function and wrap it as an encoder.
 
-    The protocol holds the module's source and the function's compiled code: an edited function is another encoder, and
-    so is one that was edited but not yet loaded again. What it calls in other modules is not seen.
+    The protocol contains hashes of the module's source and of the function's compiled code. An edited function is
+    therefore a different encoder, even before its module is imported again. Changes in other modules that the function
+    calls are not detected.
     """
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)
         function = getattr(module, function_name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"`encoder` must name a function that imports; {name!r} does not ({error}).") from None
+        raise ValueError(f"`encoder` must name a function that can be imported; {name!r} cannot ({error}).") from None
     if not callable(function):
         raise ValueError(f"`encoder` must name a function; {name!r} is {type(function).__name__}.")
     source = getattr(sys.modules[module_name], "__file__", None)
@@ -101,14 +102,14 @@ def own(name: str) -> Encoder:
     return Encoder(name, None, protocol, lambda sample: sample, function)
 
 
-def _code_hash(code: Any) -> str:
-    """SHA-256 of a code object: instructions, names and constants, those of inner functions too."""
+def _code_hash(code: object) -> str:
+    """SHA-256 of a code object: its instructions, names and constants, including those of inner functions."""
     if not isinstance(code, CodeType):
         return ""
     constants = [_code_hash(value) or _constant(value) for value in code.co_consts]
     return hashing.combined([code.co_code.hex(), repr(code.co_names), *constants])
 
 
-def _constant(value: Any) -> str:
-    """A constant as text; sets in order, since theirs changes from process to process."""
+def _constant(value: object) -> str:
+    """A constant as text. Sets are sorted, because their order differs between processes."""
     return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)

@@ -1,9 +1,8 @@
-"""Network weights: a file of the user's, or one fetched once from its address and held to its SHA-256."""
+"""Network weights: a file of the user, or a file that is downloaded once and verified by its SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import urllib.request
 from dataclasses import dataclass
@@ -11,16 +10,17 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlparse
 
 from precall.encoders.cache import cache_dir
+from precall.files import open_atomically
 from precall.samples import hashing
 from precall.samples.sampleset import shown
 
 BLOCK = 1 << 20
-TIMEOUT = 30  # seconds without an answer
+TIMEOUT = 30  # seconds without a response
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A file of weights: its name, where it comes from, and the SHA-256 of its bytes."""
+    """A file of weights: its name, its URL and the SHA-256 of its bytes."""
 
     file: str
     url: str
@@ -28,20 +28,20 @@ class Weights:
 
 
 def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None) -> tuple[Path, str]:
-    """The weights file to load, and its SHA-256.
+    """Find the weights file to load and compute its SHA-256.
 
     Args:
-        encoder: The encoder's name, for the error.
-        pinned: What is used where nothing is given: `<cache>/weights/<file>`, fetched if it is not there.
-        given: A file, taken as it is (its hash is recorded, and it should be one you trust); or an address with the
-            hash it is held to, `https://…/file.pt#sha256=…`.
+        encoder: The encoder's name, for error messages.
+        pinned: The default: `<cache>/weights/<file>`, which is downloaded if it does not exist.
+        given: A file, which is not verified and must be trusted (its hash is recorded); or a URL with the expected
+            hash, `https://…/file.pt#sha256=…`.
 
     Returns:
-        Path and SHA-256.
+        The path and the SHA-256.
 
     Raises:
-        ValueError: If the file is not there and cannot be fetched (the error says which file to put where), or if its
-            bytes have another hash.
+        ValueError: If the file does not exist and cannot be downloaded (the error says which file to put where), or
+            if its hash is different.
     """
     if given is None:
         return _fetched(encoder, pinned, cache_dir() / "weights" / pinned.file)
@@ -59,7 +59,7 @@ def _address(given: str) -> Weights:
     file = PurePosixPath(urlparse(url).path).name
     if not re.fullmatch(r"[0-9a-f]{64}", pin) or not url.startswith("https://") or not re.fullmatch(r"[\w.-]+", file):
         expected = "https://…/file.pt#sha256= and 64 hexadecimal digits"
-        raise ValueError(f"`weights` as an address must read {expected}; got `{shown(given)}`.")
+        raise ValueError(f"`weights` as a URL must have the form {expected}; got `{shown(given)}`.")
     return Weights(file, url, pin)
 
 
@@ -70,7 +70,7 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
         except OSError as error:
             raise ValueError(
                 f"encoder `{encoder}` needs the file {weights.file} (SHA-256 {weights.sha256}), and {weights.url} "
-                f"cannot be fetched ({error}): put the file at `{place}`, or pass `weights=` its path."
+                f"cannot be downloaded ({error}). Put the file at `{place}`, or pass its path as `weights=`."
             ) from None
     if (found := hashing.of_file(place)) != weights.sha256:
         raise ValueError(f"`{place}` must have SHA-256 {weights.sha256}; got {found}. Delete the file and try again.")
@@ -78,17 +78,11 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
 
 
 def _fetch(url: str, place: Path, sha256: str) -> None:
-    """Fetch a file beside its place, and move it there once it is whole and has its hash."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
+    """Download a file, and keep it only if it is complete and has the expected hash."""
     digest = hashlib.sha256()
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open(temporary, "wb") as file:
-            while block := answer.read(BLOCK):
-                digest.update(block)
-                file.write(block)
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open_atomically(place) as file:
+        while block := answer.read(BLOCK):
+            digest.update(block)
+            file.write(block)
         if digest.hexdigest() != sha256:
             raise OSError(f"it has SHA-256 {digest.hexdigest()}")
-        os.replace(temporary, place)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""precall inside other tools: torchmetrics, Lightning, experiment loggers, scikit-learn's way of drawing.
+"""Integrations with other libraries: torchmetrics, Lightning, experiment loggers and scikit-learn style displays.
 
-Each module needs its tool and nothing else here needs the modules.
+This package adapts results and metrics to the interfaces of these libraries. It contains no mathematics of its own, and
+no other package imports it. Each module requires only the library that it integrates.
 """

@@ -1,27 +1,59 @@
-"""Assessments in experiment loggers: TensorBoard and Weights & Biases, bare or behind Lightning."""
+"""Log assessments to TensorBoard and Weights & Biases, directly or through a Lightning logger."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from precall.metrics.results import Assessment, Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PREFIX = "precall"
 
 
-def log_to(logger: Any, assessment: Assessment | Comparison, *, step: int) -> None:
-    """Write the scores and the picture of the curves to a logger, at a training step.
+@runtime_checkable
+class ScalarAndFigureWriter(Protocol):
+    """TensorBoard's `SummaryWriter`, or an object with the same two methods."""
 
-    Scores go under `precall/<score>`, those of several models under `precall/<model>/<score>`; the figure under
-    `precall/curves`, where a curve was asked for.
+    def add_scalar(self, tag: str, value: float, step: int, /) -> object: ...
+
+    def add_figure(self, tag: str, figure: Figure, step: int, /, *, close: bool) -> object: ...
+
+
+@runtime_checkable
+class ExperimentLogger(Protocol):
+    """A Lightning logger, whose `experiment` is the underlying writer or run."""
+
+    @property
+    def experiment(self) -> object: ...
+
+
+@runtime_checkable
+class ExperimentRun(Protocol):
+    """A Weights & Biases run, or an object with the same method."""
+
+    def log(self, values: dict[str, Any], /, *, step: int) -> object: ...
+
+
+def log_to(
+    logger: ScalarAndFigureWriter | ExperimentLogger | ExperimentRun,
+    assessment: Assessment | Comparison,
+    *,
+    step: int,
+) -> None:
+    """Log the scores and the figure of the curves at a training step.
+
+    Scores are logged as `precall/<score>`, or as `precall/<model>/<score>` if there are several models. The figure is
+    logged as `precall/curves` if a curve was computed.
 
     Args:
-        logger: TensorBoard's `SummaryWriter`, a W&B run, or a Lightning logger that holds one of them (its
-            `experiment`). They are known by what they can do, so that none needs to be installed.
-        assessment: What `precall.assess` returned.
-        step: The step to log at.
+        logger: TensorBoard's `SummaryWriter`, a W&B run, or a Lightning logger whose `experiment` is one of them. They
+            are recognised by their methods, so none of the libraries has to be installed.
+        assessment: The result of `precall.assess`.
+        step: The training step.
 
     Example:
         >>> import numpy as np
@@ -41,24 +73,24 @@ def log_to(logger: Any, assessment: Assessment | Comparison, *, step: int) -> No
         for score, found in one.scores.items()
     }
     drawn = any(one.estimator is not None for one in models.values())
-    _written(logger, scores, {f"{PREFIX}/curves": assessment.plot()} if drawn else {}, step)
+    _write(logger, scores, {f"{PREFIX}/curves": assessment.plot()} if drawn else {}, step)
 
 
-def _written(logger: Any, scores: Mapping[str, float], figures: Mapping[str, Any], step: int) -> None:
-    if hasattr(logger, "add_scalar") and hasattr(logger, "add_figure"):  # TensorBoard's SummaryWriter
+def _write(logger: object, scores: Mapping[str, float], figures: Mapping[str, Figure], step: int) -> None:
+    if isinstance(logger, ScalarAndFigureWriter):
         for tag, value in scores.items():
             logger.add_scalar(tag, value, step)
         for tag, figure in figures.items():
-            logger.add_figure(tag, figure, step, close=False)  # it is not pyplot's to close
-    elif hasattr(logger, "experiment"):  # a Lightning logger
-        _written(logger.experiment, scores, figures, step)
-    elif callable(getattr(logger, "log", None)):  # a W&B run
+            logger.add_figure(tag, figure, step, close=False)  # the figure does not belong to pyplot
+    elif isinstance(logger, ExperimentLogger):
+        _write(logger.experiment, scores, figures, step)
+    elif isinstance(logger, ExperimentRun):
         logger.log({**scores, **{tag: _image(figure) for tag, figure in figures.items()}}, step=step)
     else:
         expected = "a SummaryWriter, a W&B run, or a Lightning logger of one of them"
         raise ValueError(f"`logger` must be {expected}; got {type(logger).__name__}.")
 
 
-def _image(figure: Any) -> Any:
-    """The figure as W&B's picture: left alone, W&B would turn it into a plotly chart."""
+def _image(figure: Figure) -> object:
+    """Convert the figure to a W&B image; otherwise W&B would convert it to a plotly chart."""
     return sys.modules["wandb"].Image(figure) if "wandb" in sys.modules else figure

@@ -1,14 +1,18 @@
-"""Scores and the curve as torchmetrics: batches come in, processes are synchronised, `compute` gives tensors.
+"""Scores and the precision-recall curve as torchmetrics metrics.
 
-Real and fake features are fed apart, in any order, by `update(features, real=True)` or `real=False`; `compute` returns
-a dict of tensors by the names that `precall.assess` uses. Like all of torchmetrics they work in a loop of one's own, in
-a `MetricCollection`, in Lightning, and over several processes, some of which may have seen nothing.
+Pass real and fake features separately and in any order, by `update(features, real=True)` and
+`update(features, real=False)`. `compute` returns a dict of tensors whose keys are the score names of `precall.assess`.
+Like all torchmetrics metrics, they work in an evaluation loop, in a `MetricCollection`, in Lightning and with several
+processes, some of which may not have received any samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TypedDict, Unpack
+
+import numpy.typing as npt
 
 from precall.metrics.assessment import assess
 from precall.metrics.features import as_features
@@ -35,10 +39,29 @@ __all__ = ["FrechetDistance", "KernelDistance", "NearestNeighborScores", "PRCurv
 Tensors = dict[str, Tensor]
 
 
-class _TwoSets(Metric):
-    """Real and fake features, all kept, in the metric's dtype: float32 unless `set_dtype` says otherwise.
+class MetricOptions(TypedDict, total=False):
+    """The keyword arguments of every torchmetrics `Metric`."""
 
-    The states are flat: a process that has seen no samples of a side gathers with those that have.
+    compute_on_cpu: bool
+    dist_sync_on_step: bool
+    process_group: object
+    dist_sync_fn: Callable[..., list[Tensor]] | None
+    distributed_available_fn: Callable[[], bool] | None
+    sync_on_compute: bool
+    compute_with_cache: bool
+
+
+class _Sides(TypedDict):
+    """The features of both sides as matrices of shape (n, d)."""
+
+    real: Tensor
+    fake: Tensor
+
+
+class _TwoSets(Metric):
+    """Stores all real and fake features in the metric's dtype: float32, unless changed by `set_dtype`.
+
+    The states are flat, so that a process without samples of one side can still be synchronised with the others.
     """
 
     is_differentiable = False
@@ -49,45 +72,44 @@ class _TwoSets(Metric):
     fake: list[Tensor] | Tensor
     dimension: Tensor
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[MetricOptions]) -> None:
         super().__init__(**options)
         self.add_state("real", default=[], dist_reduce_fx="cat")
         self.add_state("fake", default=[], dist_reduce_fx="cat")
         self.add_state("dimension", default=torch.tensor(0), dist_reduce_fx="max")
 
-    def update(self, features: Any, real: bool) -> None:
-        """Add a batch of features, shape (n, d), to the real or to the fake side."""
+    def update(self, features: Tensor | npt.ArrayLike, real: bool) -> None:
+        """Add a batch of features, shape (n, d), to the real or the fake samples."""
         batch = _batch(features)
         if int(self.dimension) not in (0, batch.shape[1]):
-            raise ValueError(f"`features` must have dimension {int(self.dimension)} as before; got {batch.shape[1]}.")
+            raise ValueError(f"`features` must have dimension {int(self.dimension)}, as before; got {batch.shape[1]}.")
         self.dimension = torch.full_like(self.dimension, batch.shape[1])
         flat = batch.to(self.device, self.dtype).flatten()
         kept = self.real if real else self.fake
         assert isinstance(kept, list)
         kept.append(flat)
 
-    def _sides(self) -> dict[str, Any]:
-        """`real` and `fake` as matrices."""
-        return {side: self._rows(side) for side in ("real", "fake")}
+    def _sides(self) -> _Sides:
+        return {"real": self._rows("real"), "fake": self._rows("fake")}
 
     def _rows(self, side: str) -> Tensor:
         flat = getattr(self, side)
         flat = dim_zero_cat(flat) if len(flat) else torch.empty(0, device=self.device)
         if not flat.numel():
-            raise ValueError(f"no {side} samples so far: call `update(features, real={side == 'real'})` first.")
+            raise ValueError(f"no {side} samples so far. Call `update(features, real={side == 'real'})` first.")
         return flat.reshape(-1, int(self.dimension))
 
-    def _tensors(self, values: dict[str, Any]) -> Tensors:
+    def _tensors(self, values: Mapping[str, npt.ArrayLike]) -> Tensors:
         return {name: torch.as_tensor(value, dtype=self.dtype, device=self.device) for name, value in values.items()}
 
 
 class NearestNeighborScores(_TwoSets):
-    """Improved precision and recall, density and coverage, from one sweep over the pairs.
+    """Improved precision and recall, density and coverage, computed in one pass over all pairs.
 
     Args:
-        k: Neighbours that define a ball.
-        ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
-        **options: What every torchmetrics `Metric` takes (`sync_on_compute`, `process_group`, …).
+        k: Number of neighbours that defines the radius of a ball.
+        ties: "closed" (a sample is inside a ball if d ≤ radius) or "open" (if d < radius).
+        **options: Keyword arguments of every torchmetrics `Metric` (`sync_on_compute`, `process_group`, …).
 
     Example:
         >>> metric = NearestNeighborScores(k=1)
@@ -100,7 +122,7 @@ class NearestNeighborScores(_TwoSets):
         Kynkäänniemi et al. (2019); Naeem et al. (2020); docs/theory.md, Neighbours.
     """
 
-    def __init__(self, *, k: int = 5, ties: str = "closed", **options: Any) -> None:
+    def __init__(self, *, k: int = 5, ties: str = "closed", **options: Unpack[MetricOptions]) -> None:
         super().__init__(**options)
         self.k, self.ties = checks.count("k", k), checks.choice("ties", ties, ("closed", "open"))
 
@@ -112,11 +134,11 @@ class NearestNeighborScores(_TwoSets):
 
 
 class KernelDistance(_TwoSets):
-    """Kernel distance (KID): the unbiased squared MMD over all pairs; see `precall.metrics.moments.kid`.
+    """Kernel distance (KID): the unbiased estimate of the squared MMD over all pairs; see `kid` in `precall.metrics`.
 
     Args:
         degree: Degree of the polynomial kernel.
-        **options: What every torchmetrics `Metric` takes.
+        **options: Keyword arguments of every torchmetrics `Metric`.
 
     Example:
         >>> metric = KernelDistance()
@@ -129,7 +151,7 @@ class KernelDistance(_TwoSets):
         Bińkowski et al. (2018); docs/theory.md, Moments.
     """
 
-    def __init__(self, *, degree: int = 3, **options: Any) -> None:
+    def __init__(self, *, degree: int = 3, **options: Unpack[MetricOptions]) -> None:
         super().__init__(**options)
         self.degree = checks.count("degree", degree)
 
@@ -139,16 +161,16 @@ class KernelDistance(_TwoSets):
 
 
 class PRCurve(_TwoSets):
-    """The precision-recall curve by one of `precall.assess`'s estimators.
+    """The precision-recall curve, computed by one of the estimators of `precall.assess`.
 
-    Clusters and classifiers are seeded and depend on the order of the samples as any k-means or cross-fit does: several
-    processes give the curve of their samples one process after the other.
+    Clusters and classifiers are seeded, and like any k-means or cross-fitting they depend on the order of the samples.
+    With several processes, the samples are concatenated in the order of the processes.
 
     Args:
         estimator: "clusters", "auto" or another curve estimator of `precall.assess`.
-        points: Points of the curve, on equal angles.
-        seed: Seed of everything random.
-        **options: What every torchmetrics `Metric` takes.
+        points: Number of points of the curve, at equal angles.
+        seed: Random seed.
+        **options: Keyword arguments of every torchmetrics `Metric`.
 
     Example:
         >>> metric = PRCurve(points=3)
@@ -164,18 +186,20 @@ class PRCurve(_TwoSets):
         Sajjadi et al. (2018); docs/theory.md, The curve.
     """
 
-    def __init__(self, *, estimator: str = "clusters", points: int = 201, seed: int = 0, **options: Any) -> None:
+    def __init__(
+        self, *, estimator: str = "clusters", points: int = 201, seed: int = 0, **options: Unpack[MetricOptions]
+    ) -> None:
         super().__init__(**options)
         self.estimator = checks.choice("estimator", estimator, ESTIMATORS)
         self.points, self.seed = checks.count("points", points), seed
 
     def spectrum(self) -> RatioSpectrum:
-        """The spectrum of all samples so far, over all processes: every reading of the curve is a method of it."""
+        """The ratio spectrum of all samples so far, over all processes. Its methods give every reading of the curve."""
         with self.sync_context(should_sync=self._to_sync, should_unsync=self._should_unsync):
             return self._spectrum()
 
     def compute(self) -> Tensors:
-        """`lam`, `alpha` (precision) and `beta` (recall) along the curve, and `area`, `f8`, `f1_8`, `tv`."""
+        """`lam`, `alpha` (precision) and `beta` (recall) along the curve, and `area`, `f8`, `f1_8` and `tv`."""
         spectrum = self._spectrum()
         curve = spectrum.curve(self.points)
         scores = {"area": spectrum.area, "f8": spectrum.f_score(8), "f1_8": spectrum.f_score(1 / 8)}
@@ -188,15 +212,16 @@ class PRCurve(_TwoSets):
 
 
 class FrechetDistance(Metric):
-    """Fréchet distance (FID) from sums: no features are kept, processes and shards merge by addition.
+    """Fréchet distance (FID) from sums. No features are stored, and processes are merged by addition.
 
-        n, Σ x, Σ x xᵀ of either side, in float64
+        n, Σ x, Σ x xᵀ of the real and of the fake samples, in float64
 
-    The scatter is Σ x xᵀ − n m mᵀ, which costs the digits of |m|²/variance: 8 of 16 for a mean 10 000 deviations away.
+    The scatter matrix is Σ x xᵀ − n m mᵀ. This difference loses about log₁₀(|m|²/variance) of the 16 digits, for
+    example 8 digits if the mean is 10 000 standard deviations from zero.
 
     Args:
         dimension: Dimension d of the features.
-        **options: What every torchmetrics `Metric` takes.
+        **options: Keyword arguments of every torchmetrics `Metric`.
 
     Example:
         >>> metric = FrechetDistance(dimension=1)
@@ -213,7 +238,7 @@ class FrechetDistance(Metric):
     higher_is_better = False
     full_state_update = False
 
-    def __init__(self, *, dimension: int, **options: Any) -> None:
+    def __init__(self, *, dimension: int, **options: Unpack[MetricOptions]) -> None:
         super().__init__(**options)
         self.dimension = checks.count("dimension", dimension)
         zeros = partial(torch.zeros, dtype=torch.float64)
@@ -222,8 +247,8 @@ class FrechetDistance(Metric):
             self.add_state(f"{side}_sum", default=zeros(dimension), dist_reduce_fx="sum")
             self.add_state(f"{side}_products", default=zeros(dimension, dimension), dist_reduce_fx="sum")
 
-    def update(self, features: Any, real: bool) -> None:
-        """Add a batch of features, shape (n, d), to the real or to the fake side."""
+    def update(self, features: Tensor | npt.ArrayLike, real: bool) -> None:
+        """Add a batch of features, shape (n, d), to the real or the fake samples."""
         batch = _batch(features).to(self.device, torch.float64)
         if batch.shape[1] != self.dimension:
             raise ValueError(f"`features` must have dimension {self.dimension}; got {batch.shape[1]}.")
@@ -240,13 +265,13 @@ class FrechetDistance(Metric):
         n = int(getattr(self, f"{side}_n"))
         if n < 2:
             raise ValueError(
-                f"{n} {side} samples so far, at least 2 are needed: call `update(features, real=…)` first."
+                f"at least 2 {side} samples are needed; got {n} so far. Call `update(features, real=…)` first."
             )
         mean = getattr(self, f"{side}_sum") / n
         scatter = getattr(self, f"{side}_products") - n * torch.outer(mean, mean)
         return Moments(n, mean.cpu().numpy(), scatter.cpu().numpy())
 
 
-def _batch(features: Any) -> Tensor:
-    """`features` as a finite matrix of at least one row."""
+def _batch(features: Tensor | npt.ArrayLike) -> Tensor:
+    """Check that `features` is a finite matrix with at least one row, and return it as a tensor."""
     return torch.as_tensor(as_features("features", features, at_least=1))

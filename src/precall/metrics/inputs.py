@@ -90,11 +90,10 @@ def side(
         return _of_moments(source)
     if _is_matrix(source):
         return Side(as_features(name, source))
-    from precall.encoders import Features as Encoded
-    from precall.encoders import encode
+    from precall.encoders import EncodedFeatures, encode
     from precall.samples import open_samples
 
-    if isinstance(source, Encoded):
+    if isinstance(source, EncodedFeatures):
         return Side(as_features(name, source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if samples.kind == "moments":

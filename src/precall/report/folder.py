@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from precall.files import write_atomically
 from precall.metrics.results import Comparison
 from precall.report import figures, page
 from precall.report.galleries import galleries
-from precall.samples.hashing import write_atomically
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.files import write_atomically
 from precall.metrics.registry import SCORES
 from precall.metrics.score import plain
 from precall.report.galleries import galleries
-from precall.samples.hashing import write_atomically
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:

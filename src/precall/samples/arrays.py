@@ -1,4 +1,4 @@
-"""Samples in arrays: feature matrices, `uint8` images and stored statistics, from memory or from a file."""
+"""Samples stored in arrays: feature matrices, images and precomputed statistics, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.samples import hashing
 from precall.samples.images import Pixels, as_rgb, open_archive
-from precall.samples.sampleset import Kind, OnError, SampleError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet, shown
 
 T = TypeVar("T")
 Numbers = npt.NDArray[Any]
 Header = tuple[Sequence[int], np.dtype[Any]]
 CHANNELS = (1, 3, 4)
 FAVOURITES = ("arr_0", "features", "embeddings", "embedding", "images", "samples")
-# the dtypes of the safetensors format, and what they are read as
+# dtypes of the safetensors format, with the NumPy dtype that each is read as
 SAFETENSORS = {
     "F64": "f8", "F32": "f4", "F16": "f2", "BF16": "f4", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1",
     "U64": "u8", "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?",
@@ -32,7 +33,7 @@ SAFETENSORS = {
 
 
 class Positions(Sequence[str]):
-    """The ids of samples that have no names: `"0"`, `"1"`, … without storing them.
+    """Ids of samples without names: `"0"`, `"1"`, … They are computed on access and not stored.
 
     Example:
         >>> list(Positions(3)), Positions(3)[-1]
@@ -45,13 +46,19 @@ class Positions(Sequence[str]):
     def __len__(self) -> int:
         return len(self._range)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
         picked = self._range[index]
         return tuple(map(str, picked)) if isinstance(picked, range) else str(picked)
 
 
 class Once(Generic[T]):
-    """The value of `make()`, made at first need, once, whichever thread comes first.
+    """The value of `make()`, computed once, on the first call from any thread.
 
     Example:
         >>> value = Once(lambda: [1, 2])
@@ -72,7 +79,7 @@ class Once(Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Rows(SampleSet):
-    """A feature matrix (kind `"features"`), or an array of images; a file stays on disk until rows are read."""
+    """A feature matrix (kind `"features"`) or an array of images. A file stays on disk until its rows are read."""
 
     load: Callable[[], Numbers] = field(default=lambda: np.empty((0, 0)), repr=False)
     path: Path | None = None
@@ -84,7 +91,7 @@ class Rows(SampleSet):
         return self.load()
 
     def read(self, index: int) -> Numbers:
-        """A row of features, or an image as `uint8`, shape (height, width, 3)."""
+        """Return a feature vector, or an image as `uint8` of shape (height, width, 3)."""
         if self.kind == "features":
             return np.asarray(self.array[index])
         try:
@@ -93,7 +100,7 @@ class Rows(SampleSet):
             raise SampleError(index, self.ids[index], str(error)) from None
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the file's bytes and of the array's name in it; of the array's bytes for one in memory."""
+        """SHA-256 of the file's bytes and the array's name in it, or of the array's bytes if it is in memory."""
         if self.path is None:
             return hashing.of_array(self.array)
         return hashing.combined([*hashing.of_files([self.path], index), str(self.key)])
@@ -101,35 +108,36 @@ class Rows(SampleSet):
 
 @dataclass(frozen=True, eq=False)
 class Statistics(SampleSet):
-    """Stored mean and covariance (kind `"moments"`), as FID tools write them: no samples, enough for FID only.
+    """Stored mean and covariance (kind `"moments"`), as FID tools write them. They allow FID but no other metric.
 
     Attributes:
         mu: Mean, shape (d,).
         sigma: Covariance, shape (d, d).
-        n: Number of samples they were taken from; None where the file does not say.
+        n: Number of samples they were computed from; None if the file does not store it.
     """
 
     mu: Numbers = field(default_factory=lambda: np.empty(0), repr=False)
     sigma: Numbers = field(default_factory=lambda: np.empty((0, 0)), repr=False)
     n: int | None = None
 
-    def read(self, index: int) -> Any:
-        """Statistics hold no samples."""
-        raise IndexError("statistics (mu, sigma) hold no samples.")
+    def read(self, index: int) -> NoReturn:
+        """Raise an `IndexError`: statistics contain no samples."""
+        raise IndexError("statistics (mu, sigma) contain no samples.")
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of mean, covariance and count."""
         return hashing.combined([hashing.of_array(self.mu), hashing.of_array(self.sigma), str(self.n)])
 
 
-def as_pixels(image: Any) -> Pixels:
-    """One image as `uint8` RGB, shape (height, width, 3).
+def as_pixels(image: npt.ArrayLike) -> Pixels:
+    """Convert one image to `uint8` RGB of shape (height, width, 3).
 
     Args:
-        image: Shape (h, w), (h, w, c) or (c, h, w) with 1, 3 or 4 channels; `uint8`, or floating point within [0, 1].
+        image: Array of shape (h, w), (h, w, c) or (c, h, w) with 1, 3 or 4 channels, as `uint8` or as floating-point
+            values in [0, 1].
 
     Raises:
-        ValueError: If shape, dtype or range are others: nothing is rescaled by guess.
+        ValueError: If the shape, dtype or range is different. The function never guesses a scale.
 
     Example:
         >>> as_pixels(np.array([[0.0, 1.0]]))
@@ -142,7 +150,9 @@ def as_pixels(image: Any) -> Pixels:
     if pixels.ndim == 3 and pixels.shape[2] not in CHANNELS and pixels.shape[0] in CHANNELS:
         pixels = pixels.transpose(1, 2, 0)
     if pixels.ndim != 3 or pixels.shape[2] not in CHANNELS or not pixels.size:
-        raise ValueError(f"an image must have shape (h, w), (h, w, c) or (c, h, w), c 1, 3 or 4; got {pixels.shape}")
+        raise ValueError(
+            f"an image must have shape (h, w), (h, w, c) or (c, h, w) with c = 1, 3 or 4; got {pixels.shape}"
+        )
     if pixels.shape[2] == 4:
         from PIL import Image
 
@@ -151,31 +161,34 @@ def as_pixels(image: Any) -> Pixels:
 
 
 def _bytes(image: Numbers) -> Numbers:
-    """Pixels as `uint8`: as they are, or floating point within [0, 1] times 255, rounded."""
+    """Return pixels as `uint8`; floating-point values in [0, 1] are multiplied by 255 and rounded."""
     if image.dtype == np.uint8:
         return image
     if image.dtype.kind != "f":
         raise ValueError(f"pixels must be uint8, or floating point within [0, 1]; got {image.dtype}")
     low, high = (image.min(), image.max()) if image.size else (0, 0)
     if not (low >= 0 and high <= 1):
-        raise ValueError(f"floating-point pixels must lie within [0, 1]; got {low:g} to {high:g}: undo the scaling")
+        raise ValueError(
+            f"floating-point pixels must lie within [0, 1]; got {low:g} to {high:g}. Rescale them to [0, 1]"
+        )
     return np.asarray(np.rint(image * 255), dtype=np.uint8)
 
 
-def open_array(array: Numbers, name: str, on_error: OnError) -> Rows:
-    """An array in memory (or memory-mapped) as features or images, by its shape and dtype.
+def open_array(array: Numbers, name: str, on_error: ErrorPolicy) -> Rows:
+    """Open an array in memory (or a memory-mapped one) as features or images, depending on its shape and dtype.
 
-    (n, d) is features. `uint8` of shape (n, h, w) is grey images. Four dimensions are images, channels last or first
-    (last, where both would do), as `uint8`, or as floating point within [0, 1].
+    An array of shape (n, d) contains features. A `uint8` array of shape (n, h, w) contains greyscale images. An array
+    with four dimensions contains images as `uint8` or as floating-point values in [0, 1], with the channels first or
+    last (last, if both are possible).
     """
     kind = array_kind(array.shape, array.dtype, name)
     return Rows(kind=kind, ids=Positions(len(array)), name=name, on_error=on_error, load=lambda: array)
 
 
 def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
-    """`"features"` or `"images"`, whichever arrays of this shape and dtype hold."""
+    """Whether an array of this shape and dtype contains `"features"` or `"images"`."""
     if dtype.kind not in "fiub":
-        raise ValueError(f"`{shown(name)}` must hold numbers; got dtype {dtype}. Pickled objects are never opened.")
+        raise ValueError(f"`{shown(name)}` must contain numbers; got dtype {dtype}. Pickled objects are never opened.")
     if len(shape) == 2:
         return "features"
     if (len(shape) == 3 and dtype == np.uint8) or (len(shape) == 4 and {shape[1], shape[3]} & set(CHANNELS)):
@@ -184,15 +197,18 @@ def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
     raise ValueError(f"`{shown(name)}` must have shape {expected}; got {tuple(shape)} of {dtype}.")
 
 
-def open_npy(path: Path, on_error: OnError) -> Rows:
-    """A `.npy` file, memory-mapped; pickled objects are refused."""
+def open_npy(path: Path, on_error: ErrorPolicy) -> Rows:
+    """Open a `.npy` file, memory-mapped. Pickled objects are refused."""
     with _readable(path, "a .npy array of numbers"):
         array = np.lib.format.open_memmap(path, mode="r")
     return replace(open_array(array, str(path), on_error), path=Path(os.path.abspath(path)))
 
 
-def open_npz(path: Path, key: str | None, on_error: OnError) -> SampleSet:
-    """A `.npz` file: samples under `key`, `arr_0` or the only array; else `mu` and `sigma`; pickles are refused."""
+def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
+    """Open a `.npz` file: the array `key`, `arr_0` or the only array, or else the statistics `mu` and `sigma`.
+
+    Pickled objects are refused.
+    """
     with open_archive(path) as archive, _readable(path, "a .npz file of arrays"):
         headers = {
             m.filename.removesuffix(".npy"): _header(archive, m)
@@ -206,8 +222,8 @@ def open_npz(path: Path, key: str | None, on_error: OnError) -> SampleSet:
     return _file_rows(path, name, kind, headers[name][0][0], Once(lambda: _npz_arrays(path, name)[0]), on_error)
 
 
-def open_safetensors(path: Path, key: str | None, on_error: OnError) -> Rows:
-    """A `.safetensors` file: the tensor named `key`, or the only one."""
+def open_safetensors(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
+    """Open a `.safetensors` file: the tensor named `key`, or the only tensor."""
     import safetensors
 
     with _readable(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
@@ -217,13 +233,13 @@ def open_safetensors(path: Path, key: str | None, on_error: OnError) -> Rows:
         tensor = file.get_slice(name)
         shape, stored = tensor.get_shape(), tensor.get_dtype()
     if stored not in SAFETENSORS:
-        raise ValueError(f"`{shown(f'{path}::{name}')}` must hold plain numbers; got {stored}.")
+        raise ValueError(f"`{shown(f'{path}::{name}')}` must contain plain numbers; got {stored}.")
     kind = array_kind(shape, np.dtype(SAFETENSORS[stored]), f"{path}::{name}")
     return _file_rows(path, name, kind, shape[0], Once(lambda: _tensor(path, name, stored)), on_error)
 
 
-def open_parquet(path: Path, key: str | None, on_error: OnError) -> Rows:
-    """A `.parquet` file: the column of embeddings (lists of numbers) named `key`, or the only one."""
+def open_parquet(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
+    """Open a `.parquet` file: the column of embeddings (lists of numbers) named `key`, or the only such column."""
     try:
         types, parquet = import_module("pyarrow.types"), import_module("pyarrow.parquet")
     except ImportError:
@@ -233,13 +249,15 @@ def open_parquet(path: Path, key: str | None, on_error: OnError) -> Rows:
         rows, columns = file.metadata.num_rows, file.schema_arrow.names
     if not lists:
         got = ", ".join(columns)
-        raise ValueError(f"`{shown(str(path))}` must have a column of number lists (embeddings); got {shown(got)}.")
+        raise ValueError(
+            f"`{shown(str(path))}` must have a column of number lists (embeddings); got columns {shown(got)}."
+        )
     name = pick(lists, key, path)
     return _file_rows(path, name, "features", rows, Once(lambda: _embeddings(path, name)), on_error)
 
 
 def pick(names: Iterable[str], key: str | None, path: Path) -> str:
-    """The array to take: the one asked for, the only one, or the first that has a customary name."""
+    """Choose an array: the one named `key`, the only one, or the first with a customary name (`FAVOURITES`)."""
     names = list(names)
     if key in names:
         return str(key)
@@ -252,7 +270,7 @@ def pick(names: Iterable[str], key: str | None, path: Path) -> str:
 
 
 def _file_rows(
-    path: Path, key: str, kind: Kind, n: int, load: Callable[[], Numbers], on_error: OnError
+    path: Path, key: str, kind: Kind, n: int, load: Callable[[], Numbers], on_error: ErrorPolicy
 ) -> Rows:  # fmt: skip
     absolute = Path(os.path.abspath(path))
     return Rows(
@@ -261,7 +279,7 @@ def _file_rows(
 
 
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
-    """Shape and dtype of an array in a `.npz`, without reading it."""
+    """Read the shape and dtype of an array in a `.npz` file without reading its data."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -275,12 +293,12 @@ def _npz_arrays(path: Path, *names: str) -> list[Numbers]:
 
 
 def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
-    """Mean, covariance and, where the file says, the number of samples behind them."""
+    """Read the mean, the covariance and, if the file stores it, the number of samples."""
     counts = [name for name in ("n", "num_samples") if name in headers]
     mu, sigma, *count = _npz_arrays(path, "mu", "sigma", *counts)
     if mu.ndim != 1 or sigma.shape != (len(mu), len(mu)) or not {mu.dtype.kind, sigma.dtype.kind} <= set("fiu"):
         raise ValueError(
-            f"`{shown(str(path))}` must hold `mu` of shape (d,) and `sigma` of shape (d, d); "
+            f"`{shown(str(path))}` must contain `mu` of shape (d,) and `sigma` of shape (d, d); "
             f"got {mu.shape} and {sigma.shape}."
         )
     n = int(count[0]) if count else None
@@ -288,7 +306,7 @@ def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
 
 
 def _tensor(path: Path, name: str, stored: str) -> Numbers:
-    """A tensor as an array; NumPy has no bfloat16, so those become float32 (exactly) through torch."""
+    """Read a tensor as an array. NumPy has no bfloat16, so torch converts such tensors to float32, without loss."""
     import safetensors
 
     if stored != "BF16":
@@ -298,26 +316,32 @@ def _tensor(path: Path, name: str, stored: str) -> Numbers:
         return np.asarray(file.get_tensor(name).float().numpy())
 
 
-def _is_embedding(column: Any, types: Any) -> bool:
+class _ListType(Protocol):
+    """The Arrow type of a column of lists."""
+
+    value_type: object
+
+
+def _is_embedding(column: _ListType, types: ModuleType) -> bool:
     lists = types.is_list(column) or types.is_large_list(column) or types.is_fixed_size_list(column)
     return bool(lists and (types.is_floating(column.value_type) or types.is_integer(column.value_type)))
 
 
 def _embeddings(path: Path, name: str) -> Numbers:
-    """A column of equally long lists as a matrix."""
+    """Read a column of lists of equal length as a matrix."""
     column = import_module("pyarrow.parquet").read_table(path, columns=[name]).column(name).combine_chunks()
     values = column.flatten()
     ragged = len(column) == 0 or len(values) % len(column) or len(set(column.value_lengths().to_pylist())) > 1
     if ragged or column.null_count or values.null_count:
-        raise ValueError(f"`{shown(f'{path}::{name}')}` must hold lists of one length without nulls.")
+        raise ValueError(f"`{shown(f'{path}::{name}')}` must contain lists of equal length without nulls.")
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
 
 
 @contextmanager
 def _readable(path: Path, expected: str) -> Iterator[None]:
-    """What a reader raises on a damaged file, as one sentence."""
+    """Turn any error of a reader on a damaged file into a `ValueError` with one sentence."""
     try:
         yield
-    except Exception as error:  # each format's reader has errors of its own
+    except Exception as error:  # each format's reader raises its own types of error
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"`{shown(str(path))}` must be {expected}; {shown(reason)}") from None

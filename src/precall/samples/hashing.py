@@ -1,10 +1,9 @@
-"""SHA-256 of files and arrays, with an index that spares reading unchanged files again."""
+"""SHA-256 of files and arrays, with an index that avoids reading unchanged files again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +13,16 @@ from typing import Any
 
 import numpy.typing as npt
 
+from precall.files import write_atomically
+
 BLOCK = 1 << 20
-FRESH = 2_000_000_000  # ns: a file touched this shortly before it was hashed may change again within one clock tick
+FRESH = 2_000_000_000  # ns: a file modified this recently may change again without a new modification time
 
 Stamp = list[int]
 
 
 def combined(parts: Iterable[str]) -> str:
-    """SHA-256 of a sequence of texts; each is preceded by its length, so that no two sequences look alike.
+    """SHA-256 of a sequence of texts. Each text is preceded by its length, so different sequences never coincide.
 
     Example:
         >>> combined(["ab", "c"]) == combined(["a", "bc"])
@@ -35,7 +36,7 @@ def combined(parts: Iterable[str]) -> str:
 
 
 def of_array(array: npt.NDArray[Any]) -> str:
-    """SHA-256 of an array: its dtype, its shape and its bytes in C order, block by block."""
+    """SHA-256 of an array: its dtype, its shape and its bytes in C order, read block by block."""
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
     rows = max(1, BLOCK // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
@@ -50,7 +51,7 @@ def of_file(path: Path) -> str:
 
 
 def _of_file_or_fault(path: Path) -> str:
-    """SHA-256 of a file, or of the reason why it cannot be read: reading the sample will report it."""
+    """SHA-256 of a file, or of the type of error if it cannot be read. Reading the sample later reports the error."""
     try:
         return of_file(path)
     except OSError as error:
@@ -58,12 +59,19 @@ def _of_file_or_fault(path: Path) -> str:
 
 
 def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
-    """SHA-256 of each file, from the `index` where size, times and inode are those noted there.
+    """SHA-256 of each file, taken from `index` if the file's size, times and inode are unchanged.
 
-    The index trusts the file system: a file is read again when its size, modification time, change time or inode
-    differs from the noted one, or when it was modified less than two seconds before it was noted. What it cannot see
-    is a change that leaves all four alone, which takes direct access to the disk (on Windows, where change times are
-    not kept, resetting the modification time is enough). Delete the file to have everything read again.
+    The index trusts the file system. A file is read again if its size, modification time, change time or inode differs
+    from the recorded one, or if it was modified less than two seconds before it was recorded. The index cannot detect a
+    change that leaves all four values unchanged. Such a change requires direct access to the disk; on Windows, which
+    does not keep change times, resetting the modification time is enough. Delete the index to read every file again.
+
+    Args:
+        paths: The files.
+        index: The JSON file that stores the hashes; None reads every file.
+
+    Returns:
+        One hash per file, in the order of `paths`.
     """
     known = _load(index)
     stamps = {str(path): _stamp(path) for path in paths}
@@ -74,24 +82,9 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
     if index is not None and found:
         now = time.time_ns()
         settled = {path: (stamp, hashes[path]) for path, stamp in stamps.items() if stamp[1] < now - FRESH}
-        with suppress(OSError):  # the index only saves time
+        with suppress(OSError):  # the index is only an optimisation
             write_atomically(index, json.dumps(settled).encode())
     return [hashes[str(path)] for path in paths]
-
-
-def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
-    """Write a file that is either whole or not there, whoever else writes it and whatever interrupts."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            for block in blocks:
-                file.write(block if isinstance(block, bytes) else block.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _stamp(path: Path) -> Stamp:
@@ -100,7 +93,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _load(index: Path | None) -> dict[str, tuple[Stamp, str]]:
-    """The index, or an empty one where there is none or it is damaged: it only saves time."""
+    """Read the index. A missing or damaged index is treated as empty, since it is only an optimisation."""
     if index is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Images from a folder or a zip, decoded one by one into `uint8` RGB; hostile files cost one sentence each."""
+"""Images in a folder or a zip, decoded one by one to `uint8` RGB. A damaged or hostile file raises one clear error."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.samples import hashing
-from precall.samples.sampleset import OnError, SampleError, SampleSet, natural, shown
+from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, natural, shown
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Pixels = npt.NDArray[np.uint8]
 
-# decoders that are asked, whatever the suffix says: none of them runs another program (as PostScript's does)
+# the only decoders that are used, whatever the suffix; none of them runs another program (PostScript's does)
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", ".pgm", ".pnm", ".tif", ".tiff"})
-MAX_FILE_BYTES = 1 << 29  # of one image file, or of one zip member unpacked
-MAX_EXPANSION, EXPANSION_MATTERS = 200, 1 << 30  # a zip that unpacks 200-fold and beyond 1 GiB is a bomb
+MAX_FILE_BYTES = 1 << 29  # size limit of one image file, or of one unpacked zip member
+MAX_EXPANSION, EXPANSION_MATTERS = 200, 1 << 30  # a zip that expands over 200 times and beyond 1 GiB is refused
 
-# How samples become pixels: part of the protocol of every image encoder.
+# How image files are converted to pixels; part of the protocol of every image encoder.
 DECODING = {
     "frames": "first",
     "rotation": "EXIF orientation applied",
@@ -40,25 +40,25 @@ DECODING = {
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles(SampleSet):
-    """Images in files: of a folder (recursive) or of a zip, in natural order of their paths."""
+    """Image files in a folder (recursive) or in a zip, in natural order of their paths."""
 
     content: Callable[[int], bytes] = field(default=lambda index: b"", repr=False)
     paths: Sequence[Path] = ()
 
     def read(self, index: int) -> Pixels:
-        """The image at `index` as `uint8`, shape (height, width, 3)."""
+        """Return the image at `index` as `uint8` of shape (height, width, 3)."""
         try:
             return decode_image(self.content(index))
         except (OSError, ValueError) as error:
             raise SampleError(index, self.ids[index], _reason(error)) from None
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 over the SHA-256 of each file, in order (of the zip file as a whole)."""
+        """SHA-256 of the SHA-256 hashes of all files, in order (for a zip, of the zip file itself)."""
         return hashing.combined(hashing.of_files(self.paths, index))
 
 
-def open_folder(root: Path, on_error: OnError) -> ImageFiles:
-    """The images below a folder. Links are followed, once; other files and hidden ones are counted and passed over."""
+def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
+    """Open all images below a folder. Links are followed once. Hidden files and other files are ignored and counted."""
     root = Path(os.path.abspath(root))
     found = sorted((_name(path, root), path) for path in _walk(root))
     files = sorted((pair for pair in found if is_image(pair[0])), key=lambda pair: natural(pair[0]))
@@ -76,8 +76,8 @@ def open_folder(root: Path, on_error: OnError) -> ImageFiles:
     )
 
 
-def open_zip(path: Path, on_error: OnError) -> ImageFiles:
-    """The images in a zip, unpacked in memory one by one; nothing is written, so no member can leave its place."""
+def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
+    """Open the images in a zip. They are unpacked in memory one by one; nothing is written to disk."""
     archive, lock = open_archive(path), threading.Lock()
     members = [member for member in archive.infolist() if not member.is_dir()]
     images = sorted((m for m in members if is_image(m.filename)), key=lambda member: natural(member.filename))
@@ -95,7 +95,7 @@ def open_zip(path: Path, on_error: OnError) -> ImageFiles:
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip whose declared sizes are those of data, not of a bomb."""
+    """Open a zip file, and refuse it if its declared sizes indicate a decompression bomb."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, NotImplementedError) as error:
@@ -104,19 +104,20 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     if size > EXPANSION_MATTERS and size > MAX_EXPANSION * path.stat().st_size:
         archive.close()
         raise ValueError(
-            f"`{shown(str(path))}` declares {size:,} bytes from {path.stat().st_size:,}: refused as a bomb."
+            f"`{shown(str(path))}` declares {size:,} bytes unpacked from {path.stat().st_size:,}: refused as a bomb."
         )
     return archive
 
 
 def decode_image(data: bytes) -> Pixels:
-    """An encoded image as `uint8` RGB, shape (height, width, 3).
+    """Decode an image file to `uint8` RGB of shape (height, width, 3).
 
-    The first frame; rotated as its EXIF orientation says; grey repeated in three channels; transparency composited on
-    white; 16-bit grey divided by 257. More pixels than Pillow's `Image.MAX_IMAGE_PIXELS` are refused before decoding.
+    Only the first frame is decoded. The EXIF orientation is applied, greyscale is repeated in three channels,
+    transparency is composited on white, and 16-bit greyscale is divided by 257. Images with more pixels than Pillow's
+    `Image.MAX_IMAGE_PIXELS` are refused before decoding.
 
     Raises:
-        OSError, ValueError: If the data is damaged, too large, or of no known format.
+        OSError, ValueError: If the data is damaged, too large, or in an unknown format.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -131,12 +132,12 @@ def decode_image(data: bytes) -> Pixels:
         raise ValueError(f"not an image of a known format ({', '.join(FORMATS)})") from None
     except (OSError, ValueError):
         raise
-    except Exception as error:  # parsers of damaged files end in struct.error, IndexError, SyntaxError, …
+    except Exception as error:  # on damaged files, parsers raise struct.error, IndexError, SyntaxError, …
         raise ValueError(f"the image is damaged ({type(error).__name__}: {error})") from None
 
 
 def as_rgb(image: Image.Image) -> Pixels:
-    """A Pillow image of any mode as `uint8` RGB, shape (height, width, 3)."""
+    """Convert a Pillow image of any mode to `uint8` RGB of shape (height, width, 3)."""
     from PIL import Image
 
     if image.mode.startswith("I"):
@@ -148,14 +149,14 @@ def as_rgb(image: Image.Image) -> Pixels:
 
 
 def is_image(name: str) -> bool:
-    """Whether a path looks like an image file: by suffix; hidden files, and what macOS adds to zips, do not."""
+    """Whether a path has the suffix of an image file and is neither hidden nor metadata that macOS adds to zips."""
     path = PurePosixPath(name.replace("\\", "/"))
     hidden = path.name.startswith(".") or path.parts[0] == "__MACOSX"
     return path.suffix.lower() in SUFFIXES and not hidden
 
 
 def read_bounded(path: Path) -> bytes:
-    """The bytes of a file, refused where they are more than any image needs."""
+    """Read a file, and refuse it if it is larger than any image needs to be."""
     with open(path, "rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
@@ -164,7 +165,7 @@ def read_bounded(path: Path) -> bytes:
 
 
 def _walk(root: Path, seen: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
-    """Regular files below `root`; a linked folder is entered unless it is one of those it lies in."""
+    """Iterate over the regular files below `root`. A linked folder is skipped if it is one of its own parents."""
     status = root.stat()
     if (status.st_dev, status.st_ino) in seen:
         return
@@ -178,13 +179,13 @@ def _walk(root: Path, seen: frozenset[tuple[int, int]] = frozenset()) -> Iterato
 
 
 def _name(path: Path, root: Path) -> str:
-    """The path below `root` with forward slashes, as text that any encoding can write."""
+    """The path relative to `root` with forward slashes, as valid Unicode."""
     relative = os.path.relpath(path, root).replace(os.sep, "/")
     return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, lock: threading.Lock) -> bytes:
-    """The bytes of a zip member with an honest path and a sensible size; one thread at a time, as `zipfile` needs."""
+    """Unpack a zip member after checking its path and size. `zipfile` requires one thread at a time."""
     name = member.filename.replace("\\", "/")
     if posixpath.isabs(name) or ".." in name.split("/") or ":" in name.split("/")[0]:
         raise ValueError("the path leaves the zip; refused")
@@ -200,9 +201,9 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, lock: threading
 
 
 def _check_range(image: Image.Image) -> None:
-    """Floating-point and 32-bit pixels have no customary white; PNG's 16 bits come as 32 from older Pillows."""
+    """Refuse floating-point and 32-bit pixels, whose range is unknown. Older Pillows read 16-bit PNGs as 32-bit."""
     if image.mode == "F" or (image.mode == "I" and image.format != "PNG"):
-        raise ValueError(f"pixels of mode {image.mode} have no known range: save the image with 8 or 16 bits a channel")
+        raise ValueError(f"pixels of mode {image.mode} have no known range: save 8 or 16 bits per channel")
 
 
 def _check_size(image: Image.Image) -> None:
@@ -215,13 +216,13 @@ def _check_size(image: Image.Image) -> None:
 
 def _from_16_bit(grey: npt.NDArray[Any]) -> Pixels:
     if grey.size and (grey.min() < 0 or grey.max() > 65535):
-        raise ValueError("pixels are beyond 16 bits: save the image with 8 or 16 bits a channel")
+        raise ValueError("pixels exceed 16 bits: save 8 or 16 bits per channel")
     pixels = np.rint(grey / 257).astype(np.uint8)
     return np.repeat(pixels[..., None], 3, axis=2)
 
 
 def _reason(error: Exception) -> str:
-    """An error as a few words: the system's own for files, else its message."""
+    """A short description of an error: the system's message for file errors, else the error's message."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__
@@ -229,4 +230,4 @@ def _reason(error: Exception) -> str:
 
 def _no_images(place: str, others: int) -> str:
     suffixes = " ".join(sorted(SUFFIXES))
-    return f"{place} must hold images ({suffixes}); got {others} other files. Check the path."
+    return f"{place} must contain images ({suffixes}); got {others} other files. Check the path."

@@ -1,20 +1,19 @@
-"""The one door: anything that holds samples → a `SampleSet`."""
+"""`open_samples`: the single entry point that opens any source of samples as a `SampleSet`."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from precall.samples import arrays, images, streams, tables, texts
-from precall.samples.sampleset import OnError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 
-Opener = Callable[[Path, str | None, OnError], SampleSet]
+Opener = Callable[[Path, str | None, ErrorPolicy], SampleSet]
 
 OPENERS: dict[str, Opener] = {
     ".zip": lambda path, key, on_error: images.open_zip(path, on_error),
@@ -31,32 +30,34 @@ PICKLES = frozenset({".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib"})
 
 
 def open_samples(
-    source: Any, *, key: str | None = None, n: int | None = None, seed: int = 0, on_error: OnError = "fail"
+    source: object, *, key: str | None = None, n: int | None = None, seed: int = 0, on_error: ErrorPolicy = "fail"
 ) -> SampleSet:
-    """Open samples of any kind; images and arrays are read when samples are asked for, not before.
+    """Open samples of any kind. Images and arrays are read on demand.
 
     | source | kind |
     |---|---|
-    | folder (recursive) or `.zip` of images | `"images"`, ids are the paths, in natural order |
+    | folder (recursive) or `.zip` of images | `"images"`; ids are the paths, in natural order |
     | `.npy`, `.npz`, `.safetensors`, array, tensor | `"features"` (n, d), or `"images"` (`uint8`, 3 or 4 dimensions) |
-    | `.npz` with only `mu` and `sigma` | `"moments"`: FID statistics, which hold no samples |
+    | `.npz` with only `mu` and `sigma` | `"moments"`: FID statistics, which contain no samples |
     | `.parquet` with a column of lists | `"features"` |
-    | `.txt`, `.jsonl` | `"text"`, one a line |
+    | `.txt`, `.jsonl` | `"text"`, one per line |
     | `.csv`, `.tsv` | `"table"` |
-    | sequence, torch `Dataset` | as its samples are; read when asked for |
-    | other iterable, torch `DataLoader` | as its samples are; read at once, kept in memory |
-    | function `source(n, rng)` | as its samples are; generated when asked for, kept in memory |
+    | sequence, torch `Dataset` | the kind of its samples; read on demand |
+    | other iterable, torch `DataLoader` | the kind of its samples; read at once and kept in memory |
+    | function `source(n, rng)` | the kind of its samples; generated on demand and kept in memory |
 
-    Files are data: pickles are refused, zip members are unpacked in memory only and may not leave the zip by their
-    path, images are decoded by their own decoders only, and their pixels are limited before decoding.
+    Files are treated as untrusted data. Pickles are refused. Zip members are unpacked in memory only, and members whose
+    path points outside the zip are refused. Images are read by a fixed list of decoders, with a limit on the number of
+    pixels.
 
     Args:
-        source: One of the above, or a sample set (returned as it is).
-        key: Name of the array in a `.npz` or `.safetensors`, of the column in a `.parquet`, of the field in a `.jsonl`
-            or in dicts.
-        n: How many samples a function generates; of an iterable, how many to take (None: all).
-        seed: Seed of the `rng` a function is given.
-        on_error: `"fail"` at the first sample that cannot be read, or `"skip"` it and list it in `errors`.
+        source: One of the above, or a sample set, which is returned unchanged.
+        key: Name of the array in a `.npz` or `.safetensors` file, of the column in a `.parquet` file, or of the field
+            in a `.jsonl` file or in dicts.
+        n: Number of samples that a function generates, or that are taken from an iterable (None takes all).
+        seed: Seed of the `rng` that is passed to a function.
+        on_error: `"fail"` raises an error at the first sample that cannot be read; `"skip"` leaves such samples out
+            and lists them in `errors`.
 
     Returns:
         The sample set.
@@ -73,37 +74,34 @@ def open_samples(
         return source
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), key, on_error)
-    if isinstance(source, np.ndarray) or _is_tensor(source):
+    if isinstance(source, np.ndarray) or is_tensor(source):
         array = source if isinstance(source, np.ndarray) else np.asarray(source.detach().cpu())
         return arrays.open_array(array, "array", on_error)
     return _open_python(source, key, n, seed, on_error)
 
 
-def _open_path(path: Path, key: str | None, on_error: OnError) -> SampleSet:
+def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     place, suffix = shown(str(path)), path.suffix.lower()
     if path.is_dir():
         return images.open_folder(path, on_error)
     if not path.exists():
         raise ValueError(f"`source` must be a folder or file that exists; got `{place}`.")
     if suffix in PICKLES:
-        raise ValueError(f"`{place}` is a pickle, and opening one runs code: save it as .npy or .safetensors instead.")
+        way_out = "Save the data as .npy or .safetensors instead."
+        raise ValueError(f"`{place}` is a pickle file, and opening it can run arbitrary code. {way_out}")
     if suffix not in OPENERS:
         known = " ".join(OPENERS)
         raise ValueError(f"`source` must be a folder of images or a file ({known}); got `{place}`.")
     return OPENERS[suffix](path, key, on_error)
 
 
-def _open_python(source: Any, key: str | None, n: int | None, seed: int, on_error: OnError) -> SampleSet:
-    unordered = isinstance(source, dict | bytes | set | frozenset)
-    if hasattr(source, "__len__") and hasattr(source, "__getitem__") and not unordered:
+def _open_python(source: object, key: str | None, n: int | None, seed: int, on_error: ErrorPolicy) -> SampleSet:
+    ordered = not isinstance(source, dict | bytes | set | frozenset)
+    if ordered and isinstance(source, streams.Indexable):
         return streams.open_sequence(source, key, on_error)
-    if isinstance(source, Iterable) and not unordered:
+    if ordered and isinstance(source, Iterable):
         return streams.open_iterable(source, key, n, on_error)
     if callable(source):
         return streams.open_generator(source, n, seed, on_error)
     expected = "a path, an array, an iterable of samples, or a function `source(n, rng)`"
     raise ValueError(f"`source` must be {expected}; got {type(source).__name__}.")
-
-
-def _is_tensor(source: Any) -> bool:
-    return "torch" in sys.modules and isinstance(source, sys.modules["torch"].Tensor)

@@ -1,26 +1,29 @@
-"""What a sample set is: ids in a stable order, samples read when asked for, and a fingerprint of their content."""
+"""The base class of sample sets: ids in a stable order, samples read on demand, and a fingerprint of the content."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 Kind = Literal["images", "features", "text", "table", "moments"]
-OnError = Literal["fail", "skip"]
+ErrorPolicy = Literal["fail", "skip"]
+Sample = npt.NDArray[Any] | str | Mapping[str, str]  # pixels or a feature vector; a text; the row of a table
 
-THUMBNAIL = 96  # pixels of a gallery picture's longer side
-DESCRIPTION = 300  # characters of a gallery text
+THUMBNAIL = 96  # longer side of a gallery image, in pixels
+DESCRIPTION = 300  # maximum length of a gallery text, in characters
 
 
 class SampleError(ValueError):
-    """A sample that cannot be read: its position, its id, and the reason in a few words.
+    """A sample cannot be read. The error holds its index, its id and a short reason.
 
     Example:
         >>> print(SampleError(3, "cat.png", "the image is truncated"))
@@ -33,7 +36,7 @@ class SampleError(ValueError):
 
 
 class Batch(NamedTuple):
-    """Consecutive samples that could be read: their positions in the set, their ids, and the samples."""
+    """Consecutive readable samples: their indices in the set, their ids, and the samples."""
 
     indices: list[int]
     ids: list[str]
@@ -42,24 +45,24 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SampleSet(ABC):
-    """Samples of one kind, in a stable order, read one by one when asked for.
+    """Samples of one kind, in a stable order, read one by one on demand.
 
-    A sample is a `uint8` array (height, width, 3) for images, one row for features, a string for text, and a dict from
-    column to cell for tables; statistics (kind `"moments"`) hold no samples.
+    A sample is a `uint8` array of shape (height, width, 3) for images, a one-dimensional array for features, a string
+    for text, and a mapping from column to cell for tables. Statistics (kind `"moments"`) contain no samples.
 
     Attributes:
         kind: `"images"`, `"features"`, `"text"`, `"table"` or `"moments"`.
-        ids: One name a sample: the path in its folder or zip, or its position.
-        name: Where the samples come from, for people.
-        on_error: What reading through the set does with a sample that cannot be read: `"fail"`, or `"skip"` and list
-            it in `errors`.
-        ignored: Number of files passed over because they are not samples (other suffixes, hidden files).
+        ids: One name per sample: its path inside the folder or zip, or its index.
+        name: Human-readable source of the samples.
+        on_error: What to do with a sample that cannot be read: `"fail"` raises its error, `"skip"` records it in
+            `errors` and continues.
+        ignored: Number of files that were ignored because they are not samples (other suffixes, hidden files).
     """
 
     kind: Kind
     ids: Sequence[str]
     name: str
-    on_error: OnError = "fail"
+    on_error: ErrorPolicy = "fail"
     ignored: int = 0
     _errors: dict[int, SampleError] = field(default_factory=dict, repr=False)
 
@@ -68,15 +71,17 @@ class SampleSet(ABC):
 
     @abstractmethod
     def read(self, index: int) -> Any:
-        """The sample at `index`, or a `SampleError`."""
+        """Return the sample at `index`; raise a `SampleError` if it cannot be read."""
 
     @abstractmethod
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the content, 64 hexadecimal digits: equal for equal samples in equal order, whatever their names.
+        """SHA-256 of the content, 64 hexadecimal digits. The same samples in the same order give the same value.
+
+        The names of the samples do not matter.
 
         Args:
-            index: A file that remembers the hashes of files by size and times, so that unchanged files are not read
-                again; None reads them all.
+            index: A file that stores the hashes of files together with their sizes and times, so that unchanged files
+                are not read again; None reads every file.
         """
 
     def __getitem__(self, index: int) -> Any:
@@ -86,18 +91,18 @@ class SampleSet(ABC):
 
     @property
     def errors(self) -> tuple[SampleError, ...]:
-        """The samples that could not be read so far, in order."""
+        """The samples that could not be read so far, in order of their index."""
         return tuple(error for _, error in sorted(self._errors.items()))
 
     def fault(self, error: SampleError) -> None:
-        """Note a sample that cannot be read; raise it where the set says `"fail"`."""
+        """Record a sample that cannot be read, or raise its error if `on_error` is `"fail"`."""
         if self.on_error == "fail":
-            error.add_note(f"in {shown(self.name)}; on-error skip leaves such samples out")
+            error.add_note(f"in {shown(self.name)}; use on-error skip to leave out such samples")
             raise error
         self._errors[error.index] = error
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """The samples in order, at most `size` at a time; unreadable ones fail or are left out, as `on_error` says."""
+        """Iterate over the samples in order, at most `size` at a time; `on_error` decides about unreadable samples."""
         if size < 1:
             raise ValueError(f"`size` must be at least 1; got {size}.")
         for start in range(0, len(self), size):
@@ -114,7 +119,7 @@ class SampleSet(ABC):
             yield batch
 
     def thumbnail(self, index: int) -> Image | None:
-        """A picture of the sample, at most 96 pixels a side; None where the samples are not images."""
+        """The sample as an image of at most 96 × 96 pixels, or None if the samples are not images."""
         if self.kind != "images":
             return None
         from PIL import Image
@@ -124,19 +129,20 @@ class SampleSet(ABC):
         return image
 
     def describe(self, index: int) -> str:
-        """The sample in at most 300 characters of plain text: its id, its text, or its cells.
+        """Describe the sample in at most 300 characters of plain text: its text, its cells, or its id.
 
-        The text is as it came, apart from unprintable characters: whoever writes HTML escapes it.
+        Only unprintable characters are replaced. Code that writes HTML must escape the result.
         """
-        if self.kind == "text":
-            return _shortened(shown(self[index]))
-        if self.kind == "table":
-            return _shortened(shown(", ".join(f"{column}={cell}" for column, cell in self[index].items())))
-        return _shortened(shown(self.ids[index]))
+        if self.kind not in ("text", "table"):
+            return _shortened(shown(self.ids[index]))
+        sample: Sample = self[index]
+        if isinstance(sample, Mapping):
+            sample = ", ".join(f"{column}={cell}" for column, cell in sample.items())
+        return _shortened(shown(str(sample)))
 
 
 def shown(text: str) -> str:
-    r"""`text` fit for one line of a terminal: unprintable characters are written as escapes.
+    r"""Return `text` with unprintable characters escaped, so that it fits on one line of a terminal.
 
     Example:
         >>> print(shown("a\x1b[31m\nb"))
@@ -146,7 +152,7 @@ def shown(text: str) -> str:
 
 
 def natural(text: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Sorting key under which `img2` comes before `img10`.
+    """Key for natural sorting, in which `img2` comes before `img10`.
 
     Example:
         >>> sorted(["img10", "img2", "b/1"], key=natural)
@@ -156,7 +162,7 @@ def natural(text: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def _natural_part(part: str) -> tuple[int, int, str]:
-    """Numbers before text, and by value: the longer is the larger (a name of 5,000 digits is no problem)."""
+    """Sort numbers before text and by value. Comparing lengths first avoids converting very long numbers."""
     digits = part.lstrip("0")
     return (0, len(digits), digits) if part[0] in "0123456789" else (1, 0, part)
 

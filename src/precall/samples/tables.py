@@ -1,4 +1,4 @@
-"""Tables: the rows of a CSV file, as texts; which columns are numbers is for the encoder, fitted on the real set."""
+"""Tables: the rows of a CSV file as text. The encoder, fitted on the real set, decides which columns are numeric."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precall.samples import hashing
-from precall.samples.sampleset import OnError, SampleError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True, eq=False)
 class TableRows(SampleSet):
-    """The rows of a table; their ids are `"row 1"`, `"row 2"`, … after the header.
+    """The rows of a table. Their ids are `"row 1"`, `"row 2"`, …, counted after the header.
 
     Attributes:
         columns: The names of the columns, in order.
@@ -28,7 +28,7 @@ class TableRows(SampleSet):
     path: Path = Path()
 
     def read(self, index: int) -> Mapping[str, str]:
-        """The row at `index`: column → cell, as text."""
+        """Return the row at `index` as a mapping from column to cell, both as text."""
         cells = self.rows[index]
         if len(cells) != len(self.columns):
             raise SampleError(index, self.ids[index], f"{len(cells)} cells in a table of {len(self.columns)} columns")
@@ -43,10 +43,11 @@ class TableRows(SampleSet):
         return hashing.combined(hashing.of_files([self.path], index))
 
 
-def open_csv(path: Path, on_error: OnError) -> TableRows:
-    """A `.csv` or `.tsv` file with a header: comma, semicolon or tab, whichever the header has most of.
+def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
+    """Open a `.csv` or `.tsv` file. The delimiter is the most frequent in the first line: comma, semicolon or tab.
 
-    A header that consists of numbers is a row: the columns are then called `"column 1"`, `"column 2"`, …
+    The first line is the header. If it contains only numbers, it is the first row instead, and the columns are named
+    `"column 1"`, `"column 2"`, …
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -58,11 +59,11 @@ def open_csv(path: Path, on_error: OnError) -> TableRows:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
     header = [] if not rows or all(map(is_number, rows[0])) else rows.pop(0)
     if not rows:
-        raise ValueError(f"`{shown(str(path))}` must hold at least one row; got none.")
+        raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
     columns = tuple(map(str.strip, header)) or tuple(f"column {i + 1}" for i in range(len(rows[0])))
     if len(set(columns)) < len(columns) or "" in columns:
         got = shown(", ".join(column or "(no name)" for column in columns))
-        raise ValueError(f"`{shown(str(path))}` must name each column once; got {got}. Drop or name the others.")
+        raise ValueError(f"`{shown(str(path))}` must name each column once; got {got}. Rename or remove columns.")
     ids = tuple(f"row {number}" for number in range(1, len(rows) + 1))
     return TableRows(
         kind="table",
@@ -76,7 +77,7 @@ def open_csv(path: Path, on_error: OnError) -> TableRows:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a finite number.
+    """Whether the text of a cell is a finite number.
 
     Example:
         >>> is_number(" -1e3 "), is_number("inf"), is_number("1,000")

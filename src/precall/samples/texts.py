@@ -1,4 +1,4 @@
-"""Texts: one a line, plain (`.txt`) or as JSON (`.jsonl`)."""
+"""Text files with one sample per line, as plain text (`.txt`) or JSON (`.jsonl`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precall.samples import hashing
-from precall.samples.sampleset import OnError, SampleError, SampleSet, shown
+from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 
 @dataclass(frozen=True, eq=False)
 class TextLines(SampleSet):
-    """The lines of a file that are not blank; their ids are `"line 1"`, `"line 2"`, … as an editor counts them."""
+    """The non-blank lines of a file. Their ids are `"line 1"`, `"line 2"`, …, numbered as in an editor."""
 
     lines: list[bytes] = field(default_factory=list, repr=False)
     parse: Callable[[str], str] = field(default=str, repr=False)
@@ -22,7 +22,7 @@ class TextLines(SampleSet):
     key: str | None = None
 
     def read(self, index: int) -> str:
-        """The text at `index`."""
+        """Return the text at `index`."""
         try:
             return self.parse(self.lines[index].decode())
         except UnicodeDecodeError:
@@ -31,25 +31,25 @@ class TextLines(SampleSet):
             raise SampleError(index, self.ids[index], str(error)) from None
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the file's bytes, and of the field that is read."""
+        """SHA-256 of the file's bytes and of the name of the field that is read."""
         return hashing.combined([*hashing.of_files([self.path], index), str(self.key)])
 
 
-def open_lines(path: Path, on_error: OnError) -> TextLines:
-    """A `.txt` file: one UTF-8 text a line, as it stands between the line ends."""
+def open_lines(path: Path, on_error: ErrorPolicy) -> TextLines:
+    """Open a `.txt` file: one UTF-8 text per line, unchanged except for the line ending."""
     return _text_lines(path, str, None, on_error)
 
 
-def open_jsonl(path: Path, key: str | None, on_error: OnError) -> TextLines:
-    """A `.jsonl` file: each line a JSON string, or an object with the text under `key` (`"text"` unless given)."""
+def open_jsonl(path: Path, key: str | None, on_error: ErrorPolicy) -> TextLines:
+    """Open a `.jsonl` file: each line is a JSON string, or an object with the text under `key` (default `"text"`)."""
     return _text_lines(path, lambda line: _json_text(line, key or "text"), key or "text", on_error)
 
 
-def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: OnError) -> TextLines:
+def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: ErrorPolicy) -> TextLines:
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
-        raise ValueError(f"`{shown(str(path))}` must hold at least one line of text; got none.")
+        raise ValueError(f"`{shown(str(path))}` must contain at least one line of text; got none.")
     return TextLines(
         kind="text",
         ids=tuple(f"line {number}" for number, _ in numbered),

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from precall.encoders.cache import cache_dir
 from precall.encoders.weights import TIMEOUT
-from precall.samples import SampleSet, hashing, open_samples
+from precall.files import write_atomically
+from precall.samples import SampleSet, open_samples
 from precall.samples.arrays import Rows
 from precall.samples.sampleset import shown
 from precall.theory import checks
@@ -333,7 +334,7 @@ def _fetched(name: str, file: str) -> Path:
             raise ValueError(
                 f"{url} must unpack to bytes of SHA-256 {CONTENTS[name][file]}; got {found}. Nothing was kept."
             )
-        hashing.write_atomically(place, archive)
+        write_atomically(place, archive)
     return place
 
 

@@ -1,0 +1,3 @@
+"""`downstream.py` is checked by mypy and never imported."""
+
+collect_ignore = ["downstream.py"]
