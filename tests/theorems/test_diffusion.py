@@ -1,5 +1,7 @@
 """Noise levels, preconditioning and Heun's step of EDM, on arrays and on tensors."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -44,7 +46,7 @@ def chain(steps, kind):
     mean, scale, start = 1.0, 0.7, kind([3.0, -2.0, 40.0])
     x = start
     levels = np.linspace(5.0, 0.1, steps)
-    for sigma, below in zip(levels[:-1], levels[1:], strict=True):
+    for sigma, below in pairwise(levels):
         x = heun_step(lambda x, s: mean + scale**2 / (scale**2 + s**2) * (x - mean), x, float(sigma), float(below))
     exact = mean + ((scale**2 + 0.1**2) / (scale**2 + 5.0**2)) ** 0.5 * (start - mean)
     return x, exact

@@ -98,8 +98,8 @@ def sample_with_rejection(
 ) -> Denoised:
     """Draw n samples with Heun's method and budgeted rejection after some of its steps.
 
-    After step i a chain is at the noise level σ_i and has the ratio `u_i = p_σi/q_σi`. Let A be the probability that the
-    chain has been accepted at all earlier steps (1 at the start). The chain is continued with probability
+    After step i a chain is at the noise level σ_i and has the ratio `u_i = p_σi/q_σi`. Let A be the probability that it
+    was accepted at all earlier steps (1 at the start). The chain continues with probability
 
         a_i = min(1, c_i u_i/A),    A ← A a_i,    c_i such that a share 1/K_i of the survivors continues
 
