@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from precall.tune.models.diffusion import sample as sample
     from precall.tune.models.flows import NICE as NICE
     from precall.tune.models.flows import Flow as Flow
-    from precall.tune.models.flows import Glow as Glow
     from precall.tune.models.flows import RealNVP as RealNVP
-    from precall.tune.models.flows import ResidualFlow as ResidualFlow
+    from precall.tune.models.glow import Glow as Glow
     from precall.tune.models.mlp import ConvDiscriminator as ConvDiscriminator
     from precall.tune.models.mlp import ConvGenerator as ConvGenerator
     from precall.tune.models.mlp import MLPDiscriminator as MLPDiscriminator
     from precall.tune.models.mlp import MLPGenerator as MLPGenerator
+    from precall.tune.models.residual_flow import ResidualFlow as ResidualFlow
 
 _HOME = {
     "BigGANDiscriminator": "biggan",
@@ -37,13 +37,13 @@ _HOME = {
     "ConvGenerator": "mlp",
     "Denoiser": "diffusion",
     "Flow": "flows",
-    "Glow": "flows",
+    "Glow": "glow",
     "MLPDenoiser": "diffusion",
     "MLPDiscriminator": "mlp",
     "MLPGenerator": "mlp",
     "NICE": "flows",
     "RealNVP": "flows",
-    "ResidualFlow": "flows",
+    "ResidualFlow": "residual_flow",
     "UNetDenoiser": "diffusion",
     "edm_loss": "diffusion",
     "sample": "diffusion",
