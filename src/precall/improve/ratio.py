@@ -104,7 +104,7 @@ class Ratio:
             docs/theory.md, Divergences; Verine (2024), eq. 6.5.
         """
         row, offset = _row(divergence), _prior_odds(prior)
-        return cls(lambda x: row.log_ratio(_applied(discriminator, x)) - offset)
+        return cls(lambda x: _log_ratio(row, _applied(discriminator, x)) - offset)
 
     @classmethod
     def from_classifier(
@@ -396,6 +396,11 @@ def _row(which: str | Divergence) -> Divergence:
     row = divergence(which)
     row.log_ratio(np.zeros(1))
     return row
+
+
+def _log_ratio(row: Divergence, logits: Samples) -> Samples:
+    found: Samples = row.log_ratio(logits) if is_tensor(logits) else row.log_ratio(np.asarray(logits))
+    return found
 
 
 def _prior_odds(prior: float) -> float:

@@ -114,7 +114,7 @@ class ConvCoupling(Layer):
 
 
 class Levels(Layer):
-    """The scales of Glow: each one halves the sides (squeeze), applies `steps` steps of flow and splits channels off."""
+    """The scales of Glow: each one halves the sides (squeeze), applies `steps` steps of flow and splits channels."""
 
     def __init__(self, shape: tuple[int, int, int], levels: int, steps: int, hidden: int, factor_out: bool) -> None:
         super().__init__()
