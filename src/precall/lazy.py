@@ -1,4 +1,4 @@
-"""Packages whose names load when first used, so that importing one is quick."""
+"""Packages whose names are loaded on first use, so that importing the package is fast."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a package.
+    """The functions `__getattr__` and `__dir__` of a package whose names are loaded on first use.
+
+    Every package that uses it has the same form: imports under `TYPE_CHECKING`, a table `_HOME`, and two lines:
+
+        __all__ = [*_HOME]
+        __getattr__, __dir__ = lazily(__name__, _HOME)
 
     Args:
-        package: its `__name__`.
-        homes: module of every name, below the package.
+        package: `__name__` of the package.
+        homes: public name → module below the package that defines it.
     """
 
     def load(name: str) -> Any:

@@ -1,4 +1,7 @@
-"""Progress callbacks: the library never prints, it calls back."""
+"""Progress callbacks: the library reports how far it is, and never prints.
+
+`precall.cli` turns these calls into progress bars on stderr; any other caller may pass a function of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,15 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (stage, done, total)."""
 
 StageProgress: TypeAlias = Callable[[int, int], None]
-"""Called with (done, total) of one stage."""
+"""Called with (done, total) within one stage."""
 
 
 def stage_of(progress: Progress | None, stage: str) -> StageProgress | None:
-    """The callback of one stage, or None if there is no callback."""
+    """Bind a stage to a progress callback; None if there is no callback.
+
+    Example:
+        >>> encoding = stage_of(lambda stage, done, total: print(f"{stage}: {done} of {total}"), "encode")
+        >>> encoding(3, 10)
+        encode: 3 of 10
+    """
     return None if progress is None else partial(progress, stage)

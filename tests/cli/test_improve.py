@@ -114,11 +114,11 @@ def test_nothing_is_overwritten_and_sources_are_left_alone(run, images, tmp_path
 
     before = listing()
     for out in ("samples", "samples/kept", "data", "data/kept"):
-        assert "must not be, or lie in, what it is chosen from" in said(
+        assert "must not be, or lie inside, one of the sources" in said(
             run(*images, "--budget", 2, "--out", out, "--copy"), 1
         )
     (tmp_path / "alias").symlink_to(tmp_path / "samples")
-    assert "must not be, or lie in" in said(run(*images, "--budget", 2, "--out", "alias/kept.txt"), 1)
+    assert "must not be, or lie inside" in said(run(*images, "--budget", 2, "--out", "alias/kept.txt"), 1)
     assert listing() == before
     assert run(*images, "--budget", 2, "--out", "kept", "--link").exit_code == 0
     assert "exists. Choose another folder" in said(run(*images, "--budget", 2, "--out", "kept", "--copy"), 1)
@@ -126,7 +126,7 @@ def test_nothing_is_overwritten_and_sources_are_left_alone(run, images, tmp_path
 
 
 def test_an_array_is_not_replaced_by_its_positions(run, arrays):
-    assert "must not be, or lie in" in said(run(*arrays, "--budget", 2, "--out", "fake.npy"), 1)
+    assert "must not be, or lie inside" in said(run(*arrays, "--budget", 2, "--out", "fake.npy"), 1)
 
 
 @pytest.fixture
@@ -208,13 +208,13 @@ def test_a_plan_is_a_table_of_budgets(run, arrays):
     assert lines[2].split()[1] == "80.0%"
     precisions = [float(line.split()[2]) for line in lines[1:4]]
     assert precisions == sorted(precisions)
-    assert lines[-1].startswith("a budget beyond ")
+    assert lines[-1].startswith("budgets above ")
 
 
 def test_the_least_budget_is_answered(run, arrays):
     ask = (*arrays, "--plan", "--min-precision", 0.9, "--at-recall", 0.5)
     line = run(*ask).stdout.splitlines()[-1]
-    assert line.startswith("least budget with precision 0.9 at recall 0.5: ")
+    assert line.startswith("smallest budget with precision 0.9 at recall 0.5: ")
     found = json.loads(run(*ask, "--json").stdout)
     assert found["least_budget"] == pytest.approx(float(line.split(": ")[1]), rel=1e-3)
     assert 1.5 < found["least_budget"] < 2.2  # half of the fakes are good
@@ -228,7 +228,7 @@ def test_what_no_budget_reaches_has_status_three(run, tmp_path):
     words = ("--real", "real.npy", "--fake", "fake.npy", "--plan", "--min-precision", 0.9, "--at-recall", 0.95)
     done = run(*words)
     assert re.search(
-        r"no budget gives precision 0.9 at recall 0.95: the model reaches 0.[45]\d* of the data", said(done, 3)
+        r"no budget reaches precision 0.9 at recall 0.95: the model covers 0.[45]\d* of the data", said(done, 3)
     )
     assert json.loads(run(*words, "--json").stdout)["least_budget"] is None
 
@@ -239,20 +239,20 @@ def test_what_no_budget_reaches_has_status_three(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        ((), 2, "say how many samples to spend on a kept one"),
+        ((), 2, "pass the number of samples per kept sample"),
         (("--budget", 0.5), 1, "`budget` must be at least 1"),
-        (("--plan", "--out", "kept.txt"), 2, "it keeps nothing"),
-        (("--budget", 2, "--min-precision", 0.5, "--at-recall", 0.5), 2, "ask with all three"),
-        (("--plan", "--min-precision", 0.5), 2, "ask with all three"),
+        (("--plan", "--out", "kept.txt"), 2, "--plan writes nothing"),
+        (("--budget", 2, "--min-precision", 0.5, "--at-recall", 0.5), 2, "use all three options"),
+        (("--plan", "--min-precision", 0.5), 2, "use all three options"),
         (("--plan", "--min-precision", 5, "--at-recall", 0.5), 1, "`--min-precision` must be between 0 and 1"),
-        (("--budget", 2, "--copy"), 2, "name the folder"),
+        (("--budget", 2, "--copy"), 2, "pass a folder"),
         (("--budget", 2, "--copy", "--link", "--out", "kept"), 2, "choose one of --copy and --link"),
         (("--budget", 2, "--out", "kept"), 2, "or a folder with --copy or --link"),
         (("--budget", 2, "--out", "kept.pkl"), 2, "expected a file (.txt .npy .json .jsonl .csv .tsv)"),
         (("--budget", 2, "--out", "kept.jsonl"), 1, "takes texts; fake.npy holds features"),
         (("--budget", 2, "--out", "kept.csv"), 1, "takes the rows of a .csv table"),
         (("--budget", 2, "--out", "kept", "--copy"), 1, "take a folder or zip of images"),
-        (("--budget", 2, "--key", "x"), 2, "none of the sources has names"),
+        (("--budget", 2, "--key", "x"), 2, "none of the sources has keys"),
         (("--budget", 2, "--estimator", "simon"), 2, "unknown estimator 'simon'"),
         (("--budgte", 2), 2, "No such option"),
     ],
@@ -270,4 +270,4 @@ def test_a_note_is_a_line_and_not_a_python_warning(run, tmp_path):
         np.save(tmp_path / f"{side}.npy", rng.normal(size=(100, 2)))
     done = run("--real", "real.npy", "--fake", "fake.npy", "--budget", 2)
     assert done.exit_code == 0, done.output
-    assert done.stderr.startswith("note: the classifiers cannot tell `fake` from `real`")
+    assert done.stderr.startswith("note: the classifiers cannot distinguish `fake` from `real`")

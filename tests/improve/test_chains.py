@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precall.improve.chains import Metropolis, _last_states
+from precall.improve.chains import Metropolis, accepted, last_states
 from precall.improve.sampling import SamplingError, sample
 
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
@@ -46,7 +46,7 @@ def test_the_data_is_invariant():
     n, K = 20_000, 3
     draws = generator(n * K, rng).reshape(n, K)
     draws[:, 0] = rng.choice(3, size=n, p=P)
-    last = _last_states(LOG_R[draws.ravel()], np.arange(n + 1) * K, rng, None)
+    last = last_states(LOG_R[draws.ravel()], np.arange(n + 1) * K, rng, None)
     assert shares(draws.ravel()[last]) == pytest.approx(P, abs=0.015)
 
 
@@ -79,7 +79,7 @@ def test_a_chain_leaves_ratio_zero_at_once_and_comes_back_never():
     with np.errstate(divide="ignore"):
         log_r = np.log(np.array([1.0, 0.5, 0.0]))
     draws = np.array([2, 2, 1, 0, 1, 2, 2, 2])  # two chains of four
-    last = _last_states(log_r[draws], np.array([0, 4, 8]), np.random.default_rng(0), None)
+    last = last_states(log_r[draws], np.array([0, 4, 8]), np.random.default_rng(0), None)
     assert draws[last[0]] in (0, 1)
     assert draws[last[1]] == 1
 
@@ -96,3 +96,29 @@ def test_a_generator_that_stops_leaves_whole_chains():
     with pytest.raises(SamplingError, match="stopped after 95 draws; 9 of 100") as caught:
         sample(tired, ratio, method="metropolis", budget=10, n=100)
     assert len(caught.value.partial.samples) == 9
+
+
+def test_chains_move_by_the_rule_of_theory_in_logarithms():
+    """log u ≤ log r' − log r, for log-ratios of any size: nothing over- or underflows."""
+    rng = np.random.default_rng(0)
+    current, proposed = rng.normal(scale=[[1.0], [30.0], [1e6]], size=(2, 3, 2000))
+    u = 1 - rng.random(current.shape)
+    moves = accepted(u, current=current, proposed=proposed)
+    assert 0 < moves.mean() < 1
+    np.testing.assert_array_equal(moves, np.log(u) <= proposed - current)
+
+
+@pytest.mark.parametrize(
+    ("current", "proposed", "moves"),
+    [
+        (-np.inf, -5.0, True),  # ratio 0 is left for any positive ratio
+        (5.0, -np.inf, False),  # and never returned to
+        (5.0, np.inf, True),
+        (np.inf, 5.0, False),
+        (-np.inf, -np.inf, False),
+        (np.inf, np.inf, False),
+    ],
+)
+def test_chains_with_ratios_of_zero_and_infinity(current, proposed, moves):
+    found = accepted(np.array([1e-300, 1.0]), current=np.full(2, current), proposed=np.full(2, proposed))
+    assert found.tolist() == [moves, moves]

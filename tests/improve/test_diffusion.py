@@ -9,11 +9,12 @@ from torch import nn
 from precall.improve import SamplingError, sample
 from precall.improve.diffusion import sample_with_rejection
 from precall.theory.acceptance import obrs
+from precall.theory.diffusion import noise_levels
 from precall.tune.models import diffusion
 from precall.tune.score_matching import MLPRatio
 
 STEPS, MEAN, SCALE = 40, 0.6, 0.7  # P = N(0.6, 0.7²) over Q = N(0, 1): every ratio and every increment is bounded
-LEVELS = diffusion.noise_levels(STEPS).tolist()
+LEVELS = noise_levels(STEPS).tolist()
 
 
 class StandardNormal(nn.Module):

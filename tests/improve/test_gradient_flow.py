@@ -34,6 +34,22 @@ def test_potentials_are_the_derivatives_of_f_up_to_a_constant(name):
     assert offset.numpy() == pytest.approx(np.full(13, offset[0].item()), abs=1e-9)
 
 
+CLOSED_FORMS = {
+    "kl": lambda log_u: -log_u,
+    "js": lambda log_u: torch.nn.functional.logsigmoid(-log_u),
+    "log_d": lambda log_u: -torch.nn.functional.logsigmoid(log_u),
+    "chi2": lambda log_u: 2 * (-log_u).exp(),
+}
+
+
+@pytest.mark.parametrize("name", POTENTIALS)
+def test_the_table_of_divergences_gives_the_closed_forms_to_the_last_bit(name):
+    """Also far out, where q/p itself would overflow."""
+    log_u = torch.cat([torch.linspace(-60, 60, 501), torch.tensor([-85.0, 300.0])]).requires_grad_()
+    (found,), (expected,) = (torch.autograd.grad(of[name](log_u).sum(), log_u) for of in (POTENTIALS, CLOSED_FORMS))
+    assert torch.equal(found, expected)
+
+
 def test_the_table_covers_the_potentials():
     assert set(F) == set(POTENTIALS)
 

@@ -205,7 +205,7 @@ def test_ratios_that_rest_on_few_samples_are_warned_of():
 
 ERRORS = {
     "nan": (lambda: log_ratios(lambda x: x * np.nan, np.zeros(3)), "`ratio` must not return NaN; got 3"),
-    "shape": (lambda: log_ratios(lambda x: np.zeros((3, 2)), np.zeros(3)), "`ratio` must return one number a sample"),
+    "shape": (lambda: log_ratios(lambda x: np.zeros((3, 2)), np.zeros(3)), "`ratio` must return one number per sample"),
     "prior": (lambda: Ratio.from_discriminator(exact, prior=1.0), "`prior` must be strictly between 0 and 1"),
     "method": (lambda: Ratio(exact).calibrated(**held_out(9), method="platt"), "`method` must be one of mean"),
     "real": (lambda: Ratio(exact).calibrated(fake=np.zeros((9, 1))), "`real` must be given"),

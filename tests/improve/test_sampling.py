@@ -181,9 +181,9 @@ def test_an_interrupt_leaves_a_readable_file(tmp_path):
 # ---------------------------------------------------------------------------------------------------------- errors
 
 ENDS = {
-    "constant": ({"ratio": lambda x: np.zeros(len(x))}, "`ratio` must tell draws apart"),
+    "constant": ({"ratio": lambda x: np.zeros(len(x))}, "`ratio` must differ between draws"),
     "nan": ({"ratio": lambda x: np.full(len(x), np.nan)}, "`ratio` failed on draws 0 to .* must not return NaN"),
-    "ratio shape": ({"ratio": lambda x: x}, "`ratio` failed on draws .* one number a sample"),
+    "ratio shape": ({"ratio": lambda x: x}, "`ratio` failed on draws .* one number per sample"),
     "list": ({"generator": lambda n, rng: [0.0] * n}, "`generator` must return an array or tensor .* got list"),
     "too many": ({"generator": lambda n, rng: model(n + 1, rng)}, "`generator` must return an array or tensor"),
     "rejection": ({"method": "rejection", "budget": 1.5}, "`budget` must be at least .* for plain rejection"),
@@ -213,7 +213,7 @@ def test_a_ratio_that_turns_against_its_pilot_does_not_loop_for_ever():
         judged += len(x)
         return ratio(x) if judged <= 10_000 else np.full(len(x), -1e9)
 
-    with pytest.raises(SamplingError, match="must stay what they are while sampling") as caught:
+    with pytest.raises(SamplingError, match="must not change while sampling") as caught:
         sample(model, drifting, budget=2, n=10_000)
     assert len(caught.value.partial.samples) == pytest.approx(5000, abs=200)
     assert caught.value.partial.draws < 30 * 10_000

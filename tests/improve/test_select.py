@@ -100,7 +100,7 @@ def test_equal_ratios_give_a_random_part_and_a_sentence():
     choice = choose(log_ratios=np.full(90, 2.5), budget=3, seed=1)
     assert len(choice.indices) == 30
     assert choice.acceptance.tolist() == pytest.approx([1 / 3] * 90)
-    assert choice.notes == ("all 90 ratios are equal, so no sample is better than another: 30 are kept at random.",)
+    assert choice.notes == ("all 90 ratios are equal, so no sample is better than another; 30 are kept at random.",)
     assert len(choose(log_ratios=np.full(90, -math.inf), budget=3).indices) == 30
     assert choose(log_ratios=np.zeros(9), budget=1).notes == ()
 
@@ -108,7 +108,7 @@ def test_equal_ratios_give_a_random_part_and_a_sentence():
 def test_a_budget_beyond_the_largest_ratio_keeps_more_and_says_why():
     choice = choose(log_ratios=np.log([0.5] * 50 + [1.5] * 50), budget=10)
     assert len(choice.indices) == 67  # 100/M, M = 1.5
-    assert "67 of 100 samples are kept, not 10: the largest ratio is 1.5 times the mean one" in choice.notes[0]
+    assert "67 of 100 samples are kept instead of 10: the largest ratio is 1.5 times the mean ratio" in choice.notes[0]
     assert choice.acceptance[-1] == pytest.approx(1, abs=0.01)
 
 
@@ -145,11 +145,11 @@ def test_nan_ratios_are_refused():
 def test_the_same_law_and_repetitions_are_told():
     rng = np.random.default_rng(0)
     same = rng.normal(size=(300, 2))
-    with pytest.warns(RatioWarning, match="cannot tell `fake` from `real`"):
+    with pytest.warns(RatioWarning, match="cannot distinguish `fake` from `real`"):
         found = select(real=rng.normal(size=(300, 2)), fake=same, budget=2, estimator=QUICK)
-    assert found.notes[0].startswith("the classifiers cannot tell")
+    assert found.notes[0].startswith("the classifiers cannot distinguish")
     far = np.repeat(same[:100] + 1, 3, axis=0)
-    with pytest.warns(RatioWarning, match="67% of the fakes repeat the features of another one"):
+    with pytest.warns(RatioWarning, match="67% of the fakes have the same features as another one"):
         select(real=same, fake=far, budget=2, estimator=QUICK)
 
 
@@ -158,7 +158,7 @@ def test_features_that_never_vary():
         found = select(real=np.ones((80, 3)), fake=np.ones((80, 3)), budget=4, estimator=QUICK)
     assert len(found) == 20
     assert [note.split(",")[0] for note in found.notes] == [
-        "the classifiers cannot tell `fake` from `real` (p = 1)",
+        "the classifiers cannot distinguish `fake` from `real` (p = 1)",
         "all 80 ratios are equal",
     ]
 

@@ -10,7 +10,6 @@ from precall.tune.models.diffusion import (
     MLPDenoiser,
     UNetDenoiser,
     edm_loss,
-    noise_levels,
     noised,
     sample,
     squared_errors,
@@ -98,15 +97,6 @@ def test_churn_is_noise_and_no_churn_is_none():
     assert torch.equal(first, second)
     churned = sample(Exact(), 20, 8, torch.Generator().manual_seed(0), churn=4.0)
     assert not torch.allclose(first, churned, atol=1e-3)
-
-
-def test_noise_levels_fall_from_the_greatest_to_zero():
-    levels = noise_levels(10, 0.01, 50.0)
-    assert len(levels) == 11
-    assert levels[0].item() == pytest.approx(50)
-    assert levels[-2].item() == pytest.approx(0.01)
-    assert levels[-1] == 0
-    assert (levels.diff() < 0).all()
 
 
 def test_edm_loss_of_the_exact_denoiser_is_the_least_there_is():

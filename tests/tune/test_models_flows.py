@@ -7,16 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from precall.tune.models.flows import (
-    NICE,
-    ActNorm,
-    Glow,
-    InvertibleConv,
-    RealNVP,
-    Residual,
-    ResidualFlow,
-    spectral_bound,
-)
+from precall.tune.models.flows import NICE, RealNVP
+from precall.tune.models.glow import ActNorm, Glow, InvertibleConv
+from precall.tune.models.residual_flow import Residual, ResidualFlow, spectral_bound
 
 PLANE = {
     "nice": lambda: NICE((2,), hidden=(16, 16)),
@@ -199,10 +192,10 @@ def test_invertible_conv_has_the_determinant_of_its_scales():
         conv.log_s.add_(torch.randn(6))
         conv.U.add_(torch.randn(6, 6))  # its diagonal and lower part must not count
         conv.L.add_(torch.randn(6, 6))
-    L, U = conv._triangles()
+    L, U = conv.triangles()
     assert torch.linalg.slogdet(conv.P @ L @ U)[1].item() == pytest.approx(conv.log_s.sum().item())
     rotation = InvertibleConv(6)
-    W = rotation.P @ rotation._triangles()[0] @ rotation._triangles()[1]
+    W = rotation.P @ rotation.triangles()[0] @ rotation.triangles()[1]
     assert torch.allclose(W @ W.T, torch.eye(6), atol=1e-5)
 
 

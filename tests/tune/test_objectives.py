@@ -293,7 +293,7 @@ def test_schedules_are_functions_of_the_step():
         (lambda: OBRSObjective("kl", budget=0.5), "`budget` must be at least 1"),
         (lambda: FlowGAN(FGAN(), likelihood_weight=-1.0), "must not be negative"),
         (lambda: Hinge().log_ratio(torch.zeros(1)), "carries no ratio"),
-        (lambda: Scheduled(FGAN(), steps=3, start={"lam": 1.0}), "which FGAN does not have"),
+        (lambda: Scheduled(FGAN(), steps=3, start={"lam": 1.0}), "`start` must name fields of FGAN"),
     ],
 )
 def test_errors_say_what_to_do(make, sentence):

@@ -196,7 +196,7 @@ def test_levels_are_log_uniform():
 
 @pytest.mark.parametrize("name", ["tv", "pr:2.0"])
 def test_point_masses_are_refused(name):
-    with pytest.raises(ValueError, match="whose f'' is a point mass"):
+    with pytest.raises(ValueError, match="whose second derivative is a point mass"):
         ScoreMatching(name, MLPRatio())
 
 

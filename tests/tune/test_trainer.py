@@ -63,10 +63,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, objective, flow):
     if isinstance(objective, OBRSObjective):
         objective.log_tau = None
     first = trainer(objective, settings=settings, flow=flow, out=tmp_path / "parts")
-    first._cool(9)  # the rates of a run of nine steps
+    first.set_learning_rates(9)  # the rates of a run of nine steps
     while first.step < 5:
-        first._cool(9)
-        first._one_step(objective.at(first.step) if isinstance(objective, Scheduled) else objective)
+        first.set_learning_rates(9)
+        first.one_step(objective.at(first.step) if isinstance(objective, Scheduled) else objective)
         first.step += 1
     first.save(tmp_path / "parts" / "checkpoint.safetensors")
     if isinstance(objective, OBRSObjective):
@@ -96,18 +96,18 @@ def test_noise_blurs_data_and_draws_alike():
     settings = replace(SETTINGS, batch_size=512, noise=0.5)
     generator = MLPGenerator(widths=(8,), latent=2)
     run = Trainer(generator, discriminator, PRObjective(2.0), at_zero, settings=settings)
-    run._discriminator_loss(run.objective)
+    run.discriminator_loss(run.objective)
     real, fake = discriminator.seen.split(512)
     assert abs(real.std().item() - 0.5) < 0.05
     assert abs(real.mean().item()) < 0.07
-    run._generator_loss(run.objective)
+    run.generator_loss(run.objective)
     spread = generator(torch.randn(4000, 2)).detach().var(0)
     for blurred in (fake, discriminator.seen):
         torch.testing.assert_close(blurred.var(0), spread + 0.25, atol=0.06, rtol=0.1)
 
 
 def test_noise_is_not_for_known_densities():
-    with pytest.raises(ValueError, match="`noise` blurs what a discriminator sees"):
+    with pytest.raises(ValueError, match="`noise` must be 0 for `DensityPR`"):
         trainer(DensityPR(2.0), settings=replace(SETTINGS, noise=0.1), flow=True)
     with pytest.raises(ValueError, match="`noise` must not be negative"):
         replace(SETTINGS, noise=-0.1)
@@ -116,8 +116,8 @@ def test_noise_is_not_for_known_densities():
 def test_truncation_narrows_the_latents_of_training_and_of_draws(tmp_path):
     narrow = replace(SETTINGS, truncation=0.25)
     base, tuned = trainer(out=tmp_path).fit(2), trainer(settings=narrow).initialize(tmp_path / "checkpoint.safetensors")
-    z = base._latents(7, torch.Generator().manual_seed(3))
-    assert torch.equal(tuned._latents(7, torch.Generator().manual_seed(3)), 0.25 * z)
+    z = base.latents(7, torch.Generator().manual_seed(3))
+    assert torch.equal(tuned.latents(7, torch.Generator().manual_seed(3)), 0.25 * z)
     assert torch.equal(tuned.sample(7, seed=3), tuned.average(0.25 * z))
     seen = []
     tuned.generator.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -127,13 +127,13 @@ def test_truncation_narrows_the_latents_of_training_and_of_draws(tmp_path):
 
 def test_a_truncated_model_is_not_taken_for_another(tmp_path):
     trainer(settings=replace(SETTINGS, truncation=0.5), out=tmp_path).fit(2)
-    with pytest.raises(ValueError, match=r"latents of standard deviation 0.5, this run has 1; set `truncation` to 0.5"):
+    with pytest.raises(ValueError, match=r"latents of standard deviation 0.5, this run has 1. Set `truncation` to 0.5"):
         trainer().initialize(tmp_path / "checkpoint.safetensors")
     trainer(settings=replace(SETTINGS, truncation=0.5)).initialize(tmp_path / "checkpoint.safetensors")
 
 
 def test_truncation_is_not_for_known_densities():
-    with pytest.raises(ValueError, match="a RealNVP states its density for standard normal ones"):
+    with pytest.raises(ValueError, match="must be 1 for a RealNVP"):
         trainer(settings=replace(SETTINGS, truncation=0.5), flow=True)
     for wrong in (0.0, 1.5):
         with pytest.raises(ValueError, match="`truncation` must be"):
@@ -194,8 +194,8 @@ def test_accumulated_batches_are_one_large_batch():
     z = torch.randn(32, 2, generator=torch.Generator().manual_seed(5))
     parts = iter([z[:16], z[16:], z])
     for run in (small, large):
-        run._latents = lambda n, rng: next(parts)
-        run._step("discriminator", lambda run=run: run._discriminator_loss(PRObjective(2.0)))
+        run.latents = lambda n, rng: next(parts)
+        run.optimizer_step("discriminator", lambda run=run: run.discriminator_loss(PRObjective(2.0)))
     for a, b in zip(small.discriminator.parameters(), large.discriminator.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad)
 
@@ -210,7 +210,7 @@ def test_gradient_penalty_is_that_of_a_linear_discriminator():
             return x @ self.w
 
     run = Trainer(MLPGenerator(widths=(8,), latent=2), Linear(), FGAN(), points(), settings=SETTINGS)
-    assert run._gradient_penalty(torch.zeros(5, 2), None).item() == pytest.approx(25.0)
+    assert run.gradient_penalty(torch.zeros(5, 2), None).item() == pytest.approx(25.0)
 
 
 def test_side_assessment_logs_and_does_not_disturb(tmp_path):
@@ -306,7 +306,7 @@ def row(real, fake, loss=1.0):
 )
 def test_a_hopeless_run_stops_with_a_sentence(reading, sentence):
     watch = Watch()
-    watch._flat = watch._far = PATIENCE - 1  # has looked on for long
+    watch.flat = watch.far = PATIENCE - 1
     with pytest.raises(TrainingStopped, match=sentence):
         watch.read(reading, step=7)
 
@@ -328,12 +328,12 @@ def test_not_a_number_keeps_the_last_checkpoint(tmp_path):
 
 
 def test_errors_say_what_to_do(tmp_path):
-    with pytest.raises(ValueError, match="needs a generator that states its density"):
+    with pytest.raises(ValueError, match="requires a generator with a known density"):
         trainer(DensityPR(2.0))
     with pytest.raises(ValueError, match="there is no such file"):
         trainer().load(tmp_path / "none.safetensors")
     (tmp_path / "broken.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(ValueError, match="does not read"):
+    with pytest.raises(ValueError, match="cannot be read"):
         trainer().load(tmp_path / "broken.safetensors")
     trainer().save(tmp_path / "run.safetensors")
     with pytest.raises(ValueError, match="was written with batch_size = 16"):
@@ -368,7 +368,7 @@ def share(n, rng):  # the same latents for the same global batch, whoever draws 
     return latents[start : start + n]
 
 
-run._latents = share
+run.latents = share
 run.fit(3)
 """
 
@@ -428,7 +428,7 @@ def made():
 
 
 def drawn(run):
-    return dict(latents=run._draw()[2], noise=torch.randn(4))
+    return dict(latents=run.next_batch()[2], noise=torch.randn(4))
 
 
 found = dict(fresh=drawn(made()))
@@ -451,7 +451,7 @@ torch.set_num_threads(1)
 fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
 fabric.launch()
 run = trainer(settings=replace(SETTINGS, log_every=4, checkpoint_every=5), out={out!r}, fabric=fabric)
-one_step = run._one_step
+one_step = run.one_step
 
 
 def troubled(objective):
@@ -463,7 +463,7 @@ def troubled(objective):
     return row
 
 
-run._one_step = troubled
+run.one_step = troubled
 try:
     run.fit(1000)
 except (KeyboardInterrupt, TrainingStopped):

@@ -1,4 +1,4 @@
-"""`precall improve`: the better part of a heap of samples, or what each budget would buy."""
+"""`precall improve`: keep the better part of a set of samples, or predict the effect of each budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import typer
 from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
-    from precall.improve.selection import Judged, Selection
+    from precall.improve.selection import JudgedSamples, Selection
     from precall.samples import SampleSet
 
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
@@ -30,30 +30,31 @@ def improve(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where the kept samples go: .txt (names, one a line), .npy (positions), .json (all there is to know), "
-            ".jsonl (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Else names on stdout."
+            help="Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl "
+            "(texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed."
         ),
     ] = None,
     copy: Annotated[bool, typer.Option("--copy", help="Copy the kept images into the folder --out.")] = False,
-    link: Annotated[bool, typer.Option("--link", help="Link to the kept images from the folder --out.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Keep nothing: show what each budget would buy.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Create links to the kept images in the folder --out.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Predict the effect of each budget; keep nothing.")] = False,
     min_precision: Annotated[
         float | None,
-        typer.Option(help="With --plan: ask for the least budget with this precision.", show_default=False),
+        typer.Option(help="With --plan: compute the smallest budget that reaches this precision.", show_default=False),
     ] = None,
     at_recall: Annotated[
-        float | None, typer.Option(help="With --plan: the recall at which it is wanted.", show_default=False)
+        float | None, typer.Option(help="With --min-precision: the recall at which it is required.", show_default=False)
     ] = None,
     estimator: Annotated[
-        str, typer.Option(help="Who judges: auto, the panel of classifiers, or one of them, such as boosting.")
+        str,
+        typer.Option(help="Estimator of the ratios: auto, the panel of classifiers, or one of them, such as boosting."),
     ] = "auto",
     encoder: EncoderName = None,
     key: Key = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     on_error: OnError = "fail",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Keep the better part of a model's samples, or plan how large it should be.
+    """Keep the better part of a model's samples, or predict the effect of each budget.
 
     Examples:
 
@@ -66,16 +67,16 @@ def improve(
     \b
       precall improve --real real.npy --fake a.npy --plan --min-precision 0.9 --at-recall 0.5
 
-    With --min-precision, status 3 says that no budget reaches it.
+    With --min-precision, the exit status is 3 if no budget reaches it.
     """
     from precall.improve.selection import ESTIMATORS, judge
     from precall.samples import open_samples
 
     _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
     if estimator not in ESTIMATORS:
-        raise _wrong("--estimator", f"unknown estimator {estimator!r}; known are {', '.join(ESTIMATORS)}")
+        raise _wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
     if key is not None and not any(Path(path).suffix.lower() in KEYED for path in (real, fake)):
-        raise _wrong("--key", f"none of the sources has names to choose from ({' '.join(KEYED)})")
+        raise _wrong("--key", f"none of the sources has keys to choose from ({' '.join(KEYED)})")
     data, samples = (open_samples(path, key=key, on_error=on_error) for path in (real, fake))
     write = None if out is None else _writer(out, samples, Path(fake), Path(real), link=link, copy=copy)
     with bars() as progress:
@@ -94,13 +95,18 @@ def improve(
 
 
 def _keep(
-    judged: Judged, budget: float, seed: int, write: Callable[[Selection], None] | None, out: Any, command: str | None
+    judged: JudgedSamples,
+    budget: float,
+    seed: int,
+    write: Callable[[Selection], None] | None,
+    out: Path | None,
+    command: str | None,
 ) -> None:
     from precall.improve.ratio import RatioWarning
     from precall.improve.selection import selection
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RatioWarning)  # the notes say the same, in a line each
+        warnings.simplefilter("ignore", RatioWarning)  # printed as notes below
         kept = selection(judged, budget=budget, seed=seed)
     if write is not None:
         write(kept)
@@ -108,11 +114,11 @@ def _keep(
         emit(json.dumps(kept.to_dict() | {"command": command}, indent=1))
     elif write is None:
         emit("\n".join(kept.ids))
-    _tell(kept, out)
+    _print_summary(kept, out)
 
 
-def _tell(kept: Selection, out: Any) -> None:
-    """What was kept and what it should do, on stderr."""
+def _print_summary(kept: Selection, out: Path | None) -> None:
+    """Print the number of kept samples and the predicted effect to stderr."""
     for note in kept.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"kept {len(kept):,} of {kept.n_fake:,}{'' if out is None else f': {out}'}", err=True)
@@ -122,11 +128,13 @@ def _tell(kept: Selection, out: Any) -> None:
 def _writer(
     out: Path, samples: SampleSet, fake: Path, real: Path, *, link: bool, copy: bool
 ) -> Callable[[Selection], None]:
-    """What writes the kept samples to `out`; what cannot be written is refused before anything is judged."""
+    """A function that writes the kept samples to `out`. An impossible output is refused before the computation."""
     suffix = out.suffix.lower()
     for source in (fake, real):
         if _within(out, source):
-            raise ValueError(f"--out must not be, or lie in, what it is chosen from; got {out} and {source}.")
+            raise ValueError(
+                f"--out must not be, or lie inside, one of the sources; got {out} and {source}. Choose another path."
+            )
     if copy or link:
         return _into_folder(out, samples, fake, link=link)
     if suffix not in FILES or out.is_dir():
@@ -141,19 +149,14 @@ def _writer(
 
 
 def _to_file(out: Path, suffix: str, samples: SampleSet, kept: Selection) -> None:
-    import numpy as np
+    from precall.files import write_atomically
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(out.name + ".part")
-    if suffix == ".npy":
-        with unfinished.open("wb") as file:
-            np.save(file, kept.indices, allow_pickle=False)
-    else:
-        unfinished.write_bytes(_content(suffix, samples, kept))
-    unfinished.replace(out)
+    write_atomically(out, _content(suffix, samples, kept))
 
 
 def _content(suffix: str, samples: SampleSet, kept: Selection) -> bytes:
+    if suffix == ".npy":
+        return _npy(kept)
     if suffix == ".json":
         return (json.dumps(kept.to_dict(), indent=1) + "\n").encode()
     if suffix == ".jsonl":
@@ -163,15 +166,25 @@ def _content(suffix: str, samples: SampleSet, kept: Selection) -> bytes:
     return _rows(samples, kept)
 
 
+def _npy(kept: Selection) -> bytes:
+    import io
+
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.save(buffer, kept.indices, allow_pickle=False)
+    return buffer.getvalue()
+
+
 def _record(samples: Any, index: int) -> bytes:
-    """A line of JSON as it stood, or a text as a JSON string."""
+    """The original line of a JSON Lines file, or a text as a JSON string."""
     if getattr(samples, "key", None) is not None:
         return bytes(samples.lines[index]) + b"\n"
     return json.dumps(samples[index], ensure_ascii=False).encode() + b"\n"
 
 
 def _rows(samples: Any, kept: Selection) -> bytes:
-    """The kept rows under their header, with the delimiter they came with."""
+    """The kept rows below the header, with the original delimiter."""
     import csv
     import io
 
@@ -182,7 +195,7 @@ def _rows(samples: Any, kept: Selection) -> bytes:
     delimiter = max(DELIMITERS, key=first.count)
     text = io.StringIO()
     table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    if not all(map(is_number, next(csv.reader([first], delimiter=delimiter)))):  # else the columns have no names
+    if not all(map(is_number, next(csv.reader([first], delimiter=delimiter)))):  # otherwise there is no header
         table.writerow(samples.columns)
     table.writerows(samples.rows[int(index)] for index in kept.indices)
     return text.getvalue().encode()
@@ -197,12 +210,12 @@ def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Ca
     if link and not fake.is_dir():
         raise ValueError(f"--link takes a folder of images; {fake} is a zip. Use --copy.")
     if out.exists() and not out.is_dir():
-        raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file.")
+        raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file. Choose another path.")
 
     def write(kept: Selection) -> None:
         targets = [_inside(out, name) for name in kept.ids]
         if standing := [target for target in targets if os.path.lexists(target)]:
-            raise ValueError(f"--out must not hold the images already: {standing[0]} exists. Choose another folder.")
+            raise ValueError(f"--out must not contain the images already; {standing[0]} exists. Choose another folder.")
         for index, target in zip(kept.indices, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             if link:
@@ -220,12 +233,12 @@ def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Ca
 def _inside(folder: Path, name: str) -> Path:
     target = folder / name
     if not Path(os.path.abspath(target)).is_relative_to(os.path.abspath(folder)):
-        raise ValueError(f"{name} would leave the folder {folder}; refused.")
+        raise ValueError(f"{name} must lie inside the folder {folder}; it would be written outside. Rename it.")
     return target
 
 
 def _within(out: Path, source: Path) -> bool:
-    """Whether `out` is `source`, or lies in it; links do not hide it."""
+    """Whether `out` is `source` or lies inside it, after resolving links."""
     return out.resolve().is_relative_to(source.resolve())
 
 
@@ -233,7 +246,7 @@ def _within(out: Path, source: Path) -> bool:
 
 
 def _show_plan(
-    judged: Judged, budget: float | None, precision: float | None, recall: float | None, command: str | None
+    judged: JudgedSamples, budget: float | None, precision: float | None, recall: float | None, command: str | None
 ) -> None:
     from precall.improve.planning import plan
 
@@ -249,10 +262,10 @@ def _show_plan(
     else:
         emit(repr(found))
         if least is not None and _finite(least) is not None:
-            emit(f"\nleast budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
+            emit(f"\nsmallest budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
     if least is not None and _finite(least) is None:
-        reached = f"the model reaches {found.max_recall:.3g} of the data, and rejection creates nothing"
-        typer.echo(f"no budget gives precision {precision:g} at recall {recall:g}: {reached}", err=True)
+        reason = f"the model covers {found.max_recall:.3g} of the data, and rejection creates no samples"
+        typer.echo(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}", err=True)
         raise typer.Exit(3)
 
 
@@ -263,22 +276,30 @@ def _finite(value: float) -> float | None:
 # --------------------------------------------------------------------------------------------------------------- usage
 
 
-def _check_usage(plan: bool, budget: Any, out: Any, copy: bool, link: bool, min_precision: Any, at_recall: Any) -> None:
+def _check_usage(
+    plan: bool,
+    budget: float | None,
+    out: Path | None,
+    copy: bool,
+    link: bool,
+    min_precision: float | None,
+    at_recall: float | None,
+) -> None:
     from precall.theory import checks
 
     for name, value in (("min-precision", min_precision), ("at-recall", at_recall)):
         checks.unit(f"--{name}", 0.0 if value is None else value)
     checks.budget(1.0 if budget is None else budget)
     if not plan and budget is None:
-        raise _wrong("--budget", "say how many samples to spend on a kept one, as in --budget 2, or ask with --plan")
+        raise _wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
     if plan and (out is not None or copy or link):
-        raise _wrong("--plan", "it keeps nothing; leave out --out, --copy and --link, or leave out --plan")
+        raise _wrong("--plan", "--plan writes nothing; remove --out, --copy and --link, or remove --plan")
     if (min_precision is None) != (at_recall is None) or (min_precision is not None and not plan):
-        raise _wrong("--min-precision", "ask with all three of --plan --min-precision 0.9 --at-recall 0.5")
+        raise _wrong("--min-precision", "use all three options together: --plan --min-precision 0.9 --at-recall 0.5")
     if copy and link:
         raise _wrong("--copy", "choose one of --copy and --link")
     if (copy or link) and out is None:
-        raise _wrong("--out", "name the folder that --copy and --link fill")
+        raise _wrong("--out", "pass a folder for --copy or --link")
 
 
 def _wrong(option: str, sentence: str) -> typer.BadParameter:

@@ -1,4 +1,12 @@
-"""Better samples from a finished model or a finished heap of samples, within a budget. Names load when used."""
+"""Better samples from a finished model, or from a finished set of samples, within a budget of K draws per sample.
+
+This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
+its methods (`rejection`, `chains`, `transport`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
+samples (`selection`) and the prediction of what a budget achieves (`planning`). Training does not belong here: see
+`precall.tune`, which this room never imports. Acceptance rules and other mathematics without samples are in
+`precall.theory`, and the estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first
+use.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +21,7 @@ if TYPE_CHECKING:
     from precall.improve.planning import Plan as Plan
     from precall.improve.planning import plan as plan
     from precall.improve.ratio import Ratio as Ratio
+    from precall.improve.ratio import RatioWarning as RatioWarning
     from precall.improve.sampling import Refined as Refined
     from precall.improve.sampling import SamplingError as SamplingError
     from precall.improve.sampling import sample as sample
@@ -24,6 +33,7 @@ _HOME = {
     "LatentGenerator": "latent",
     "Plan": "planning",
     "Ratio": "ratio",
+    "RatioWarning": "ratio",
     "Refined": "sampling",
     "SamplingError": "sampling",
     "Selection": "selection",
@@ -32,19 +42,5 @@ _HOME = {
     "sample_with_rejection": "diffusion",
     "select": "selection",
 }
-
-__all__ = [
-    "Denoised",
-    "LatentGenerator",
-    "Plan",
-    "Ratio",
-    "Refined",
-    "SamplingError",
-    "Selection",
-    "plan",
-    "sample",
-    "sample_with_rejection",
-    "select",
-]
-
+__all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -1,14 +1,14 @@
 """Rejection for diffusion models: of finished samples, or inside the denoising chain, where it costs less.
 
-Any sampler is a generator, so optimal budgeted rejection of finished samples needs nothing new:
+Any diffusion sampler is a generator, so `sample` applies optimal budgeted rejection to its finished samples:
 
     def generator(n, rng):
         return diffusion.sample(denoiser, n, generator=torch.Generator().manual_seed(int(rng.integers(2**63))))
 
     improve.sample(generator, ratio, budget=4, n=1000)
 
-`sample_with_rejection` judges chains on their way, at noise levels of one's choice, and stops the rejected ones there:
-the same number of chains is started for a kept sample, and most of them cost a part of their steps only.
+`sample_with_rejection` evaluates the ratio earlier in the chain, at noise levels of your choice, and stops the rejected
+chains there. The number of chains started per kept sample is the same, but most chains run only some of their steps.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from precall.improve.rejection import largest_finite, ratios_of
 from precall.improve.sampling import SamplingError
 from precall.theory import checks
 from precall.theory.acceptance import ClippedRule, obrs
-from precall.theory.checks import Array
+from precall.theory.arrays import Array
+from precall.theory.diffusion import SIGMA_MAX, heun_step, noise_levels
 
 __all__ = ["Denoised", "sample_with_rejection"]
 
-SIGMA_MIN, SIGMA_MAX, RHO = 0.002, 80.0, 7.0
-PATIENCE = 10  # times the chains that the first round's rate promised
+PATIENCE = 10  # give up after this many times the number of chains that the first round's rate predicts
 
 NoisyRatio = Callable[[Tensor, Tensor], Tensor]
 
 
 class Denoiser(Protocol):
-    """E[x | x_σ] of samples of one shape, by a network that knows its device."""
+    """A network that estimates E[x | x_σ] for samples of a fixed shape."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """Shape of one sample."""
 
     def __call__(self, x: Tensor, sigma: Tensor, /) -> Tensor:
-        """Denoised samples of noisy ones (n, ...) at their noise levels (n,)."""
+        """Denoised samples, from noisy samples (n, ...) and their noise levels (n,)."""
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Whose first tells the device and the number type."""
+        """Parameters of the network; the first one determines the device and the dtype of the samples."""
 
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """Samples of a diffusion model with rejection, and what they cost.
+    """Samples of a diffusion model with rejection, and their cost.
 
     Attributes:
-        samples: (n, *shape).
-        chains: how many were started.
-        survivors: how many passed each judged step; behind the last one they all finish.
-        finished: how many chains came to the end, n or a few more.
-        denoiser_calls: evaluations of the denoiser, samples counted singly.
-        ratio_calls: evaluations of the ratio, likewise.
-        log_tau: log c_i of each judged step: chains with `c_i u_i ≥ 1` are kept for sure, unless doubted before.
+        samples: the n samples, shape (n, *shape).
+        chains: number of chains that were started.
+        survivors: number of chains that were accepted at each step with a budget.
+        finished: number of chains that ran to the end: n or a few more.
+        denoiser_calls: number of samples for which the denoiser was evaluated, with repetitions.
+        ratio_calls: number of samples for which the ratio was evaluated, with repetitions.
+        log_tau: log c_i of each step with a budget. Chains with `c_i u_i ≥ A` are accepted with probability 1.
     """
 
     samples: Tensor = field(repr=False)
@@ -76,12 +76,12 @@ class Denoised:
 
     @property
     def acceptance_rate(self) -> float:
-        """Finished chains per chain started, about `1/∏ K_i`."""
+        """Share of the started chains that finished, about `1/∏ K_i`."""
         return self.finished / self.chains
 
     @property
     def calls_per_sample(self) -> float:
-        """Evaluations of either network per finished chain."""
+        """Evaluations of the denoiser and of the ratio per finished chain."""
         return (self.denoiser_calls + self.ratio_calls) / self.finished
 
 
@@ -96,40 +96,43 @@ def sample_with_rejection(
     generator: torch.Generator | None = None,
     batch_size: int = 4096,
 ) -> Denoised:
-    """n samples by Heun's method, with budgeted rejection after some of the steps.
+    """Draw n samples with Heun's method and budgeted rejection after some of its steps.
 
-    After step i the chain is at the noise level σ_i and has the ratio `u_i = p_σi/q_σi`. With A the probability that
-    it came so far (1 at the start), it goes on with probability
+    After step i a chain is at the noise level σ_i and has the ratio `u_i = p_σi/q_σi`. Let A be the probability that it
+    was accepted at all earlier steps (1 at the start). The chain continues with probability
 
-        a_i = min(1, c_i u_i/A),    A ← A a_i,    c_i such that a share 1/K_i of the survivors goes on
+        a_i = min(1, c_i u_i/A),    A ← A a_i,    c_i such that a share 1/K_i of the survivors continues
 
-    While nothing is clipped, A is `c u` of the level before, and a_i weighs the *increment* of the ratio, so that the
-    product telescopes to the last ratio. Where a chain was clipped, A remembers it and the next level makes up for it:
+    As long as nothing is clipped, A equals `c u` of the previous level. Then a_i depends on the *increment* of the
+    ratio, and the product telescopes to the last ratio. If a chain was clipped, A records it and the next level
+    compensates for it. The following holds:
 
-    - the law of the survivors is that of the chain times `min(1, c_1 u_1, …, c_m u_m)`, divided by its mean;
-    - if nothing is clipped at the last judged level, x there has the law `q u ∝ p`, whatever the ratios at the levels
-      before: those decide the cost alone. Judged at the end, by the true ratio, the samples are samples of P;
-    - if the levels before reject only what the last one would, it is OBRS of the finished samples, at less cost.
+    - The distribution of the survivors is that of the chain, reweighted by `min(1, c_1 u_1, …, c_m u_m)`.
+    - If nothing is clipped at the last level with a budget, x has there the density `q u ∝ p`, whatever the ratios at
+      earlier levels, which affect only the cost. With the exact ratio at the end, the samples are distributed as P.
+    - If the earlier levels reject only chains that the last one would reject, the result is OBRS of the finished
+      samples, at lower cost.
 
-    Since OBRS is the best law for `∏ K_i` draws, judging early gains in network evaluations, never in draws. The
-    constants are solved in the first round of chains, `∏ K_i n` or `batch_size` of them, and kept.
+    OBRS is optimal for `∏ K_i` draws per sample. Early rejection therefore saves network evaluations, never draws. The
+    constants c_i are solved on the first round of chains, `∏ K_i n` or `batch_size` of them, and then kept.
 
     Args:
-        denoiser: `denoiser(x, sigma)` gives E[x | x_σ]; with `shape`, and on the device of its parameters.
-        ratio: `ratio(x, sigma)` gives log p_σ/q_σ of noisy samples, (n,), up to a constant a level: such as an
-            `MLPRatio` trained by `ScoreMatching.ratio_loss`. q_σ is the law of the chain at σ.
+        denoiser: `denoiser(x, sigma)` returns E[x | x_σ]. It has an attribute `shape`; its parameters determine the
+            device.
+        ratio: `ratio(x, sigma)` returns log p_σ/q_σ of noisy samples, shape (n,), up to one constant per level; for
+            example an `MLPRatio` trained with `ScoreMatching.ratio_loss`. q_σ is the distribution of the chain at σ.
         n: number of samples.
-        steps: number of noise levels, spaced as in `precall.tune.models.diffusion.sample`.
-        budgets: {i: K_i}: after step i, from 1 to `steps`, one chain in K_i goes on. Finished samples, i = `steps`, are
-            judged at the least noise level, 0.002. Without any it is the plain sampler.
-        generator: of noise and coins, on the denoiser's device; None for torch's own.
-        batch_size: most chains at once.
+        steps: number of noise levels, as in `precall.theory.diffusion.noise_levels`.
+        budgets: {i: K_i}: after step i, from 1 to `steps`, one chain in K_i continues. At i = `steps` the ratio of the
+            finished samples is evaluated at the smallest noise level, 0.002. An empty mapping gives the plain sampler.
+        generator: random generator of noise and acceptance, on the denoiser's device; None for torch's default one.
+        batch_size: maximum number of chains at once.
 
     Returns:
-        The samples and what they cost.
+        The samples and their cost.
 
     Raises:
-        SamplingError: where no chain survives.
+        SamplingError: if no chain survives.
 
     Example:
         >>> class Normal(nn.Module):  # the exact denoiser of Q = N(0, 1)
@@ -147,7 +150,7 @@ def sample_with_rejection(
         (0.25, True, True)
 
     References:
-        Verine (2024), section 6.4 asks for it; Kim et al. (2023); docs/theory.md, Rejection.
+        Verine (2024), section 6.4, poses the problem; Kim et al. (2023); docs/theory.md, Rejection.
     """
     n, steps, most = checks.count("n", n), checks.count("steps", steps), checks.count("batch_size", batch_size)
     chains = _Chains(denoiser, ratio, steps, _checked(budgets, steps), generator)
@@ -156,7 +159,7 @@ def sample_with_rejection(
         parts.append(chains.run(size))
         if chains.finished == 0 or chains.started > promised:
             raise SamplingError(
-                f"`budgets` must leave some chains; {chains.finished} of {chains.started:,} came to the end. "
+                f"`budgets` must leave some chains; {chains.finished} of {chains.started:,} chains finished. "
                 "Lower `budgets` or raise `batch_size`."
             )
         rate = chains.finished / chains.started
@@ -175,7 +178,7 @@ def sample_with_rejection(
 
 @dataclass(frozen=True)
 class _Gate:
-    """`min(1, c u/A)` with c solved for a budget; ratios are taken relative to the largest, e^shift."""
+    """The acceptance `min(1, c u/A)` with c solved for a budget; ratios are divided by the largest one, e^shift."""
 
     rule: ClippedRule
     shift: float
@@ -194,7 +197,7 @@ class _Gate:
 
 
 class _Chains:
-    """Chains from σ_max to 0 that stop where they are rejected, and the count of what they cost."""
+    """Chains from σ_max to 0 that stop when they are rejected, with counts of the network evaluations."""
 
     def __init__(
         self,
@@ -205,59 +208,47 @@ class _Chains:
         generator: torch.Generator | None,
     ) -> None:
         self.denoiser, self.ratio, self.budgets, self.generator = denoiser, ratio, budgets, generator
-        self.levels = _noise_levels(steps)
+        self.levels = noise_levels(steps).tolist()
         self.like = next(denoiser.parameters())
         self.gates: dict[int, _Gate] = {}
         self.survivors = dict.fromkeys(budgets, 0)
         self.started = self.finished = self.denoiser_calls = self.ratio_calls = 0
 
     def run(self, size: int) -> Tensor:
-        """What is left of `size` chains at the end."""
+        """Run `size` chains and return the samples of those that finish."""
         self.started += size
         x, log_A = SIGMA_MAX * self._random(torch.randn, size, *self.denoiser.shape), np.zeros(size)
         for i, (sigma, below) in enumerate(pairwise(self.levels), start=1):
-            x = self._heun(x, sigma, below)
+            x = heun_step(self._denoise, x, sigma, below)
             if i in self.budgets:
-                x, log_A = self._judged(x, log_A, i)
+                x, log_A = self._accepted(x, log_A, i)
             if len(x) == 0:
                 return x
         self.finished += len(x)
         return x
 
-    def _judged(self, x: Tensor, log_A: Array, i: int) -> tuple[Tensor, Array]:
-        """The chains that go on behind step i, and the log-probabilities that they came so far."""
-        sigma = x.new_full((len(x),), self.levels[i] or self.levels[i - 1])  # at 0, the least level stands in
+    def _accepted(self, x: Tensor, log_A: Array, i: int) -> tuple[Tensor, Array]:
+        """The chains that continue after step i, and the log-probability log A of each to have come this far."""
+        sigma = x.new_full((len(x),), self.levels[i] or self.levels[i - 1])  # the smallest positive level instead of 0
         log_w = log_ratios(lambda y: self.ratio(y, sigma), x) - log_A
         self.ratio_calls += len(x)
         if i not in self.gates:  # the first round
             self.gates[i] = _Gate.solved(log_w, self.budgets[i])
-        a = self.gates[i](log_w)
+        a = self.gates[i](log_w)  # min(1, c_i u_i/A)
         keep = self._random(torch.rand, len(x)).cpu().double().numpy() < a
         self.survivors[i] += int(keep.sum())
         return x[torch.from_numpy(keep).to(x.device)], log_A[keep] + np.log(a[keep])
 
-    def _heun(self, x: Tensor, sigma: float, below: float) -> Tensor:
-        """One step from σ to the level below; to 0 it is Euler's."""
-        slope = self._slope(x, sigma)
-        euler = x + (below - sigma) * slope
-        return euler if below == 0 else x + (below - sigma) * (slope + self._slope(euler, below)) / 2
-
-    def _slope(self, x: Tensor, sigma: float) -> Tensor:
+    def _denoise(self, x: Tensor, sigma: float) -> Tensor:
         self.denoiser_calls += len(x)
-        return (x - self.denoiser(x, x.new_full((len(x),), sigma))) / sigma
+        return self.denoiser(x, x.new_full((len(x),), sigma))
 
     def _random(self, law: Callable[..., Tensor], *shape: int) -> Tensor:
         return law(*shape, generator=self.generator, device=self.like.device, dtype=self.like.dtype)
 
 
-def _noise_levels(steps: int) -> list[float]:
-    """σ_max, …, σ_min, evenly spaced in σ^(1/7), then 0: Karras et al. (2022), eq. 5."""
-    roots = np.linspace(SIGMA_MAX ** (1 / RHO), SIGMA_MIN ** (1 / RHO), steps)
-    return [*(roots**RHO).tolist(), 0.0]
-
-
 def _checked(budgets: Mapping[int, float], steps: int) -> dict[int, float]:
-    """Budgets by increasing step."""
+    """Validated budgets, sorted by step."""
     for i in budgets:
         if i != int(i) or not 1 <= i <= steps:
             raise ValueError(f"`budgets` must name steps from 1 to `steps` = {steps}; got {i}.")

@@ -5,30 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from precall.improve.interfaces import Samples
 from precall.improve.sampling import Source
-from precall.improve.transport import gradient, in_support, score_of_latents, tensor
+from precall.improve.transport import gradient, in_support, latent_generator, score_of_latents, tensor
 from precall.theory import checks
+from precall.theory.divergences import divergence
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-def _log_sigmoid(x: Any) -> Any:
-    from torch.nn.functional import logsigmoid
-
-    return logsigmoid(x)
-
-
-# f'(v) at v = q/p, as functions of log p/q: the flow goes down D_f(Q‖P)
-POTENTIALS: dict[str, Callable[[Any], Any]] = {
-    "kl": lambda log_u: -log_u,  # f = v log v
-    "js": lambda log_u: _log_sigmoid(-log_u),  # f = v log v − (1 + v) log((1 + v)/2)
-    "log_d": lambda log_u: -_log_sigmoid(log_u),  # f = (1 + v) log(1 + v)
-    "chi2": lambda log_u: 2 * (-log_u).exp(),  # f = (v − 1)²
+# The flow descends D_f(Q‖P) = E_P[f(v)] with v = q/p, along the potential f'(v). The table of divergences states
+# D_g(P‖Q) = E_Q[g(u)] with u = p/q = 1/v. The two are equal for g(u) = u f(1/u), and then
+#
+#     h(u) = g(u) − u g'(u) = u f(1/u) − u (f(1/u) − f'(1/u)/u) = f'(1/u) = f'(v)
+#
+# so the potential of D_f(Q‖P) is the exact generator loss h of the row D_g(P‖Q), as a function of log u. Constants do
+# not matter, because only the gradient is used.
+_HALF_NEYMAN = divergence("amari:-1")  # ∫ (p − q)²/(2p), half of Pearson's χ²(Q‖P)
+POTENTIALS: dict[str, Callable[[Tensor], Tensor]] = {
+    "kl": lambda log_u: divergence("reverse_kl").generator_loss(log_u),  # f = v log v: KL(Q‖P)
+    "js": lambda log_u: divergence("2js").generator_loss(log_u),  # f = v log v − (1 + v) log((1 + v)/2), symmetric
+    # f = (1 + v) log(1 + v), which is no row: f'(v) = 1 + log(1 + v) = 1 − log σ(log u), the non-saturating GAN loss
+    "log_d": lambda log_u: -divergence("gan").activation(log_u),
+    "chi2": lambda log_u: 2 * _HALF_NEYMAN.generator_loss(log_u),  # f = (v − 1)²: χ²(Q‖P)
 }
 
 
@@ -37,13 +40,13 @@ POTENTIALS: dict[str, Callable[[Any], Any]] = {
 class GradientFlow:
     """K − 1 steps `z ← z − η ∇f'(q/p)(G(z)) + √(2 γ η) ξ`, with ξ standard normal.
 
-    The first step follows the gradient flow of `D_f(Q‖P) − γ · entropy`; later ones use the ratio of the model as it
-    was, as in the paper. The ratio's score before calibration is read as log p/q.
+    The first step follows the gradient flow of `D_f(Q‖P) − γ · entropy`. Later steps keep the ratio of the original
+    model, as in the paper. The score of the ratio before calibration is used as log p/q.
 
     Attributes:
         divergence: "kl", "js", "log_d" or "chi2", of Q from P.
-        step: η.
-        noise: γ ≥ 0.
+        step: step size η.
+        noise: noise level γ ≥ 0.
 
     References:
         Ansari et al. (2021), Algorithm 1 and Table 1; Verine (2024), section 6.1.3.
@@ -53,20 +56,19 @@ class GradientFlow:
     step: float = 0.01
     noise: float = 0.01
 
-    def batches(self, source: Source, budget: float) -> Iterator[Any]:
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
         """Decoded latents at the end of the flow."""
         potential = POTENTIALS[checks.choice("divergence", self.divergence, POTENTIALS)]
-        steps, score = checks.count("budget", budget) - 1, score_of_latents(source)
-        scale = math.sqrt(2 * checks.nonnegative("noise", self.noise) * self.step)
+        generator, steps = latent_generator(source), checks.count("budget", budget) - 1
+        score, scale = score_of_latents(source), math.sqrt(2 * checks.nonnegative("noise", self.noise) * self.step)
         source.findings.update(steps=steps)
 
         def height(z: Tensor) -> Tensor:
-            value: Tensor = potential(score(z))
-            return value
+            return potential(score(z))
 
         while True:
-            z = tensor(source, source.latents(source.remaining))
-            noise = source.coins.standard_normal((len(z), steps, z.shape[1])).astype(np.float32)  # a row a sample
-            for xi in tensor(source, noise).unbind(1):
-                z = in_support(source, z - self.step * gradient(source, height, z) + scale * xi)
+            z = tensor(generator, source.latents(source.remaining))
+            noise = source.coins.standard_normal((len(z), steps, z.shape[1])).astype(np.float32)  # one row per sample
+            for xi in tensor(generator, noise).unbind(1):
+                z = in_support(generator, z - self.step * gradient(source, height, z) + scale * xi)
             yield source.decode(z)

@@ -5,30 +5,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-import numpy.typing as npt
 
+from precall.improve.interfaces import Latents, Samples
 from precall.improve.sampling import Source
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
 
-Latents = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    import torch
+
 PRIORS = ("normal", "uniform")
 
 
 class LatentGenerator:
-    """A generator `x = decode(z)` with z of a known prior: what samplers need that work on latents.
+    """A generator `x = decode(z)` with latents z from a known prior, as required by the methods that work on latents.
 
-    It is a generator for `sample` like any other (`generator(n, rng)`), with its two halves open.
+    It can be passed to `sample` like any other generator (`generator(n, rng)`). The latents and the decoder are also
+    available separately.
 
     Args:
-        decode: latents of shape (n, dim) to n samples.
+        decode: maps latents of shape (n, dim) to n samples.
         dim: dimension of the latents.
         prior: "normal" for N(0, I), "uniform" for [−1, 1]^dim.
-        device: where latents become tensors, for a `decode` that takes tensors; a torch module's own device when None.
-            Without either, `decode` gets arrays.
+        device: device on which latents become tensors, for a `decode` that takes tensors. If None, it is the device of
+            a torch module; any other `decode` gets NumPy arrays.
 
     Example:
         >>> generator = LatentGenerator(lambda z: 2 * z + 1, dim=3)
@@ -36,7 +39,14 @@ class LatentGenerator:
         (5, 3)
     """
 
-    def __init__(self, decode: Callable[[Any], Any], dim: int, *, prior: str = "normal", device: Any = None) -> None:
+    def __init__(
+        self,
+        decode: Callable[[Any], Samples],
+        dim: int,
+        *,
+        prior: str = "normal",
+        device: str | torch.device | None = None,
+    ) -> None:
         self.dim, self.prior = checks.count("dim", dim), checks.choice("prior", prior, PRIORS)
         self._decode, self.device = decode, device
         torch = sys.modules.get("torch")
@@ -44,12 +54,12 @@ class LatentGenerator:
             self.device = next((p.device for p in decode.parameters()), torch.device("cpu"))
 
     def latents(self, n: int, rng: np.random.Generator) -> Latents:
-        """n points of the prior, shape (n, dim)."""
+        """Draw n points from the prior, shape (n, dim)."""
         draw = rng.standard_normal if self.prior == "normal" else lambda size: rng.uniform(-1, 1, size)
         return np.asarray(draw((n, self.dim)), dtype=np.float32)
 
-    def decode(self, z: Any) -> Any:
-        """Samples of the latents `z`, array or tensor; gradients flow where z is a tensor that asks for them."""
+    def decode(self, z: Samples) -> Samples:
+        """Samples of the latents `z`, an array or a tensor; gradients flow through a tensor."""
         if self.device is None:
             return self._decode(z)
         import torch
@@ -59,8 +69,8 @@ class LatentGenerator:
         with torch.no_grad():
             return self._decode(torch.as_tensor(z, device=self.device))
 
-    def __call__(self, n: int, rng: np.random.Generator) -> Any:
-        """n samples."""
+    def __call__(self, n: int, rng: np.random.Generator) -> Samples:
+        """Draw n samples."""
         return self.decode(self.latents(n, rng))
 
 
@@ -69,37 +79,38 @@ class LatentGenerator:
 class HardTruncation:
     """Latents of the prior restricted to its central region of mass 1/K: a ball (normal) or a box (uniform).
 
-    The refined law then has `q̃ ≤ K q`, as a rejection sampler of budget K has, at one draw a sample and without a
-    ratio; but it drops what is far from the centre, whether it is real or not. Radii are mapped, not rejected:
-    `F(ρ²) = F(‖z‖²)/K` with F the chi-squared distribution function.
+    The refined distribution then satisfies `q̃ ≤ K q`, as that of a rejection sampler of budget K, with one draw per
+    sample and without a ratio. However, it drops whatever is far from the centre, whether it is realistic or not. Radii
+    are mapped instead of rejected: `F(ρ²) = F(‖z‖²)/K`, with F the chi-squared distribution function.
 
     References:
         Verine (2024), section 2.1.4; Brock et al. (2019), section 3.1.
     """
 
-    def batches(self, source: Source, budget: float) -> Iterator[Any]:
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
         """Decoded truncated latents."""
+        prior = str(getattr(source.generator, "prior", "normal"))
         while True:
-            yield source.decode(truncated(source.latents(source.remaining), budget, _prior(source)))
+            yield source.decode(truncated(source.latents(source.remaining), budget, prior))
 
 
 @final
 @dataclass(frozen=True)
 class SoftTruncation:
-    """Latents shrunk to `ψ z` with `ψ = K^(−1/dim)`: the temperature at which `q̃ ≤ K q`, equal at the centre.
+    """Latents scaled to `ψ z` with `ψ = K^(−1/dim)`: the temperature with `q̃ ≤ K q`, where the centre attains equality.
 
     References:
         Verine (2024), section 2.1.4; Kingma and Dhariwal (2018), section 6.
     """
 
-    def batches(self, source: Source, budget: float) -> Iterator[Any]:
-        """Decoded shrunk latents."""
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
+        """Decoded scaled latents."""
         while True:
             yield source.decode(shrunk(source.latents(source.remaining), budget))
 
 
 def truncated(z: Latents, budget: float, prior: str = "normal") -> Latents:
-    """Latents of the prior moved along their rays into the central region of mass 1/K, with its exact law.
+    """Latents of the prior, moved along their rays into the central region of mass 1/K with the exact distribution.
 
     Example:
         >>> z = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
@@ -111,14 +122,10 @@ def truncated(z: Latents, budget: float, prior: str = "normal") -> Latents:
     from scipy.stats import chi2
 
     square = (z.astype(np.float64) ** 2).sum(axis=1, keepdims=True)
-    inner = chi2.ppf(chi2.cdf(square, z.shape[1]) / budget, z.shape[1])
+    inner = chi2.ppf(chi2.cdf(square, z.shape[1]) / budget, z.shape[1])  # F(ρ²) = F(‖z‖²)/K
     return np.asarray(z * np.sqrt(inner / np.maximum(square, 1e-300)), dtype=np.float32)
 
 
 def shrunk(z: Latents, budget: float) -> Latents:
     """`K^(−1/dim) z`."""
     return np.asarray(z * budget ** (-1 / z.shape[1]), dtype=np.float32)
-
-
-def _prior(source: Source) -> str:
-    return str(getattr(source.generator, "prior", "normal"))

@@ -1,7 +1,7 @@
-"""What each budget would buy, before a draw is spent: the curve after rejection is a function of the curve before.
+"""`plan`: the effect of each rejection budget, predicted from the spectrum before anything is drawn.
 
-A point of recall b and precision π(b) goes to precision `min(1, K π(b))` at the same recall, since
-`alpha_K(λ) = min(1, K alpha(λ/K))` leaves `beta` at λ/K as it was. Everything here is read off that, in closed form.
+After optimal rejection, a point of recall b and precision π(b) has precision `min(1, K π(b))` at the same recall,
+because `alpha_K(λ) = min(1, K alpha(λ/K))`. All quantities here follow from this equation in closed form.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from precall.metrics.score import plain
 from precall.printing import aligned
 from precall.theory import checks
+from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 BUDGETS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -25,21 +27,20 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Outcome:
-    """What optimal rejection with one budget gives.
+    """The result of optimal rejection with one budget.
 
     Attributes:
-        budget: K asked for, mean draws per kept sample at most.
-        acceptance_rate: share of the draws that is kept, 1/K, or 1/M where K is beyond M.
-        tau: slope τ of the rule `a = min(1, τ p/q)`; ∞ where every draw with a positive ratio is kept.
-        kappa: κ = τ/rate: precision is 1 for slopes λ ≥ κ, and recall there is 1/κ; ∞ where precision stays below 1.
-        precision: largest precision at each of the plan's recalls.
+        budget: requested K, the maximum mean number of draws per kept sample.
+        acceptance_rate: share of the draws that is kept: 1/K, or 1/M if K exceeds M.
+        tau: slope τ of the rule `a = min(1, τ p/q)`; ∞ if every draw with a positive ratio is kept.
+        kappa: κ = τ/rate. Precision is 1 for slopes λ ≥ κ, with recall 1/κ; ∞ if precision stays below 1.
+        precision: maximum precision at each of the plan's recalls.
         area: area under the precision-recall curve.
-        f8: F_8, which stands for recall.
-        f1_8: F_1/8, which stands for precision.
+        f8: F_8, which emphasises recall.
+        f1_8: F_1/8, which emphasises precision.
         tv: total variation between the data and the kept samples.
-        precision_per_draw: what one more draw per kept sample adds to each precision, `dπ_K/dK`.
-        area_per_draw: what it adds to the area A, `dA/dK = (A − 1/κ)/K`: the part of the area where precision is not
-            yet 1, per draw. It falls with K, to 0 at M.
+        precision_per_draw: gain of each precision per additional draw per kept sample, `dπ_K/dK`.
+        area_per_draw: gain of the area A, `dA/dK = (A − 1/κ)/K`. It decreases with K and is 0 at M.
     """
 
     budget: float
@@ -55,18 +56,18 @@ class Outcome:
     area_per_draw: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON-ready values; ∞ becomes None."""
+        """The outcome as JSON-compatible values; ∞ becomes None."""
         return dict(plain(vars(self)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """Budgets and what they buy, for a model whose spectrum is known or estimated. Printed it is a table.
+    """The outcomes of several budgets, for a known or estimated spectrum. It prints as a table.
 
     Attributes:
-        spectrum: the model as it is.
-        recalls: the recalls at which precision is tabled.
-        outcomes: one `Outcome` a budget.
+        spectrum: spectrum of the data and the unrefined model.
+        recalls: recalls at which precision is tabulated.
+        outcomes: one `Outcome` per budget.
     """
 
     spectrum: RatioSpectrum
@@ -86,51 +87,70 @@ class Plan:
             for one in self.outcomes
         ]
         lines = aligned([head, *rows], right=True)
-        return "\n".join([*lines, "", f"a budget beyond {self.max_budget:.3g} buys nothing"])
+        return "\n".join([*lines, "", f"budgets above {self.max_budget:.3g} bring no further improvement"])
 
     @property
     def max_budget(self) -> float:
-        """M, beyond which draws buy nothing: the largest ratio p/q over its mean under the model.
+        """M, the largest useful budget: the largest ratio p/q divided by its mean under the model.
 
-        At M the kept samples are the data restricted to what the model reaches. On an estimated spectrum it rests on
-        the largest ratio alone, so read it as an order of magnitude.
+        At the budget M the kept samples follow the data distribution restricted to the support of the model. For an
+        estimated spectrum, M depends on the largest ratio alone and is only an order of magnitude.
         """
         return self.spectrum.max_budget
 
     @property
     def max_recall(self) -> float:
-        """P(supp Q): what rejection cannot raise, since it creates nothing."""
+        """P(supp Q), the maximum recall. Rejection cannot increase it, since it creates no samples."""
         return self.spectrum.max_recall
 
-    def alpha(self, lam: Any, *, budget: float) -> Any:
-        """Precision at slope λ after rejection, `alpha_K(λ) = min(1, K alpha(λ/K))`; shapes as `RatioSpectrum.alpha`.
+    @overload
+    def alpha(self, lam: float, *, budget: float) -> float: ...
+
+    @overload
+    def alpha(self, lam: npt.ArrayLike, *, budget: float) -> float | Array: ...
+
+    def alpha(self, lam: npt.ArrayLike, *, budget: float) -> float | Array:
+        """Precision at slope λ after rejection, `alpha_K(λ) = min(1, K alpha(λ/K))`, of the shape of `lam`.
 
         Example:
             >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
             >>> round(plan(spectrum).alpha(1.0, budget=2), 12), round(spectrum.refined(2).alpha(1.0), 12)
             (0.9, 0.9)
         """
-        lam, K = checks.nonnegative("lam", lam), self._useful(budget)
-        return checks.like(lam, np.minimum(1.0, K * np.asarray(self.spectrum.alpha(lam / K))))
+        slopes, K = checks.nonnegative("lam", lam), self._useful(budget)
+        return _shaped_like(slopes, np.minimum(1.0, K * np.asarray(self.spectrum.alpha(slopes / K))))
 
-    def precision(self, *, recall: Any, budget: float) -> Any:
-        """Largest precision at this recall after rejection, `min(1, K π(b))`; 0 beyond `max_recall`."""
-        raised = self._useful(budget) * np.asarray(self.spectrum.precision(recall=recall))
-        return checks.like(recall, np.minimum(1.0, raised))
+    @overload
+    def precision(self, *, recall: float, budget: float) -> float: ...
 
-    def recall(self, *, precision: Any, budget: float) -> Any:
-        """Largest recall at this precision after rejection: that of precision/K before."""
-        precision = checks.unit("precision", precision)
-        return self.spectrum.recall(precision=precision / self._useful(budget))
+    @overload
+    def precision(self, *, recall: npt.ArrayLike, budget: float) -> float | Array: ...
+
+    def precision(self, *, recall: npt.ArrayLike, budget: float) -> float | Array:
+        """Maximum precision at this recall after rejection, `min(1, K π(b))`; 0 above `max_recall`."""
+        recalls = checks.unit("recall", recall)
+        raised = self._useful(budget) * np.asarray(self.spectrum.precision(recall=recalls))
+        return _shaped_like(recalls, np.minimum(1.0, raised))
+
+    @overload
+    def recall(self, *, precision: float, budget: float) -> float: ...
+
+    @overload
+    def recall(self, *, precision: npt.ArrayLike, budget: float) -> float | Array: ...
+
+    def recall(self, *, precision: npt.ArrayLike, budget: float) -> float | Array:
+        """Maximum recall at this precision after rejection: the recall at precision/K before rejection."""
+        before = checks.unit("precision", precision) / self._useful(budget)
+        return _shaped_like(before, np.asarray(self.spectrum.recall(precision=before)))
 
     def least_budget(self, *, precision: float, recall: float) -> float:
-        """Least K with at least this precision at this recall, `max(1, precision/π(recall))`.
+        """Smallest K with at least this precision at this recall, `max(1, precision/π(recall))`.
 
-        ∞ where no budget suffices: beyond `max_recall`, the share of the data that the model reaches at all.
+        It is ∞ if no budget suffices: above `max_recall`, which is the share of the data that the model covers.
 
         Args:
-            precision: wanted, in [0, 1].
-            recall: at which recall, in [0, 1].
+            precision: required precision, in [0, 1].
+            recall: recall at which it is required, in [0, 1].
 
         Example:
             >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
@@ -147,11 +167,11 @@ class Plan:
         before = float(self.spectrum.precision(recall=float(checks.unit("recall", recall))))
         if wanted <= before:
             return 1.0
-        # M suffices for every recall within reach; the quotient may pass it by rounding only
+        # M suffices for every recall up to `max_recall`; the quotient may exceed it only by rounding
         return min(wanted / before, self.max_budget) if before > 0 else math.inf
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON-ready values; ∞ becomes None."""
+        """The plan as JSON-compatible values; ∞ becomes None."""
         return {
             "max_budget": plain(self.max_budget),
             "max_recall": self.max_recall,
@@ -159,26 +179,26 @@ class Plan:
             "outcomes": [outcome.to_dict() for outcome in self.outcomes],
         }
 
-    def _useful(self, budget: Any) -> float:
+    def _useful(self, budget: float) -> float:
         return min(checks.budget(budget), self.max_budget)
 
 
 def plan(
     spectrum: RatioSpectrum, budgets: Iterable[float] | None = None, *, recalls: Iterable[float] = RECALLS
 ) -> Plan:
-    """Precision, recall and price of optimal budgeted rejection at several budgets, before a draw is spent.
+    """Predict precision, recall and cost of optimal budgeted rejection at several budgets.
 
-    The numbers are exact for the spectrum: no rule that spends K draws on a kept sample does better, at any λ. Where
-    the spectrum is an estimate, so are they, and a sampler with estimated ratios falls somewhat short of them.
+    The numbers are exact for the given spectrum: no rule with K draws per kept sample does better, at any λ. If the
+    spectrum is an estimate, so are the numbers, and a sampler with estimated ratios falls somewhat short of them.
 
     Args:
-        spectrum: of the data and the model, as `assess` estimates it or as it is known.
-        budgets: K ≥ 1, mean draws per kept sample; by default 1, 1.5, 2, 3, 5, 10, … as far as they buy anything, at
-            most 100, and the last that does (M) if it is smaller.
-        recalls: at which precision is tabled.
+        spectrum: spectrum of the data and the model, estimated by `assess` or known exactly.
+        budgets: K ≥ 1, mean number of draws per kept sample. The default is 1, 1.5, 2, 3, 5, 10, … up to 100 or, if it
+            is smaller, up to M, the largest useful budget.
+        recalls: recalls at which precision is tabulated.
 
     Returns:
-        The plan, which also answers `least_budget(precision=, recall=)`.
+        The plan, which also computes `least_budget(precision=, recall=)`.
 
     Example:
         >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
@@ -196,7 +216,7 @@ def plan(
         raise ValueError(f"`spectrum` must be a RatioSpectrum; got {type(spectrum).__name__}. Pass `report.spectrum`.")
     chosen = _default_budgets(spectrum) if budgets is None else [checks.budget(K) for K in budgets]
     if not chosen:
-        raise ValueError("`budgets` must hold at least one budget; got none.")
+        raise ValueError("`budgets` must hold at least one budget; got none. Leave it out for the default ones.")
     at = tuple(float(b) for b in checks.unit("recalls", np.asarray(list(recalls), dtype=np.float64)))
     return Plan(spectrum, at, tuple(_outcome(spectrum, at, K) for K in chosen))
 
@@ -229,8 +249,13 @@ def _outcome(spectrum: RatioSpectrum, recalls: tuple[float, ...], budget: float)
 
 
 def _perfect_recall(spectrum: RatioSpectrum, K: float) -> float:
-    """1/κ, the largest recall with precision 1 after rejection: that of precision 1/K before."""
+    """1/κ, the maximum recall at precision 1 after rejection, which is the recall at precision 1/K before."""
     share = 1 / K
-    if share <= spectrum.max_precision * (1 + ROUNDING):  # there recall falls to 0 at once: rounding must not decide
+    if share <= spectrum.max_precision * (1 + ROUNDING):  # recall is discontinuous there: avoid rounding errors
         share = min(share, spectrum.max_precision)
     return float(spectrum.recall(precision=share))
+
+
+def _shaped_like(question: Array, answer: Array) -> float | Array:
+    """A float for a scalar question, otherwise an array."""
+    return float(answer) if question.ndim == 0 else answer

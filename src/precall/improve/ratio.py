@@ -1,8 +1,8 @@
-"""Density ratios to sample by: `x → log p(x)/q(x)`, from whatever tells real from fake, and how far to trust them.
+"""Density ratios `x → log p(x)/q(x)` for sampling, from discriminators, classifiers or densities, with diagnostics.
 
-Samplers need the ratio up to a constant only, but they need its order and its spread right: an over-confident
-discriminator keeps the few draws it likes best. So a ratio is calibrated on held-out samples before it is used, and its
-`reliability` is looked at. The mathematics is in docs/theory.md, Classifiers and Rejection.
+Samplers need the ratio only up to a constant, but its order and its spread must be right: with an overconfident
+discriminator, a sampler keeps only a few favourite draws. A ratio should therefore be calibrated on held-out samples
+before it is used, and its `reliability` checked. The mathematics is in docs/theory.md, Classifiers and Rejection.
 """
 
 from __future__ import annotations
@@ -12,41 +12,59 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.improve.calibration import isotonic, mean_one, temperature
+from precall.improve.interfaces import LogRatio, Samples
 from precall.theory import checks
-from precall.theory.arrays import is_tensor
-from precall.theory.checks import Array
+from precall.theory.arrays import Array, is_tensor
 from precall.theory.divergences import Divergence, divergence
-from precall.theory.hull import score_blocks
 
-Map = Callable[[Any], Any]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS = ("mean", "temperature", "isotonic")
-THIN = 0.01  # an effective sample size below this share of the samples is worth a warning
-FEW = 10  # and so is half of the mass on this many samples
-ENOUGH = 1000  # with fewer samples than this, a few of them always carry much of the mass
-FEWEST = 100  # samples of each kind to learn a ratio from
+THIN = 0.01  # warn if the effective sample size is below this share of the samples
+FEW = 10  # warn if this many samples carry half of the mass
+ENOUGH = 1000  # below this many samples a few of them always carry much of the mass
+FEWEST = 100  # minimum number of samples of each kind to fit a ratio
 
 
 class RatioWarning(UserWarning):
     """The largest ratios rest on few samples."""
 
 
+class ScoreFunction(Protocol):
+    """A function from samples to one number per sample."""
+
+    def __call__(self, x: Any, /) -> Samples:
+        """Numbers of shape (n,) or (n, 1); `x` has the type that the generator returns, an array or a tensor."""
+
+
+class BinaryClassifier(Protocol):
+    """A scikit-learn classifier."""
+
+    def fit(self, X: npt.NDArray[Any], y: npt.NDArray[np.bool_], /) -> object:
+        """Fit to features (n, d) and labels (n,)."""
+
+    def predict_proba(self, X: npt.NDArray[Any], /) -> Array:
+        """Probabilities of the classes, shape (n, 2)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """A log-ratio `x → log p(x)/q(x)`, real over fake, of samples of any shape.
+    """A log-ratio `x → log p(x)/q(x)`, real over fake, for samples of any shape.
 
-    Called on an array of n samples it returns an array of n numbers in [−∞, ∞]; on a tensor, a tensor, through which
-    gradients flow if `score` and `calibration` let them.
+    Called on an array of n samples, it returns an array of n numbers in [−∞, ∞]. Called on a tensor, it returns a
+    tensor; gradients flow through it if `score` and `calibration` are differentiable.
 
     Attributes:
-        score: what was learnt: n samples to n numbers that grow with realness. Samplers that follow a gradient take
-            this one, since a step-wise calibration has none.
-        calibration: turns scores into log-ratios; None where they are that already.
+        score: the learned function from n samples to n numbers that increase with realism. Methods that follow a
+            gradient use it without the calibration, which may be piecewise constant.
+        calibration: map from scores to log-ratios; None if the scores are log-ratios.
 
     Example:
         >>> ratio = Ratio.from_densities(log_p=lambda x: -(x**2) / 2, log_q=lambda x: -((x - 1) ** 2) / 2)
@@ -54,28 +72,28 @@ class Ratio:
         [0.5, -0.5]
     """
 
-    score: Map
-    calibration: Map | None = None
+    score: ScoreFunction
+    calibration: Callable[[Samples], Samples] | None = None
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Samples) -> Samples:
         """Log-ratios of the samples `x`, shape (n,)."""
         score = _column("ratio", self.score(x), len(x))
         return score if self.calibration is None else self.calibration(score)
 
     @classmethod
     def from_discriminator(
-        cls, discriminator: Map, divergence: str | Divergence = "gan", *, prior: float = 0.5
+        cls, discriminator: ScoreFunction, divergence: str | Divergence = "gan", *, prior: float = 0.5
     ) -> Ratio:
-        """The ratio that a discriminator's free logits w state: `log (f*)'(a(w)) + log (1 − π)/π`.
+        """The ratio of a discriminator with logits w, `log (f*)'(a(w)) + log (1 − π)/π`.
 
         Args:
-            discriminator: samples to logits, shape (n,) or (n, 1). A torch module gets tensors on its own device,
-                also where the samples are arrays.
-            divergence: the row of the divergence table it was trained with; "gan" is binary cross-entropy, `r = e^w`.
+            discriminator: maps samples to logits, shape (n,) or (n, 1). If it is a torch module, arrays are converted
+                to tensors on its device.
+            divergence: row of the divergence table with which it was trained; "gan" is binary cross-entropy, `r = e^w`.
             prior: share π of real samples in its training batches.
 
         Raises:
-            ValueError: for a row whose conjugate is piecewise linear (TV, λ-PR): it carries no ratio.
+            ValueError: for a row whose conjugate is piecewise linear (TV, λ-PR), since it carries no ratio.
 
         Example:
             >>> ratio = Ratio.from_discriminator(lambda x: x[:, 0], "kl", prior=0.75)
@@ -86,16 +104,18 @@ class Ratio:
             docs/theory.md, Divergences; Verine (2024), eq. 6.5.
         """
         row, offset = _row(divergence), _prior_odds(prior)
-        return cls(lambda x: row.log_ratio(_applied(discriminator, x)) - offset)
+        return cls(lambda x: _log_ratio(row, _applied(discriminator, x)) - offset)
 
     @classmethod
-    def from_classifier(cls, classifier: Any, *, prior: float = 0.5, encode: Map | None = None) -> Ratio:
-        """The ratio of a fitted scikit-learn classifier: its decision function, else its log-odds, less those of π.
+    def from_classifier(
+        cls, classifier: BinaryClassifier, *, prior: float = 0.5, encode: Callable[[Any], Samples] | None = None
+    ) -> Ratio:
+        """The ratio of a fitted scikit-learn classifier: its decision function or log-odds, minus the log-odds of π.
 
         Args:
-            classifier: fitted on two labels, the larger one (True, 1) meaning real.
-            prior: share π of real samples it was fitted on.
-            encode: samples to features, shape (n, d); without it each sample is flattened.
+            classifier: a classifier fitted on two labels, the larger of which (True, 1) means real.
+            prior: share π of real samples in the data it was fitted on.
+            encode: maps samples to features, shape (n, d). If None, each sample is flattened.
 
         Example:
             >>> from sklearn.linear_model import LogisticRegression
@@ -106,13 +126,16 @@ class Ratio:
             True
         """
         if len(getattr(classifier, "classes_", ())) != 2:
-            raise ValueError("`classifier` must be fitted on two classes, fake and real; got one that is not.")
-        offset = _prior_odds(prior)
+            raise ValueError(
+                "`classifier` must be fitted on two classes, fake and real; it is not. Call its `fit` first, or use "
+                "`Ratio.fitted`."
+            )
+        offset, decision = _prior_odds(prior), getattr(classifier, "decision_function", None)
 
-        def score(x: Any) -> Array:
+        def score(x: Samples) -> Array:
             features = _flat(x if encode is None else encode(x))
-            if hasattr(classifier, "decision_function"):
-                return np.asarray(classifier.decision_function(features)) - offset
+            if decision is not None:
+                return np.asarray(decision(features)) - offset
             with np.errstate(divide="ignore"):
                 fake, real = np.log(classifier.predict_proba(features)).T
             return np.asarray(real - fake - offset)
@@ -120,36 +143,44 @@ class Ratio:
         return cls(score)
 
     @classmethod
-    def from_densities(cls, *, log_p: Map, log_q: Map) -> Ratio:
-        """The exact ratio `log p − log q` of two known log-densities; NaN where neither law has mass."""
+    def from_densities(cls, *, log_p: ScoreFunction, log_q: ScoreFunction) -> Ratio:
+        """The exact ratio `log p − log q` of two known log-densities; NaN where both densities are 0."""
 
-        def score(x: Any) -> Any:
+        def score(x: Samples) -> Samples:
             with np.errstate(invalid="ignore"):
                 return log_p(x) - log_q(x)
 
         return cls(score)
 
     @classmethod
-    def from_scores(cls, score: Map, *, real: Any, fake: Any) -> Ratio:
-        """Any score that grows with realness, made a ratio by its isotonic blocks on held-out samples.
+    def from_scores(cls, score: ScoreFunction, *, real: Samples, fake: Samples) -> Ratio:
+        """The ratio of any score that increases with realism, from its isotonic blocks on held-out samples.
 
         Args:
-            score: samples to numbers, shape (n,) or (n, 1), on any scale.
+            score: maps samples to numbers, shape (n,) or (n, 1), on any scale.
             real: held-out real samples.
             fake: held-out fake samples.
         """
         return cls(score).calibrated(real=real, fake=fake, method="isotonic")
 
     @classmethod
-    def fitted(cls, *, real: Any, fake: Any, classifier: Any = None, encode: Map | None = None, seed: int = 0) -> Ratio:
-        """A ratio for a model that came without one: a classifier of one half of the samples, calibrated on the other.
+    def fitted(
+        cls,
+        *,
+        real: Samples,
+        fake: Samples,
+        classifier: BinaryClassifier | None = None,
+        encode: Callable[[Any], Samples] | None = None,
+        seed: int = 0,
+    ) -> Ratio:
+        """Fit a ratio: a classifier is trained on one half of the samples and calibrated on the other half.
 
         Args:
             real: real samples.
             fake: draws of the model.
-            classifier: an unfitted scikit-learn classifier; gradient-boosted trees when None.
-            encode: samples to features; without it each sample is flattened.
-            seed: seeds the halves (and the trees).
+            classifier: an unfitted scikit-learn classifier; gradient-boosted trees if None.
+            encode: maps samples to features. If None, each sample is flattened.
+            seed: seed of the random halves and of the trees.
 
         Example:
             >>> rng = np.random.default_rng(0)
@@ -160,7 +191,7 @@ class Ratio:
         from sklearn.base import clone
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        model = clone(classifier) if classifier else HistGradientBoostingClassifier(random_state=seed)
+        model: BinaryClassifier = clone(classifier) if classifier else HistGradientBoostingClassifier(random_state=seed)
         rng = np.random.default_rng(seed)
         (real, real_held), (fake, fake_held) = (_halves(name, x, rng) for name, x in (("real", real), ("fake", fake)))
         features = [_flat(x if encode is None else encode(x)) for x in (real, fake)]
@@ -169,20 +200,20 @@ class Ratio:
         ratio = cls.from_classifier(model, prior=float(labels.mean()), encode=encode)
         return ratio.calibrated(real=real_held, fake=fake_held)
 
-    def calibrated(self, *, fake: Any, real: Any = None, method: str = "isotonic") -> Ratio:
-        """This ratio, corrected on held-out samples that it was not trained on.
+    def calibrated(self, *, fake: Samples, real: Samples | None = None, method: str = "isotonic") -> Ratio:
+        """This ratio, calibrated on held-out samples that were not used to train it.
 
-        - "mean" takes `log E_Q[r]` off: the ratio then has mean one under the model, as p/q has. It reads `fake` only.
+        - "mean" subtracts `log E_Q[r]`, so that the ratio has mean one under the model, as p/q has. It ignores `real`.
         - "temperature" fits a scale and a shift, `a · log r + b` with a ≥ 0, by logistic regression.
-        - "isotonic" takes each block of the score's error hull for its ratio `p_b/q_b` (half a sample of each kind
-          added, so that it is finite): any monotone distortion is undone, and the order of the draws is kept.
+        - "isotonic" assigns each block of the score's error hull its ratio `p_b/q_b`, with half a sample of each kind
+          added to keep it finite. It corrects any monotone distortion and keeps the order of the draws.
 
-        Warns (`RatioWarning`) where the largest ratios rest on few samples.
+        Warns (`RatioWarning`) if the largest ratios rest on few samples.
 
         Args:
             fake: held-out draws of the model.
             real: held-out real samples.
-            method: one of the three.
+            method: "mean", "temperature" or "isotonic".
 
         Example:
             >>> overconfident = Ratio(lambda x: 3 * (x[:, 0] - 0.5))  # the truth is x − 1/2
@@ -197,26 +228,29 @@ class Ratio:
             docs/theory.md, Classifiers; Verine (2024), section 6.2.3, for mean one.
         """
         checks.choice("method", method, METHODS)
-        if method != "mean" and real is None:
-            raise ValueError(f"`real` must be given for the calibration {method!r}; got None. Pass held-out samples.")
         fakes = log_ratios(self, fake)
+        step: Callable[[Samples], Samples]
         if method == "mean":
-            step: Map = Affine(1.0, -_log_mean_exp(fakes))
+            step = mean_one(fakes)
+        elif real is None:
+            raise ValueError(f"`real` must be given for the calibration {method!r}; got None. Pass held-out samples.")
         else:
-            step = (_temperature if method == "temperature" else _isotonic)(real=log_ratios(self, real), fake=fakes)
-        warn_if_thin(step(fakes))
+            fit = temperature if method == "temperature" else isotonic
+            step = fit(real=log_ratios(self, real), fake=fakes)
+        warn_if_concentrated(np.asarray(step(fakes)))
         before = self.calibration
         return replace(self, calibration=step if before is None else lambda score: step(before(score)))
 
-    def reliability(self, *, real: Any, fake: Any, blocks: int = 10) -> Reliability:
-        """What the ratio predicts against what is observed, in blocks of equal size by predicted ratio.
+    def reliability(self, *, real: Samples, fake: Samples, blocks: int = 10) -> Reliability:
+        """Compare predicted with observed real mass, in blocks of equal size by predicted ratio.
 
-        For the true ratio `E_Q[r 1_b] = P(b)` in every block b. Warns (`RatioWarning`) where few samples rule.
+        The true ratio satisfies `E_Q[r 1_b] = P(b)` in every block b. Warns (`RatioWarning`) if the largest ratios rest
+        on few samples.
 
         Args:
             real: held-out real samples.
             fake: held-out fake samples.
-            blocks: how many; fewer come back where ratios are tied.
+            blocks: number of blocks; there are fewer if ratios are tied.
 
         Example:
             >>> rng = np.random.default_rng(0)
@@ -227,7 +261,7 @@ class Ratio:
             (True, True)
         """
         reals, fakes = log_ratios(self, real), log_ratios(self, fake)
-        warn_if_thin(fakes)
+        warn_if_concentrated(fakes)
         share = np.linspace(0, 1, checks.count("blocks", blocks) + 1)[:-1]
         edges = np.unique(np.quantile(np.concatenate([reals, fakes]), share, method="lower"))
         real_block, fake_block = (np.searchsorted(edges, side, side="right") - 1 for side in (reals, fakes))
@@ -247,14 +281,14 @@ class Ratio:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Predicted against observed real mass of blocks of samples with similar ratios.
+    """Predicted and observed real mass of blocks of samples with similar ratios.
 
     Attributes:
-        edges: least log-ratio of each block, shape (m,), increasing.
-        predicted: real mass of each block as the ratio states it from fake samples alone, `E_Q[r 1_b]`.
+        edges: smallest log-ratio of each block, shape (m,), increasing.
+        predicted: real mass of each block as the ratio predicts it from fake samples alone, `E_Q[r 1_b]`.
         observed: share of the real samples in each block.
         fake: share of the fake samples in each block.
-        effective_sample_size: `(Σ r)²/Σ r²` over the fake samples: how many of them the ratio really uses.
+        effective_sample_size: `(Σ r)²/Σ r²` over the fake samples.
         n_real: number of real samples.
         n_fake: number of fake samples.
     """
@@ -269,7 +303,7 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """`½ Σ_b |predicted − observed|`: 0 for the true ratio, up to sampling."""
+        """`½ Σ_b |predicted − observed|`: 0 for the true ratio, up to sampling error."""
         return float(np.abs(self.predicted - self.observed).sum() / 2)
 
     def to_dict(self) -> dict[str, Any]:
@@ -278,8 +312,8 @@ class Reliability:
         sizes = {"n_real": self.n_real, "n_fake": self.n_fake}
         return {**columns, **sizes, "effective_sample_size": self.effective_sample_size, "error": self.error}
 
-    def plot(self) -> Any:
-        """Observed over predicted ratio of each block, on logarithmic axes; points on the diagonal are right."""
+    def plot(self) -> Figure:
+        """Observed against predicted ratio of each block, on logarithmic axes; the diagonal is perfect calibration."""
         from matplotlib.figure import Figure
 
         seen = (self.fake > 0) & (self.observed > 0) & (self.predicted > 0)
@@ -295,32 +329,8 @@ class Reliability:
         return figure
 
 
-@dataclass(frozen=True)
-class Affine:
-    """Calibration `scale · s + shift`."""
-
-    scale: float
-    shift: float
-
-    def __call__(self, score: Any) -> Any:
-        return self.scale * score + self.shift
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """Calibration by blocks: the log-ratio of the block a score falls in; below all edges, of the first one."""
-
-    edges: Array
-    log_ratio: Array
-
-    def __call__(self, score: Any) -> Any:
-        scores = score.detach().cpu().double().numpy() if is_tensor(score) else np.asarray(score)
-        found = self.log_ratio[np.maximum(np.searchsorted(self.edges, scores, side="right") - 1, 0)]
-        return sys.modules["torch"].as_tensor(found).to(score) if is_tensor(score) else found
-
-
-def log_ratios(ratio: Map, x: Any) -> Array:
-    """Log-ratios of the samples `x` as a checked float64 vector, without a gradient: n numbers, none NaN."""
+def log_ratios(ratio: LogRatio, x: Samples) -> Array:
+    """Log-ratios of the samples `x` as a validated float64 vector without gradient: n numbers, none of them NaN."""
     if "torch" in sys.modules:
         with sys.modules["torch"].no_grad():
             values = _column("ratio", ratio(x), len(x))
@@ -332,33 +342,45 @@ def log_ratios(ratio: Map, x: Any) -> Array:
     return array
 
 
-def effective_sample_size(log_ratio: Any) -> float:
-    """`(Σ r)² / Σ r²`: how many equally weighted samples the ratios are worth, between 1 and n.
+def relative_ratios(log_ratio: npt.ArrayLike) -> Array:
+    """Ratios divided by the largest one. If some are infinite, they become 1 and all others 0.
 
-    Infinite ratios outweigh all others; they count alone.
+    Example:
+        >>> relative_ratios(np.log([1.0, 2.0, 4.0])).tolist(), relative_ratios([0.0, np.inf]).tolist()
+        ([0.25, 0.5, 1.0], [0.0, 1.0])
+    """
+    values = checks.vector("log_ratio", log_ratio, infinite=True)
+    top = values.max()
+    return np.asarray(np.exp(values - top) if np.isfinite(top) else values == top, dtype=np.float64)
+
+
+def effective_sample_size(log_ratio: npt.ArrayLike) -> float:
+    """`(Σ r)² / Σ r²`: the number of equally weighted samples that carry the same information, between 1 and n.
+
+    If some ratios are infinite, only they are counted.
 
     Example:
         >>> effective_sample_size([0.0, 0.0, 0.0, 0.0]), round(effective_sample_size([0.0, 0.0, 0.0, 9.0]), 2)
         (4.0, 1.0)
     """
-    weight = _weights(log_ratio)
+    weight = relative_ratios(log_ratio)
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
-def warn_if_thin(log_ratio: Any) -> None:
-    """Warn in one sentence where few of many samples carry the ratio's mass."""
-    if np.size(log_ratio) >= ENOUGH and (thin := thinness(log_ratio)) is not None:
-        warnings.warn(f"{thin} Calibrate the ratio, or lower the budget.", RatioWarning, stacklevel=3)
+def warn_if_concentrated(log_ratio: Array) -> None:
+    """Warn if few of many samples carry most of the ratio's mass."""
+    if log_ratio.size >= ENOUGH and (sentence := concentration(log_ratio)) is not None:
+        warnings.warn(f"{sentence} Calibrate the ratio, or lower the budget.", RatioWarning, stacklevel=3)
 
 
-def thinness(log_ratio: Any, few: int = FEW) -> str | None:
-    """A sentence where few of the samples carry the ratio's mass, else None.
+def concentration(log_ratio: Array, few: int = FEW) -> str | None:
+    """A sentence for the user if few samples carry most of the ratio's mass, otherwise None.
 
     Args:
         log_ratio: log-ratios of draws, shape (n,).
-        few: how many samples are few: half of the mass on them is worth the sentence.
+        few: report if this many samples carry half of the mass.
     """
-    weight = _weights(log_ratio)
+    weight = relative_ratios(log_ratio)
     n, size = weight.size, float(weight.sum() ** 2 / (weight @ weight))
     top = float(np.sort(weight)[-few:].sum() / weight.sum())
     if size >= THIN * n and top <= 0.5:
@@ -369,45 +391,16 @@ def thinness(log_ratio: Any, few: int = FEW) -> str | None:
     )
 
 
-def _weights(log_ratio: Any) -> Array:
-    """Ratios divided by the largest; where some are infinite, 1 for them and 0 for the rest."""
-    values = checks.vector("log_ratio", log_ratio, infinite=True)
-    top = values.max()
-    return np.asarray(np.exp(values - top) if np.isfinite(top) else values == top, dtype=np.float64)
-
-
-def _log_mean_exp(values: Array) -> float:
-    from scipy.special import logsumexp
-
-    mean = float(logsumexp(values)) - math.log(values.size)
-    if not math.isfinite(mean):
-        raise ValueError(f"`ratio` must have a finite, positive mean over `fake`; got {math.exp(mean):g}.")
-    return mean
-
-
-def _temperature(*, real: Array, fake: Array) -> Affine:
-    """Scale and shift with the least balanced log-loss."""
-    from precall.metrics.classifiers.logistic import nonnegative_logistic
-
-    scores = checks.numbers("ratio", np.concatenate([real, fake]))
-    labels = np.arange(scores.size) < real.size
-    scale, shift = nonnegative_logistic(scores[:, None], labels, ridge=0.0, centre=np.array([1.0, 0.0]))
-    return Affine(float(scale), float(shift))
-
-
-def _isotonic(*, real: Array, fake: Array) -> Steps:
-    """The log-ratio of each block of the score's error hull, with half a sample of each kind added."""
-    from precall.metrics.classifiers.calibration import finite_log_ratio
-
-    blocks = score_blocks(real=real, fake=fake)
-    return Steps(blocks.edges, finite_log_ratio(blocks, n=real.size, m=fake.size))
-
-
 def _row(which: str | Divergence) -> Divergence:
-    """The row of the table, refused with its own sentence if it carries no ratio."""
+    """The row of the divergence table; raises the row's own error if it carries no ratio."""
     row = divergence(which)
     row.log_ratio(np.zeros(1))
     return row
+
+
+def _log_ratio(row: Divergence, logits: Samples) -> Samples:
+    found: Samples = row.log_ratio(logits) if is_tensor(logits) else row.log_ratio(np.asarray(logits))
+    return found
 
 
 def _prior_odds(prior: float) -> float:
@@ -415,32 +408,37 @@ def _prior_odds(prior: float) -> float:
     return math.log(share / (1 - share))
 
 
-def _applied(network: Map, x: Any) -> Any:
-    """`network(x)`; a torch module gets a tensor of its own kind, and answers an array with an array."""
+def _applied(network: ScoreFunction, x: Samples) -> Samples:
+    """`network(x)`. A torch module gets a tensor of its own dtype and device, and returns an array for an array."""
     torch = sys.modules.get("torch")
     if is_tensor(x) or torch is None or not isinstance(network, torch.nn.Module):
         return _column("discriminator", network(x), len(x))
     like = next(network.parameters(), torch.zeros(()))
     with torch.no_grad():
         answer = network(torch.tensor(np.asarray(x), dtype=like.dtype, device=like.device))
-    return _column("discriminator", answer, len(x)).cpu().double().numpy()
+    array: Array = answer.reshape(_one_per_sample("discriminator", answer, len(x))).cpu().double().numpy()
+    return array
 
 
-def _column(name: str, values: Any, n: int) -> Any:
-    """n values as a vector; (n, 1) is taken for it."""
+def _column(name: str, values: Samples, n: int) -> Samples:
+    """n values of shape (n,) or (n, 1) as a vector."""
     values = values if is_tensor(values) else np.asarray(values)
-    if values.shape not in ((n,), (n, 1)):
-        raise ValueError(f"`{name}` must return one number a sample, shape ({n},); got shape {tuple(values.shape)}.")
-    return values.reshape(n)
+    return values.reshape(_one_per_sample(name, values, n))
 
 
-def _flat(x: Any) -> npt.NDArray[Any]:
+def _one_per_sample(name: str, values: Samples, n: int) -> tuple[int]:
+    if tuple(values.shape) not in ((n,), (n, 1)):
+        raise ValueError(f"`{name}` must return one number per sample, shape ({n},); got shape {tuple(values.shape)}.")
+    return (n,)
+
+
+def _flat(x: Samples) -> npt.NDArray[Any]:
     """Samples as rows of a matrix on the CPU."""
     array = x.detach().cpu().numpy() if is_tensor(x) else np.asarray(x)
     return array.reshape(len(array), -1)
 
 
-def _halves(name: str, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+def _halves(name: str, x: Samples, rng: np.random.Generator) -> tuple[Samples, Samples]:
     """Two random halves."""
     if len(x) < FEWEST:
         raise ValueError(f"`{name}` must hold at least {FEWEST} samples to learn a ratio from; got {len(x)}.")

@@ -1,8 +1,8 @@
-"""`sample`: refine while sampling. Draws come from a generator, a method keeps or moves them, and the cost is counted.
+"""`sample`: refine samples while drawing them from a generator, and count the cost.
 
-One method a file (rejection, chains, latent, transport, gradient_flow), all behind the registry `METHODS`. A method
-sees the generator and the ratio through a `Source`, which checks and counts whatever passes, and yields samples;
-`sample` collects them until there are n.
+The methods are in one file per family (rejection, chains, latent, transport, gradient_flow) and registered in
+`METHODS`. A method accesses the generator and the ratio through a `Source`, which validates and counts every call, and
+yields samples. `sample` collects them until there are n.
 """
 
 from __future__ import annotations
@@ -10,24 +10,21 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.improve.interfaces import Generator, LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.ratio import log_ratios
+from precall.progress import Progress
 from precall.theory import checks
-from precall.theory.arrays import is_tensor
-from precall.theory.checks import Array
-
-Generator = Callable[[int, np.random.Generator], Any]
-Progress = Callable[[str, int, int], None]
-Mask = npt.NDArray[np.bool_]
+from precall.theory.arrays import Array, Flags, Index, is_tensor
 
 METHODS = {
     "none": "precall.improve.rejection.Everything",
@@ -43,32 +40,32 @@ METHODS = {
 
 
 class Sampler(Protocol):
-    """A method: yields refined samples of a source for as long as it is asked."""
+    """A method: it yields refined samples of a source until it is stopped."""
 
-    def batches(self, source: Source, budget: float) -> Iterator[Any]:
-        """Batches of samples, each drawn within `budget` generator evaluations a sample on average."""
+    def batches(self, source: Source, budget: float) -> Iterator[Samples]:
+        """Batches of samples, with at most `budget` generator evaluations per sample on average."""
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """Refined samples and what they cost.
+    """Refined samples and their cost.
 
     Attributes:
-        samples: the n samples, array or tensor as the generator makes them; memory-mapped where they went to a file.
-        draws: how often the generator was evaluated, samples counted singly (pilot draws and gradient steps included).
-        ratio_calls: how many samples the ratio judged.
-        gradient_calls: how many samples a gradient through ratio and generator was computed for.
+        samples: the n samples, an array or a tensor as returned by the generator; memory-mapped if written to a file.
+        draws: number of samples drawn from the generator, including pilot draws and gradient steps.
+        ratio_calls: number of samples for which the ratio was evaluated.
+        gradient_calls: number of samples for which a gradient through ratio and generator was computed.
         seconds: wall-clock time.
-        acceptance_rate: samples that the method gave per draw, 1/K where the budget is met exactly.
+        acceptance_rate: samples produced per draw, 1/K if the budget is met exactly.
         method: name of the method.
-        budget: K asked for.
-        seed: seed of draws and coins.
-        settings: what the method was set to, and what it found (threshold, Lipschitz constant).
-        path: file that holds the samples, if one was asked for.
-        complete: False where the generator stopped early; then there are fewer than n samples.
+        budget: requested K.
+        seed: seed of the draws and of the method.
+        settings: settings of the method, and quantities it estimated (threshold, Lipschitz constant).
+        path: file that holds the samples, if one was requested.
+        complete: False if the generator stopped early; then there are fewer than n samples.
     """
 
-    samples: Any = field(repr=False)
+    samples: Samples = field(repr=False)
     draws: int
     ratio_calls: int
     gradient_calls: int
@@ -82,7 +79,7 @@ class Refined:
     complete: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the samples, of which the number and the shape are given."""
+        """Everything except the samples, for which the number and the shape are given."""
         kept = {name: value for name, value in vars(self).items() if name not in ("samples", "settings", "path")}
         shape = [int(size) for size in self.samples.shape]
         path = None if self.path is None else str(self.path)
@@ -90,7 +87,7 @@ class Refined:
 
 
 class SamplingError(ValueError):
-    """Sampling ended early; `partial` holds what there was until then, or None."""
+    """Sampling ended early; `partial` holds the samples until then, or None."""
 
     def __init__(self, message: str, partial: Refined | None = None) -> None:
         super().__init__(message)
@@ -98,22 +95,19 @@ class SamplingError(ValueError):
 
 
 class Source:
-    """Draws of a generator and their ratios, checked and counted.
+    """Draws of a generator and their log-ratios, validated and counted.
 
-    The generator's randomness and the method's own come from two streams, so that a draw is the same whatever method
-    looks at it.
+    The generator and the method use two separate random streams, so that the draws do not depend on the method.
 
     Attributes:
-        coins: the method's random numbers.
-        remaining: how many samples are still wanted; `sample` counts it down.
-        batch_size: most samples that go through a network at once.
-        draws: generator evaluations so far; ratio_calls, gradient_calls likewise.
-        findings: what the method reports of itself.
+        coins: random numbers of the method.
+        remaining: number of samples still to be produced; `sample` updates it.
+        batch_size: maximum number of samples per call of the generator.
+        draws: number of samples drawn so far; `ratio_calls` and `gradient_calls` are counted likewise.
+        findings: quantities that the method reports, such as its threshold.
     """
 
-    def __init__(
-        self, generator: Generator, ratio: Callable[[Any], Any], *, n: int, seed: int, batch_size: int
-    ) -> None:
+    def __init__(self, generator: Generator, ratio: LogRatio, *, n: int, seed: int, batch_size: int) -> None:
         self.generator, self.ratio, self.remaining, self.batch_size = generator, ratio, n, batch_size
         self.rng, self.coins = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
         self.draws = self.ratio_calls = self.gradient_calls = 0
@@ -121,8 +115,8 @@ class Source:
         self._end: SamplingError | None = None
         self._shape: tuple[int, ...] | None = None
 
-    def draw(self, count: int) -> Any:
-        """At most `batch_size` of `count` draws; fewer where the generator stops, which the next call reports."""
+    def draw(self, count: int) -> Samples:
+        """At most `batch_size` of `count` draws; fewer if the generator stops, which the next call reports."""
         if self._end is not None:
             raise self._end
         count = min(count, self.batch_size)
@@ -134,21 +128,25 @@ class Source:
             raise SamplingError(f"`generator` failed after {self.draws:,} draws: {error}") from error
         return self._checked(x, count)
 
-    def latents(self, count: int) -> Any:
+    def latents(self, count: int) -> Latents:
         """At most `batch_size` of `count` latent points of a `LatentGenerator`."""
-        if not hasattr(self.generator, "latents"):
-            raise ValueError(
-                "`generator` must be a LatentGenerator for methods that work on latents; wrap its decoder."
-            )
-        return self.generator.latents(min(count, self.batch_size), self.rng)
+        return self._decoder.latents(min(count, self.batch_size), self.rng)
 
-    def decode(self, z: Any) -> Any:
-        """Samples of latent points, counted as draws; no gradient is kept."""
+    def decode(self, z: Samples) -> Samples:
+        """Samples of latent points, counted as draws, without gradient."""
         with _without_gradient():
-            return self._checked(self.generator.decode(z), len(z))  # type: ignore[attr-defined]
+            return self._checked(self._decoder.decode(z), len(z))
 
-    def judge(self, x: Any) -> Array:
-        """Log-ratios of draws as float64."""
+    @property
+    def _decoder(self) -> LatentDecoder:
+        if not isinstance(self.generator, LatentDecoder):
+            raise ValueError(
+                "`generator` must be a LatentGenerator for methods that work on latents. Wrap its decoder in one."
+            )
+        return self.generator
+
+    def judge(self, x: Samples) -> Array:
+        """Log-ratios of draws, as float64."""
         try:
             values = log_ratios(self.ratio, x)
         except Exception as error:
@@ -158,29 +156,29 @@ class Source:
         self.ratio_calls += len(x)
         return values
 
-    def judged(self, count: int) -> tuple[Any, Array]:
+    def judged(self, count: int) -> tuple[Samples, Array]:
         """At most `batch_size` of `count` draws with their log-ratios."""
         x = self.draw(count)
         return x, self.judge(x)
 
-    def pilot(self, count: int, most_bytes: int = 1 << 30) -> tuple[Any, Array]:
-        """`count` draws with their log-ratios, or as many as fit into `most_bytes` or the generator gives."""
+    def pilot(self, count: int, most_bytes: int = 1 << 30) -> tuple[Samples, Array]:
+        """`count` draws with their log-ratios, or as many as fit into `most_bytes` and the generator returns."""
         parts = [self.judged(count)]
         if (size := getattr(parts[0][0], "nbytes", 0)) > 0:
             count = max(len(parts[0][0]), min(count, most_bytes * len(parts[0][0]) // size))
         while (left := count - sum(len(x) for x, _ in parts)) > 0 and self._end is None:
             try:
                 parts.append(self.judged(left))
-            except SamplingError as error:  # what came before is used; the next draw tells
+            except SamplingError as error:  # earlier draws are used; the next draw raises the error
                 self._end = error
         return joined([x for x, _ in parts]), np.concatenate([values for _, values in parts])
 
-    def _checked(self, x: Any, count: int) -> Any:
-        """Samples of the same shape as ever, `count` of them at most; fewer mean the generator has stopped."""
+    def _checked(self, x: Samples, count: int) -> Samples:
+        """Validate that all samples have one shape, and that there are at most `count`; fewer end the sampling."""
         if not hasattr(x, "shape") or len(x.shape) == 0 or len(x) > count:
             got = f"shape {tuple(x.shape)}" if hasattr(x, "shape") else type(x).__name__
             raise SamplingError(
-                f"`generator` must return an array or tensor of the {count} samples asked for; got {got}"
+                f"`generator` must return an array or tensor of the {count} requested samples; got {got}"
             )
         shape = tuple(x.shape[1:])
         if self._shape not in (None, shape):
@@ -199,7 +197,7 @@ class Source:
 
 def sample(
     generator: Generator,
-    ratio: Callable[[Any], Any],
+    ratio: LogRatio,
     *,
     budget: float,
     n: int,
@@ -209,43 +207,43 @@ def sample(
     progress: Progress | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Refined:
-    """n refined samples of a generator, on average K generator evaluations each.
+    """Draw n refined samples from a generator, with K generator evaluations per sample on average.
 
-    | method | what happens to the draws | what K buys |
+    | method | what happens to the draws | what K is spent on |
     |---|---|---|
-    | "obrs" | kept with `min(1, τ r)`: the best there is at rate 1/K | draws |
-    | "drs" | kept with `σ(log r/M − log(1 − r/M) − g)` | draws |
-    | "rejection" | kept with `r/M`; costs `M = max r / mean r`, refused where that exceeds K | draws |
+    | "obrs" | accepted with probability `min(1, τ r)`, which is optimal at the rate 1/K | draws |
+    | "drs" | accepted with probability `σ(log r/M − log(1 − r/M) − g)` | draws |
+    | "rejection" | accepted with probability `r/M`; an error if its cost `max r / mean r` exceeds K | draws |
     | "metropolis" | the last state of an independence chain of K draws | draws |
-    | "dot" | latents moved K − 1 steps down a transport energy | gradient steps |
-    | "dgflow" | latents moved K − 1 steps along a gradient flow | gradient steps |
-    | "hard_truncation" | latents from the central region of mass 1/K | nothing more: one draw each |
-    | "soft_truncation" | latents shrunk by `K^(−1/dim)` | one draw each |
-    | "none" | all kept | one draw each |
+    | "dot" | latents take K − 1 gradient steps on a transport energy | gradient steps |
+    | "dgflow" | latents take K − 1 steps along a gradient flow | gradient steps |
+    | "hard_truncation" | latents from the central region of mass 1/K | nothing: one draw per sample |
+    | "soft_truncation" | latents scaled by `K^(−1/dim)` | nothing: one draw per sample |
+    | "none" | all accepted | nothing: one draw per sample |
 
-    Rejection methods solve their threshold on a pilot, the first 10,000 draws (or K n, if fewer), and keep it; the
-    pilot's draws are used like all others. Same seed, same samples. They do not depend on `batch_size` where the
-    generator draws sample by sample from its rng, as `LatentGenerator` does (up to the rounding of its network).
+    Rejection methods solve their threshold on a pilot of 10,000 draws (or K n, if fewer) and then keep it. The draws of
+    the pilot are used like all others. The same seed gives the same samples. They do not depend on `batch_size` if the
+    generator draws sample by sample from its rng, as `LatentGenerator` does (up to rounding in its network).
 
     Args:
-        generator: `generator(n, rng)` returns n samples, array or tensor, any shape behind the first axis; rng is a
-            NumPy generator. A `LatentGenerator` for the methods on latents.
-        ratio: log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
-        budget: K ≥ 1. A whole number for "dot" and "dgflow".
-        n: how many samples.
-        method: a name above, or a sampler object with settings of its own, such as `Metropolis(start=…)`.
-        seed: seeds the draws and the coins.
-        batch_size: most samples in one call of the generator.
+        generator: `generator(n, rng)` returns n samples, an array or a tensor of any shape behind the first axis; `rng`
+            is a NumPy generator. The methods on latents require a `LatentGenerator`.
+        ratio: returns log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
+        budget: K ≥ 1. It must be a whole number for "dot" and "dgflow".
+        n: number of samples.
+        method: one of the names above, or a sampler object with other settings, such as `Metropolis(start=…)`.
+        seed: seed of the draws and of the method.
+        batch_size: maximum number of samples per call of the generator.
         progress: called with ("samples", kept, n).
-        out: a .npy file for the samples, written as they come; until it is complete it is named `….partial.npy` and
-            holds what there is. Without it samples stay in memory.
+        out: a .npy file to which the samples are written as they are produced. Until it is complete it is named
+            `….partial.npy`. If None, samples stay in memory.
 
     Returns:
         The samples and their cost.
 
     Raises:
-        SamplingError: where the generator stops, fails or changes shape, the ratio is NaN or constant, or the budget
-            cannot be met. What was kept until then is in its `partial`, and in the file if there is one.
+        SamplingError: if the generator stops, fails or changes shape, if the ratio is NaN or constant, or if the budget
+            cannot be met. The samples until then are in its `partial`, and in the file if there is one.
 
     Example:
         >>> ratio = lambda x: -x[:, 0] - 0.5  # P = N(−1, 1) over Q = N(0, 1)
@@ -308,18 +306,19 @@ def _sampler(method: str | Sampler) -> Sampler:
 
 
 def _settings(sampler: Sampler) -> dict[str, Any]:
-    """The sampler's own settings, arrays left out."""
+    """The sampler's settings without arrays."""
     settings: dict[str, Any] = asdict(sampler) if is_dataclass(sampler) and not isinstance(sampler, type) else {}
     return {name: value for name, value in settings.items() if not hasattr(value, "shape")}
 
 
-def joined(parts: list[Any]) -> Any:
-    """Batches in one, of their own kind."""
-    return sys.modules["torch"].cat(parts) if is_tensor(parts[0]) else np.concatenate(parts)
+def joined(parts: list[Samples]) -> Samples:
+    """Concatenate batches, all arrays or all tensors."""
+    together: Samples = sys.modules["torch"].cat(parts) if is_tensor(parts[0]) else np.concatenate(parts)
+    return together
 
 
-def taken(x: Any, rows: Any) -> Any:
-    """The rows of `x` that a NumPy mask or index names."""
+def taken(x: Samples, rows: Flags | Index) -> Samples:
+    """The rows of `x` selected by a NumPy mask or index."""
     return x[sys.modules["torch"].as_tensor(rows, device=x.device)] if is_tensor(x) else np.asarray(x)[rows]
 
 
@@ -329,58 +328,58 @@ def _without_gradient() -> AbstractContextManager[Any]:
 
 
 class Store(Protocol):
-    """Where samples go."""
+    """Destination of the samples."""
 
-    def append(self, batch: Any) -> None: ...
+    def append(self, batch: Samples) -> None: ...
 
-    def close(self, complete: bool) -> tuple[Any, Path | None]: ...
+    def close(self, complete: bool) -> tuple[Samples | None, Path | None]: ...
 
 
 class InMemory:
-    """Samples in a list, one array or tensor in the end."""
+    """A store that keeps the batches in a list and concatenates them at the end."""
 
     def __init__(self) -> None:
-        self.parts: list[Any] = []
+        self.parts: list[Samples] = []
 
-    def append(self, batch: Any) -> None:
-        """Keep a batch."""
+    def append(self, batch: Samples) -> None:
+        """Add a batch."""
         self.parts.append(batch)
 
-    def close(self, complete: bool) -> tuple[Any, None]:
-        """All samples."""
+    def close(self, complete: bool) -> tuple[Samples | None, None]:
+        """All samples, or None if there are none."""
         return (joined(self.parts) if self.parts else None), None
 
 
 class GrowingFile:
-    """A .npy file that grows: after every batch its header states the rows it holds, so it can be read at any time."""
+    """A growing .npy file. Its header is updated after every batch, so that the file can be read at any time."""
 
     def __init__(self, path: Path) -> None:
         if path.suffix != ".npy":
             raise ValueError(f"`out` must be a path that ends in .npy; got {path.name!r}.")
         self.path, self.partial = path, path.with_suffix(".partial.npy")
         self.rows = 0
-        self.file: Any = None
+        self.file: BinaryIO | None = None
 
-    def append(self, batch: Any) -> None:
-        """Write a batch and the number of rows."""
+    def append(self, batch: Samples) -> None:
+        """Write a batch and update the number of rows in the header."""
         array = np.ascontiguousarray(batch.detach().cpu().numpy() if is_tensor(batch) else batch)
         if self.file is None:
             self.file = self.partial.open("wb")
-            self._header(array)
+            self._write_header(self.file, array)
         self.file.write(array.tobytes())
         self.rows += len(array)
         self.file.seek(0)
-        self._header(array)
+        self._write_header(self.file, array)
         self.file.seek(0, os.SEEK_END)
         self.file.flush()
 
-    def _header(self, array: npt.NDArray[Any]) -> None:
-        # NumPy pads headers for the first axis to grow in place
+    def _write_header(self, file: BinaryIO, array: npt.NDArray[Any]) -> None:
+        # NumPy pads headers, so that the length of the first axis can be changed in place
         described = np.lib.format.header_data_from_array_1_0(array)
-        np.lib.format.write_array_header_1_0(self.file, {**described, "shape": (self.rows, *array.shape[1:])})
+        np.lib.format.write_array_header_1_0(file, {**described, "shape": (self.rows, *array.shape[1:])})
 
-    def close(self, complete: bool) -> tuple[Any, Path | None]:
-        """The samples, memory-mapped, and their file: under its own name if it is complete."""
+    def close(self, complete: bool) -> tuple[Samples | None, Path | None]:
+        """The memory-mapped samples and their file, which gets its final name if it is complete."""
         if self.file is None:
             return None, None
         self.file.close()

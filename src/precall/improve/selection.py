@@ -1,7 +1,7 @@
-"""The better part of a finished heap of samples: optimal budgeted rejection with cross-fitted ratios.
+"""`select`: keep the better part of a finished set of samples, by optimal budgeted rejection with cross-fitted ratios.
 
-Every fake is judged by classifiers that did not learn from it; the calibrated ratio p/q is then its chance to be kept,
-up to the budget: `a = min(1, τ p/q)`. The mathematics is in docs/theory.md, Rejection.
+Every fake is evaluated by classifiers that were not trained on it. Its calibrated ratio p/q determines the probability
+that it is kept, `a = min(1, τ p/q)`, with τ set by the budget. The mathematics is in docs/theory.md, Rejection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.improve.planning import Plan, plan
-from precall.improve.ratio import RatioWarning, effective_sample_size, thinness
+from precall.improve.ratio import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
@@ -27,22 +27,19 @@ from precall.metrics.score import plain
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.acceptance import obrs
-from precall.theory.arrays import to_numpy
-from precall.theory.checks import Array
+from precall.theory.arrays import Array, Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
-
-Index = npt.NDArray[np.intp]
 
 ESTIMATORS = ("auto", *MEMBERS)
 READINGS = {"area": "area", "f8": "F8 (recall)", "f1_8": "F1/8 (precision)", "tv": "total variation"}
-FEW = 5  # so many ratios that carry half of the mass are worth a sentence
-TWINS = 0.01  # share of repeated fakes, beyond that of the data, that is worth a sentence
-DOUBT = 0.05  # p-value from which the two-sample test says that there is nothing to select by
+FEW = 5  # note if this many ratios carry half of the mass
+REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this
+INSIGNIFICANT = 0.05  # note if the p-value of the two-sample test is larger
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Both sides, and what cross-fitted classifiers say about them.
+class JudgedSamples:
+    """The real and the fake samples with their cross-fitted ratios.
 
     Attributes:
         real: the data.
@@ -56,19 +53,19 @@ class Judged:
 
     @property
     def plan(self) -> Plan:
-        """What each budget would buy."""
+        """The effect of each budget."""
         return plan(self.result.spectrum)
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Which of n draws are kept.
+    """The kept draws among n.
 
     Attributes:
-        indices: the kept ones, increasing.
-        acceptance: chance of each draw to be kept, shape (n,); they sum to the number kept.
-        tau: slope τ of `a = min(1, τ r)`, r being the ratios as they were given; ∞ where every positive one is kept.
-        notes: what a user should know, a sentence each.
+        indices: indices of the kept draws, increasing.
+        acceptance: probability of each draw to be kept, shape (n,). They sum to the number of kept draws.
+        tau: slope τ of `a = min(1, τ r)`, for the ratios r as given; ∞ if every positive ratio is kept.
+        notes: notes for the user, one sentence each.
     """
 
     indices: Index
@@ -79,24 +76,25 @@ class Choice:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """The samples to keep, and what that should do to the curve. Printed it is two lines.
+    """The samples to keep, and the predicted change of the precision-recall curve. It prints as two lines.
 
     Attributes:
-        indices: positions of the kept samples in `fake` as it was given, increasing.
-        ids: their names: paths, lines, rows, or positions.
-        acceptance: chance of each judged sample to be kept, shape (n_fake,).
-        log_ratios: calibrated log p/q of each judged sample, shape (n_fake,).
+        indices: positions of the kept samples in `fake`, increasing.
+        ids: names of the kept samples: paths, lines, rows or positions.
+        acceptance: probability of each sample to be kept, shape (n_fake,).
+        log_ratios: calibrated log p/q of each sample, shape (n_fake,).
         tau: slope τ of `a = min(1, τ p/q)`.
-        budget: K asked for.
+        budget: requested K.
         spectrum_before: estimated spectrum of all samples.
-        predicted: spectrum of the kept ones if the ratios were exact, `spectrum_before` refined: the best that can be.
-        effective_sample_size: `(Σ r)²/Σ r²` of the ratios: how many samples would carry the mass at a large budget.
+        predicted: spectrum of the kept samples if the ratios were exact, `spectrum_before` refined. It is the best
+            possible outcome.
+        effective_sample_size: `(Σ r)²/Σ r²` of the ratios: the number of samples that carry the mass at large budgets.
         n_real: number of real samples.
-        n_fake: number of fakes that were judged.
-        estimator: which classifiers judged.
+        n_fake: number of fake samples.
+        estimator: name of the classifiers that estimated the ratios.
         seed: seed of folds, classifiers and choice.
-        notes: what a user should know, a sentence each; they were given as warnings, too.
-        protocol: encoder and fingerprint of both sides, where samples were encoded.
+        notes: notes for the user, one sentence each; they are also issued as warnings.
+        protocol: encoder and fingerprint of both sample sets, if samples were encoded.
     """
 
     indices: Index
@@ -123,22 +121,22 @@ class Selection:
 
     @property
     def changes(self) -> str:
-        """The curve's readings before and after, if the ratios were exact."""
+        """Scores of the curve before and after selection, if the ratios were exact."""
         before, after = readings(self.spectrum_before), readings(self.predicted)
         return ", ".join(f"{word} {before[name]:.3f} → {after[name]:.3f}" for name, word in READINGS.items())
 
     @property
     def acceptance_rate(self) -> float:
-        """Share of the fakes that is kept: 1/K up to rounding, or more where draws beyond it buy nothing."""
+        """Share of the fakes that is kept: 1/K up to rounding, or more if a larger K brings no further improvement."""
         return len(self) / self.n_fake
 
     @property
     def plan(self) -> Plan:
-        """What other budgets would buy."""
+        """The effect of other budgets."""
         return plan(self.spectrum_before)
 
     def to_dict(self) -> dict[str, Any]:
-        """The selection as JSON-ready values; the curves by their scores, the judged samples by their log-ratios."""
+        """The selection as JSON-compatible values, with the scores of the curves and the log-ratios of the samples."""
         simple = ("tau", "budget", "acceptance_rate", "effective_sample_size", "n_real", "n_fake", "estimator", "seed")
         return {
             "kept": len(self),
@@ -164,26 +162,28 @@ def select(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Selection:
-    """Keep about one in K of a model's samples, so that precision rises as far as K allows at every λ.
+    """Keep about one in K of a model's samples, so that precision increases as much as K allows at every λ.
 
-    A fake is kept with probability `a = min(1, τ r)`, r being its calibrated ratio p/q and τ such that round(n/K) of n
-    are kept. Systematic sampling along the ratio keeps exactly that many while each one's chance is exactly a. Where K
-    is beyond M, the largest ratio over the mean one, dropping more buys nothing: n/M are kept, and a note says so.
+    A fake is kept with probability `a = min(1, τ r)`, where r is its calibrated ratio p/q and τ is such that round(n/K)
+    of n samples are kept. Systematic sampling along the ratio keeps exactly this number, and each sample exactly with
+    its probability a. If K exceeds M, the largest ratio divided by the mean ratio, dropping more samples brings no
+    improvement. Then n/M samples are kept, and a note reports it.
 
-    The largest recall does not change, since nothing new is made. The kept samples were chosen with the help of
-    `real`: to judge them, take real samples that were not used here.
+    The maximum recall does not change, since no samples are created. The selection depends on `real`. To assess the
+    kept samples, use real samples that were not used here.
 
     Args:
-        real: the data; anything `precall.assess` takes, at least 50 samples.
-        fake: a model's samples, at least 50 of them.
-        budget: K ≥ 1, samples spent on each kept one.
-        estimator: who judges: "auto", the stacked panel, or one of its members, which is quicker.
-        encoder: how to encode samples that are not features, as in `precall.assess`.
-        seed: seed of folds, classifiers and choice: same seed, same samples.
+        real: the data, at least 50 samples in any form that `precall.assess` accepts.
+        fake: the model's samples, at least 50 of them.
+        budget: K ≥ 1, number of samples per kept sample.
+        estimator: classifier that estimates the ratios: "auto", the stacked panel, or one of its members, which is
+            faster.
+        encoder: encoder of samples that are not features, as in `precall.assess`.
+        seed: seed of folds, classifiers and choice. The same seed gives the same samples.
         progress: called with (stage, done, total).
 
     Returns:
-        The selection. Its notes are given as warnings (`RatioWarning`), too.
+        The selection. Its notes are also issued as warnings (`RatioWarning`).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -208,8 +208,8 @@ def judge(
     encoder: Any = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Judged:
-    """Encode both sides where needed, and give every sample a ratio that it had no part in; arguments as `select`."""
+) -> JudgedSamples:
+    """Encode both sample sets if necessary, and estimate cross-fitted ratios. The arguments are those of `select`."""
     checks.choice("estimator", estimator, ESTIMATORS)
     loaded: dict[str, Any] = {}
     data = _samples(
@@ -219,16 +219,16 @@ def judge(
     model = _samples(side("fake", fake, encoder=encoder, reference=data, loaded=loaded, progress=encoding), "fake")
     same_dimension(real=data.features, fake=model.features)
     judging = stage_of(progress, estimator)
-    return Judged(
+    return JudgedSamples(
         data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)
     )
 
 
-def selection(judged: Judged, *, budget: float, seed: int = 0) -> Selection:
-    """The selection for a budget, from sides that are judged already: several budgets need one judgement."""
+def selection(judged: JudgedSamples, *, budget: float, seed: int = 0) -> Selection:
+    """The selection for a budget. Several budgets can share the same judged samples."""
     result, fake = judged.result, judged.fake
     choice = choose(log_ratios=result.log_ratio_fake, budget=budget, seed=seed)
-    notes = (*_doubts(judged), *choice.notes)
+    notes = (*_notes_on_samples(judged), *choice.notes)
     for note in notes:
         warnings.warn(note, RatioWarning, stacklevel=3)
     n = len(result.log_ratio_fake)
@@ -251,12 +251,12 @@ def selection(judged: Judged, *, budget: float, seed: int = 0) -> Selection:
     )
 
 
-def choose(*, log_ratios: Any, budget: float, seed: int = 0) -> Choice:
-    """Which draws optimal budgeted rejection keeps, given their log-ratios: exactly so many, each with its chance.
+def choose(*, log_ratios: npt.ArrayLike, budget: float, seed: int = 0) -> Choice:
+    """Choose an exact number of draws by optimal budgeted rejection, given their log-ratios.
 
     Args:
         log_ratios: log p/q up to a constant, of draws of the model, in [−∞, ∞], shape (n,).
-        budget: K ≥ 1; round(n/K) are kept, or the least number above n/M where K is beyond M.
+        budget: K ≥ 1; round(n/K) draws are kept, or n/M rounded up if K exceeds M.
         seed: seed of the choice.
 
     Example:
@@ -271,35 +271,37 @@ def choose(*, log_ratios: Any, budget: float, seed: int = 0) -> Choice:
     n, rng = log_r.size, np.random.default_rng(seed)
     wanted = max(1, round(n / K))
     if K > 1 and log_r.min() == log_r.max():
-        note = f"all {n:,} ratios are equal, so no sample is better than another: {wanted:,} are kept at random."
+        note = f"all {n:,} ratios are equal, so no sample is better than another; {wanted:,} are kept at random."
         acceptance = np.full(n, wanted / n)
         return Choice(systematic(acceptance, rng.permutation(n), rng), acceptance, wanted / n, (note,))
-    shares = _shares(log_r)
-    fewest = math.ceil(float(shares.sum()) * (1 - 1e-12))  # n/M: there the rule is plain rejection
+    shares = relative_ratios(log_r)
+    fewest = math.ceil(float(shares.sum()) * (1 - 1e-12))  # n/M, at which the rule is plain rejection
     kept = max(wanted, fewest)
-    shift = largest_finite(log_r)  # ratios matter up to a factor only
+    shift = largest_finite(log_r)  # ratios matter only up to a factor
     ratios = ratios_of(log_r, shift)
     rule = obrs(ratios=ratios, budget=n / kept)
     acceptance = np.asarray(rule(ratios))
     with np.errstate(over="ignore"):
         tau = float(rule.tau * np.exp(-shift))
     by_ratio = np.lexsort((rng.permutation(n), log_r))  # ties in random order
-    return Choice(systematic(acceptance, by_ratio, rng), acceptance, tau, _thoughts(log_r, shares, kept, wanted, K))
+    notes = _notes_on_ratios(log_r, shares, kept, wanted, K)
+    return Choice(systematic(acceptance, by_ratio, rng), acceptance, tau, notes)
 
 
 def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> Index:
-    """Systematic sampling: as many as the probabilities sum to (a whole number), each included with its own.
+    """Systematic sampling: a fixed number of elements, each with its own inclusion probability.
 
-    The probabilities are laid end to end in `order`, and every unit step from one random start is a hit: of any stretch
-    of the order, the expected number is hit to within one. Those of probability 1 are hit whatever the start.
+    The probabilities are laid end to end in `order`, and every unit step from one random start selects an element. In
+    any contiguous part of the order, the number of selected elements differs from its expectation by less than one.
+    Elements of probability 1 are always selected.
 
     Args:
-        probabilities: in [0, 1], shape (n,), with a whole sum.
+        probabilities: inclusion probabilities in [0, 1], shape (n,), whose sum is a whole number.
         order: a permutation of 0, …, n − 1.
-        rng: gives the start.
+        rng: random generator of the start.
 
     Returns:
-        The positions that were hit, increasing.
+        Positions of the selected elements, increasing.
 
     References:
         Madow (1949), On the theory of systematic sampling.
@@ -315,46 +317,40 @@ def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> 
     return np.sort(np.concatenate([sure, hit]))
 
 
-def _thoughts(log_r: Array, shares: Array, kept: int, wanted: int, K: float) -> tuple[str, ...]:
-    """What the ratios alone have to say about a choice."""
+def _notes_on_ratios(log_r: Array, shares: Array, kept: int, wanted: int, K: float) -> tuple[str, ...]:
+    """Notes that depend on the ratios alone."""
     notes, n = [], shares.size
     if kept > wanted:
         notes.append(
-            f"{kept:,} of {n:,} samples are kept, not {wanted:,}: the largest ratio is {n / shares.sum():.3g} times "
-            f"the mean one, and a budget beyond that ({K:g}) buys nothing."
+            f"{kept:,} of {n:,} samples are kept instead of {wanted:,}: the largest ratio is {n / shares.sum():.3g} "
+            f"times the mean ratio, and a larger budget (here {K:g}) brings no improvement."
         )
-    if n > 2 * FEW and (thin := thinness(log_r, FEW)) is not None:
-        notes.append(f"{thin} Lower the budget, or judge with more samples.")
+    if n > 2 * FEW and (sentence := concentration(log_r, FEW)) is not None:
+        notes.append(f"{sentence} Lower the budget, or pass more samples.")
     return tuple(notes)
 
 
-def _doubts(judged: Judged) -> tuple[str, ...]:
-    """What the two sides have to say about their ratios."""
+def _notes_on_samples(judged: JudgedSamples) -> tuple[str, ...]:
+    """Notes that depend on the two sample sets."""
     notes, p_value = [], judged.result.p_value
-    if p_value > DOUBT:
+    if p_value > INSIGNIFICANT:
         notes.append(
-            f"the classifiers cannot tell `fake` from `real` (p = {p_value:.2g}), so what is kept follows chance more "
-            "than quality. Pass more samples, or another encoder."
+            f"the classifiers cannot distinguish `fake` from `real` (p = {p_value:.2g}), so the selection is mostly "
+            "random. Pass more samples, or use another encoder."
         )
-    twins = _repeated(judged.fake)
-    if twins > _repeated(judged.real) + TWINS:
+    repeated = _repeated(judged.fake)
+    if repeated > _repeated(judged.real) + REPEATED:
         notes.append(
-            f"{twins:.0%} of the fakes repeat the features of another one, and were judged by classifiers that had "
-            "seen it. Drop repetitions first."
+            f"{repeated:.0%} of the fakes have the same features as another one, so that classifiers were trained on "
+            "copies of the samples they evaluate. Remove duplicates first."
         )
     return tuple(notes)
 
 
 def _repeated(one: Side) -> float:
-    """Share of the rows that are equal to an earlier one."""
+    """Share of the rows that are equal to an earlier row."""
     features = np.ascontiguousarray(to_numpy(one.features))
     return 1 - len({hash(row.tobytes()) for row in features}) / len(features)
-
-
-def _shares(log_r: Array) -> Array:
-    """Ratios over the largest one; where some are infinite, 1 for them and 0 for the others."""
-    top = log_r.max()
-    return np.asarray(np.exp(log_r - top) if np.isfinite(top) else log_r == top, dtype=np.float64)
 
 
 def _samples(found: Side, name: str) -> Side:

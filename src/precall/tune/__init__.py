@@ -1,4 +1,11 @@
-"""Train or fine-tune a generator at the precision/recall trade-off you choose, a dial λ. Names load when used."""
+"""Train or fine-tune a generator at a chosen precision/recall trade-off λ.
+
+This room holds what happens during training: the `objectives` (`PRObjective` among them) and `score_matching`, the
+training loop (`trainer`) with its checkpoints and monitoring, networks (`models`), training data (`data`) and complete
+`recipes`. Refining the samples of a finished model does not belong here: see `precall.improve`, which this room never
+imports. Mathematics that needs no network (divergences, EDM preconditioning) is in `precall.theory`, and scores are in
+`precall.metrics`. Names are loaded on first use.
+"""
 
 from __future__ import annotations
 
@@ -44,25 +51,5 @@ _HOME = {
     "naive_dual": "objectives",
     "recipe": "recipes",
 }
-
-__all__ = [
-    "FGAN",
-    "Area",
-    "DensityPR",
-    "FlowGAN",
-    "Hinge",
-    "OBRSObjective",
-    "PRObjective",
-    "Recipe",
-    "Scheduled",
-    "ScoreMatching",
-    "Settings",
-    "Trainer",
-    "TrainingData",
-    "TrainingStopped",
-    "load_data",
-    "naive_dual",
-    "recipe",
-]
-
+__all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

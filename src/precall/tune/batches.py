@@ -1,4 +1,4 @@
-"""Batches as a function of the step: the position in the data is one number, so a run resumes where it stopped."""
+"""Batches as a function of their number, so that a run can be resumed at any position in the data."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-RESIDENT = 2 << 30  # bytes of data that are kept on the accelerator
+from precall.theory.arrays import is_tensor
+
+RESIDENT = 2 << 30  # bytes of data that may stay on the accelerator
 
 
 class Batches:
-    """Shuffled batches of a sample set, each read by its number.
+    """Shuffled batches of a sample set, accessed by their number.
 
-    Sample i of the stream is the i-th of an endless sequence of permutations, one an epoch, each seeded by (seed,
-    epoch). A batch is `size` consecutive samples of the stream; with several processes each takes its share of it.
+    The stream of samples is a sequence of permutations of the data, one per epoch, seeded by (seed, epoch). A batch
+    consists of `size` consecutive samples of the stream. With several processes, each one takes its share of the batch.
 
     Args:
         data: samples, shape (n, …), an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
-        size: samples a batch, over all processes together.
-        seed: of the permutations.
-        labels: a class a sample, or None.
-        device: where batches are put.
-        rank: this process, of `world`.
+        size: number of samples per batch, over all processes.
+        seed: seed of the permutations.
+        labels: one class per sample, or None.
+        device: device of the batches.
+        rank: index of this process, below `world`.
         world: number of processes.
 
     Example:
         >>> batches = Batches(np.arange(5.0), size=3, seed=0)
         >>> together = torch.cat([batches.at(0)[0], batches.at(1)[0]])
-        >>> sorted(together[:5].tolist())  # every sample once an epoch
+        >>> sorted(together[:5].tolist())  # every sample once per epoch
         [0.0, 1.0, 2.0, 3.0, 4.0]
     """
 
@@ -52,7 +54,7 @@ class Batches:
         if len(self) < 2:
             raise ValueError(f"`data` must hold at least 2 samples; got {len(self)}.")
         if self.labels is not None and len(self.labels) != len(self):
-            raise ValueError(f"`labels` must have one entry a sample, {len(self)}; got {len(self.labels)}.")
+            raise ValueError(f"`labels` must have one entry per sample, {len(self)}; got {len(self.labels)}.")
         if size % world:
             raise ValueError(f"`batch_size` must be a multiple of the number of processes, {world}; got {size}.")
         self._order = lru_cache(maxsize=2)(self._permutation)
@@ -62,9 +64,9 @@ class Batches:
         return len(self.data)
 
     def at(self, number: int) -> tuple[Tensor, Tensor | None]:
-        """Batch `number`: samples in float, images of bytes scaled to [−1, 1], and their labels."""
+        """Batch `number`: samples as floats (uint8 images scaled to [−1, 1]) and their labels."""
         index = torch.from_numpy(self._indices(number))
-        if isinstance(self.data, Tensor):
+        if is_tensor(self.data):
             samples = self.data[index.to(self.data.device)].to(self.device, non_blocking=True)
             return as_float(samples), None if self.labels is None else self.labels[index.to(self.device)]
         return self._collated([self.data[int(i)] for i in index])
@@ -86,14 +88,14 @@ class Batches:
 
 
 def as_float(samples: Tensor) -> Tensor:
-    """Bytes as images in [−1, 1]; other numbers as float32."""
+    """Samples as float32; uint8 images are scaled to [−1, 1]."""
     return samples.float() / 127.5 - 1 if samples.dtype == torch.uint8 else samples.float()
 
 
 def _resident(data: Any, device: torch.device | str) -> Any:
-    """An array as a tensor, on the device where it is small enough to stay there; a Dataset as it is."""
+    """An array or tensor as a tensor, on the device if it is small enough to stay there. A Dataset is unchanged."""
     if isinstance(data, np.ndarray):
         data = torch.from_numpy(np.ascontiguousarray(data))
-    if not isinstance(data, Tensor):
+    if not is_tensor(data):
         return data
     return data.to(device) if data.numel() * data.element_size() <= RESIDENT else data

@@ -1,16 +1,15 @@
-"""Objectives of adversarial training: what the discriminator and the generator minimise, and the ratio in between.
+"""Objectives of adversarial training: the losses of the discriminator and of the generator, and the estimated ratio.
 
-Every objective offers
+Every objective has the methods
 
     discriminator_loss(real_logits, fake_logits)    a scalar to minimise over the discriminator
     generator_loss(fake_logits)                     a scalar to minimise over the generator
-    log_ratio(logits)                               log p/q, as the logits state it
+    log_ratio(logits)                               the estimate of log p/q
 
-and drops into any training loop. The generator losses are *frozen-ratio* losses: the ratio r is held fixed as a
-function of x, and `∇_θ E_{x~Q_θ}[l(r(x))]` is then the exact gradient of the f-divergence with `f''(u) = −l'(u)/u`. So
-l must fall with r; the published Algorithm 3 of the PR-GAN rises, which trains away from the data (docs/errata.md,
-VER-43).
-The mathematics is in docs/theory.md, Training losses.
+and can be used in any training loop. The generator losses are *frozen-ratio* losses: the ratio r is held fixed as a
+function of x, and `∇_θ E_{x~Q_θ}[l(r(x))]` is then the exact gradient of the f-divergence with `f''(u) = −l'(u)/u`.
+Hence l must decrease with r. The loss in the published Algorithm 3 of the PR-GAN increases, which would train away from
+the data (docs/errata.md, VER-43). The mathematics is in docs/theory.md, Training losses.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from torch.nn.functional import elu, relu, softplus
 
 from precall.theory import checks
 from precall.theory.acceptance import obrs
+from precall.theory.arrays import is_tensor
 from precall.theory.divergences import PR, Divergence, divergence
 
 FORMS = ("smoothed", "tail")
@@ -34,7 +34,7 @@ PLAYS = ("minimax", "nonsaturating")
 
 @runtime_checkable
 class Objective(Protocol):
-    """What a training loop asks of an objective."""
+    """The interface of an objective, as used by a training loop."""
 
     def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
         """The discriminator's loss, a scalar."""
@@ -43,24 +43,25 @@ class Objective(Protocol):
         """The generator's loss, a scalar."""
 
     def log_ratio(self, logits: Tensor) -> Tensor:
-        """log p/q at the samples these logits belong to."""
+        """The estimate of log p/q at the samples with these logits."""
 
 
 @dataclass(frozen=True)
 class FGAN:
-    """The variational game of an f-divergence: `min_G max_T E_P[T] − E_Q[f*(T)]` with `T = a(w)` of a free logit w.
+    """The variational game of an f-divergence: `min_G max_T E_P[T] − E_Q[f*(T)]`, with `T = a(w)` for a free logit w.
 
-    The generator's minimax loss `−E_Q[f*(T)]` is the exact frozen-ratio loss of D_f. The non-saturating play maximises
-    `E_Q[T]` instead, which descends the divergence with second derivative `f''(u)/u`: for "gan" the loss −log D(x).
+    The generator's minimax loss `−E_Q[f*(T)]` is the exact frozen-ratio loss of D_f. The non-saturating variant
+    maximises `E_Q[T]` instead, which descends the divergence with second derivative `f''(u)/u`. For "gan" it is the
+    loss −log D(x).
 
     Args:
-        divergence: a name of the table ("gan", "kl", "chi2", "amari:0.5", "pr:5", …) or a row.
+        divergence: a row of the divergence table, or its name ("gan", "kl", "chi2", "amari:0.5", "pr:5", …).
         play: "minimax" or "nonsaturating".
 
     Example:
         >>> objective = FGAN("gan")
         >>> w = torch.tensor([0.0, 0.0])
-        >>> round(objective.discriminator_loss(w, w).item(), 4)  # 2 log 2, the loss of not knowing
+        >>> round(objective.discriminator_loss(w, w).item(), 4)  # 2 log 2, the loss of an uninformed discriminator
         1.3863
 
     References:
@@ -80,21 +81,21 @@ class FGAN:
         return _tensor(self.row.conjugate_of_logit(fake_logits).mean() - self.row.activation(real_logits).mean())
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
-        """`−E_Q[f*(T)]`, or `−E_Q[T]` for the non-saturating play."""
+        """`−E_Q[f*(T)]`, or `−E_Q[T]` for the non-saturating variant."""
         if self.play == "nonsaturating":
             return _tensor(-self.row.activation(fake_logits).mean())
         return _tensor(-self.row.conjugate_of_logit(fake_logits).mean())
 
     def log_ratio(self, logits: Tensor) -> Tensor:
-        """`log (f*)'(T)`; a `ValueError` for "tv" and "pr:λ", whose conjugates carry no ratio."""
+        """`log (f*)'(T)`. Raises a `ValueError` for "tv" and "pr:λ", whose conjugates carry no ratio."""
         return _tensor(self.row.log_ratio(logits))
 
 
 def naive_dual(lam: float) -> FGAN:
-    """The variational game of D_λ itself, kept to show that it stalls.
+    """The variational game of D_λ itself, provided to show that its training stalls. Use `PRObjective` instead.
 
-    Its conjugate is linear on [0, λ]: the best discriminator is a step, so the better it gets the less gradient it
-    passes on, and it carries no ratio. Use `PRObjective`.
+    Its conjugate is linear on [0, λ], so the optimal discriminator is a step function. The better the discriminator
+    becomes, the smaller are the gradients of the generator. It carries no ratio.
 
     Args:
         lam: λ > 0.
@@ -112,7 +113,7 @@ class Hinge:
     λ = 1 is the loss of BigGAN, which therefore descends the total variation. The generator maximises `E_Q[T]`.
 
     Args:
-        lam: λ > 0; large for precision, small for recall.
+        lam: λ > 0; large values favour precision, small values recall.
 
     Example:
         >>> Hinge(lam=2.0).discriminator_loss(torch.zeros(3), torch.zeros(3)).item()  # λ + 1, at T = 0
@@ -128,7 +129,7 @@ class Hinge:
         checks.positive("lam", self.lam)
 
     def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """`λ E_P[(1 − T)₊] + E_Q[(1 + T)₊]`, at best 2 α(λ)."""
+        """`λ E_P[(1 − T)₊] + E_Q[(1 + T)₊]`, whose minimum is 2 α(λ)."""
         return self.lam * relu(1 - real_logits).mean() + relu(1 + fake_logits).mean()
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
@@ -136,50 +137,52 @@ class Hinge:
         return -fake_logits.mean()
 
     def log_ratio(self, logits: Tensor) -> Tensor:
-        """Refused: at the optimum the hinge knows on which side of 1/λ the ratio lies, and no more."""
+        """Raises a `ValueError`: the optimal hinge discriminator only determines whether the ratio exceeds 1/λ."""
         raise ValueError(
-            "a hinge discriminator tells the sign of λp − q and carries no ratio. Train with `FGAN` or `PRObjective`, "
-            "or fit a classifier to samples afterwards."
+            "a hinge discriminator estimates the sign of λp − q and carries no ratio. Train with `FGAN` or "
+            "`PRObjective`, or fit a classifier to samples afterwards."
         )
 
 
-class Judged:
-    """An objective whose discriminator learns the ratio of draws as they come, by the game of a divergence g."""
+class RatioObjective:
+    """Base of the objectives whose discriminator estimates the ratio p/q, by the variational game of a divergence g."""
 
     critic: str | Divergence
 
     def __post_init__(self) -> None:
-        divergence(self.critic).log_ratio(0.0)  # refuses, with the sentence of its row, a critic that carries no ratio
+        divergence(self.critic).log_ratio(0.0)  # raises the row's own error if the critic carries no ratio
 
     @cached_property
     def game(self) -> FGAN:
-        """The critic's."""
+        """The variational game of the critic."""
         return FGAN(self.critic)
 
     def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """The critic's, `E_Q[g*(T)] − E_P[T]`."""
+        """The loss of the critic, `E_Q[g*(T)] − E_P[T]`."""
         return self.game.discriminator_loss(real_logits, fake_logits)
 
     def log_ratio(self, logits: Tensor) -> Tensor:
-        """The critic's `log (g*)'(T)`."""
+        """The estimate of the critic, `log (g*)'(T)`."""
         return self.game.log_ratio(logits)
 
 
 @dataclass(frozen=True)
-class PRObjective(Judged):
+class PRObjective(RatioObjective):
     """Train at the trade-off λ: the generator descends D_λ, the discriminator learns the ratio with another divergence.
 
         smoothed   −E_Q[σ((log r + log λ)/τ)]   exact for the average of D_l over log l, with a logistic kernel of
                                                  scale τ around log λ; τ → 0 is D_λ itself
         tail       −E_Q[min(λ r, 1)]             exact for ∫_λ^∞ (λ/l²) D_l dl: precision at every slope above λ
 
-    Large λ asks for precision, small λ for recall; at λ = 1 both count alike.
+    Large λ favours precision, small λ recall; at λ = 1 both have equal weight.
 
     Args:
         lam: λ > 0.
-        smoothing: τ > 0 of the smoothed form, in units of log r. Small is faithful and flat, large is forgiving.
-        form: "smoothed", or "tail" for what the thesis' experiments descend.
-        critic: divergence the discriminator is trained with; any smooth row, "gan" (a logistic classifier) or "chi2".
+        smoothing: τ > 0 of the smoothed form, in units of log r. Small values approximate D_λ closely but have flat
+            regions; large values give larger gradients.
+        form: "smoothed", or "tail" for the objective of the thesis' experiments.
+        critic: divergence with which the discriminator is trained: a smooth row, such as "gan" (a logistic classifier)
+            or "chi2".
 
     Example:
         >>> objective = PRObjective(lam=2.0)
@@ -208,36 +211,38 @@ class PRObjective(Judged):
         """`−E_Q[σ((log r + log λ)/τ)]`, or `−E_Q[min(λ r, 1)]`."""
         log_lam_r = self.log_ratio(fake_logits) + math.log(self.lam)
         if self.form == "tail":
-            return -log_lam_r.clamp(max=0).exp().mean()
-        return -torch.sigmoid(log_lam_r / self.smoothing).mean()
+            return -log_lam_r.clamp(max=0).exp().mean()  # −E_Q[min(λ r, 1)]
+        return -torch.sigmoid(log_lam_r / self.smoothing).mean()  # −E_Q[σ((log r + log λ)/τ)]
 
 
 @dataclass(frozen=True)
-class Area(Judged):
-    """Maximise the area under the PR curve, all trade-offs at once: `A = ½ ∫ α(λ)²/λ² dλ`.
+class Area(RatioObjective):
+    """Maximise the area under the PR curve, that is all trade-offs at once: `A = ½ ∫ α(λ)²/λ² dλ`.
 
-    Its gradient weighs D_λ by `α(λ)/λ²`, the current curve. Integrated over λ this is the frozen-ratio loss with
-    `l'(r) = −α(1/r)`, where `α(1/t) = E_Q[min(r/t, 1)]` is read off the batch (r̄ held fixed):
+    Its gradient weights D_λ by `α(λ)/λ²`, the current curve. Integrated over λ this is the frozen-ratio loss with
+    `l'(r) = −α(1/r)`, where `α(1/t) = E_Q[min(r/t, 1)]` is estimated on the batch (r̄ held fixed):
 
         l(r) = −∫₀^r α(1/t) dt = −E_r̄[ min(r, r̄) + r̄ (log r − log r̄)₊ ]
 
-    Every sample pulls by `E[min(r, r̄)] ≤ E[r̄] = 1` in units of log r: no ratio, however large, takes over.
+    The gradient of each sample with respect to log r is bounded by `E[min(r, r̄)] ≤ E[r̄] = 1`, so that large ratios do
+    not dominate.
 
     Args:
-        critic: divergence the discriminator is trained with.
+        critic: divergence with which the discriminator is trained.
 
     Example:
         >>> round(Area().generator_loss(torch.zeros(4)).item(), 4)  # r = 1 everywhere
         -1.0
 
     References:
-        Verine (2024), section 5.4 asks for it, eq. 5.34 with docs/errata.md, VER-44; docs/theory.md, Area.
+        Verine (2024), section 5.4 (which poses the problem) and eq. 5.34 with docs/errata.md, VER-44; docs/theory.md,
+        Area.
     """
 
     critic: str | Divergence = "gan"
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
-        """`−E_r E_r̄[min(r, r̄) + r̄ (log r − log r̄)₊]`, with r̄ the batch's own ratios, held fixed and of mean one."""
+        """`−E_r E_r̄[min(r, r̄) + r̄ (log r − log r̄)₊]`, where r̄ are the ratios of the batch, fixed and of mean one."""
         log_r = self.log_ratio(fake_logits).flatten()
         log_r = log_r - (torch.logsumexp(log_r.detach(), 0) - math.log(log_r.numel()))  # E_Q[r] = 1
         gap = log_r[:, None] - log_r.detach()[None, :]
@@ -245,18 +250,18 @@ class Area(Judged):
 
 
 @dataclass
-class OBRSObjective(Judged):
-    """Train the law *after* optimal budgeted rejection: descend `D_f(P‖Q̃)`, with `q̃ = min(K q, κ p)` and κ = K τ.
+class OBRSObjective(RatioObjective):
+    """Train the model *after* optimal budgeted rejection: descend `D_f(P‖Q̃)`, with `q̃ = min(K q, κ p)` and κ = K τ.
 
-    The ratio after rejection is `p/q̃ = max(r/K, 1/κ)`, and with r and τ held fixed the exact loss of the generator is
-    `K h(max(r/K, 1/κ))`, `h = f − u f'`: samples that are sure to be accepted pull, the rest is left to the rejection.
-    τ solves `E_Q[min(1, τ r)] = 1/K`; call `refresh` with fresh fake logits every hundred steps or so. The first
-    generator loss does so by itself.
+    The ratio after rejection is `p/q̃ = max(r/K, 1/κ)`. With r and τ held fixed, the exact loss of the generator is
+    `K h(max(r/K, 1/κ))`, `h = f − u f'`. Only samples that are accepted with probability 1 have a gradient; the others
+    are left to the rejection. τ solves `E_Q[min(1, τ r)] = 1/K`. Call `refresh` with logits of new draws about every
+    hundred steps; the first call of `generator_loss` does so automatically.
 
     Args:
         divergence: the divergence to descend, any smooth row of the table.
-        budget: K ≥ 1, mean draws per kept sample once trained; 1 is plain training.
-        critic: divergence the discriminator is trained with (on draws before rejection).
+        budget: K ≥ 1, mean number of draws per kept sample after training; 1 is plain training.
+        critic: divergence with which the discriminator is trained, on draws before rejection.
 
     Attributes:
         log_tau: log τ, None until the first refresh.
@@ -285,29 +290,29 @@ class OBRSObjective(Judged):
         if self.log_tau is None:
             self.refresh(fake_logits)
         assert self.log_tau is not None
-        # max(r, 1/τ)/K; `clamp` would be as plain, at two kernels more
+        # log of max(r, 1/τ)/K = max(r/K, 1/κ); `clamp` would need two more kernels
         log_refined = torch.threshold(self.log_ratio(fake_logits), -self.log_tau, -self.log_tau) - math.log(self.budget)
         return _tensor(self.budget * divergence(self.divergence).generator_loss(log_refined).mean())
 
     def refresh(self, fake_logits: Tensor) -> None:
-        """Solve τ for the budget on these logits of fresh fakes."""
+        """Solve τ for the budget, on the logits of new draws."""
         log_r = self.log_ratio(fake_logits.detach()).flatten().double()
-        top = log_r.max().item()  # the rule does not mind a common factor; the exponential does
+        top = log_r.max().item()  # a common factor does not change the rule and prevents overflow
         tau = obrs(ratios=(log_r - top).exp(), budget=self.budget).tau
         self.log_tau = math.log(tau) - top
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold."""
+        """The state to save in a checkpoint."""
         return {"log_tau": self.log_tau}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put a checkpoint's τ back."""
+        """Restore the state from a checkpoint."""
         self.log_tau = state["log_tau"]
 
 
 @dataclass(frozen=True)
 class FlowGAN:
-    """An adversarial objective plus the likelihood a flow can state: `loss_G + γ E_P[−log q]`.
+    """An adversarial objective plus the likelihood of a flow: `loss_G + γ E_P[−log q]`.
 
     Args:
         objective: any objective of this module.
@@ -324,35 +329,36 @@ class FlowGAN:
         checks.nonnegative("likelihood_weight", self.likelihood_weight, infinite=False)
 
     def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """That of the adversarial objective."""
+        """The discriminator's loss of the adversarial objective."""
         return self.objective.discriminator_loss(real_logits, fake_logits)
 
     def generator_loss(self, fake_logits: Tensor, real_log_prob: Tensor | None = None) -> Tensor:
-        """The adversarial loss, plus `−γ E_P[log q]` where the log-likelihood of a real batch is given."""
+        """The adversarial loss, plus `−γ E_P[log q]` if the log-likelihood of a real batch is given."""
         loss = self.objective.generator_loss(fake_logits)
         return loss if real_log_prob is None else loss - self.likelihood_weight * real_log_prob.mean()
 
     def log_ratio(self, logits: Tensor) -> Tensor:
-        """That of the adversarial objective."""
+        """The estimate of the adversarial objective."""
         return self.objective.log_ratio(logits)
 
 
 @dataclass(frozen=True)
 class DensityPR:
-    """Train a model whose density is known at the trade-off λ, with a critic that learns log p alone.
+    """Train a model with a known density at the trade-off λ, with a critic that learns log p.
 
-    A flow states its own log q, so nothing about the model has to be learned: the critic's output s(x) estimates
-    log p(x), by logistic regression of data against a noise whose density ν is known (draws of the model mixed with a
-    broad base). The generator then maximises α(λ) itself, not a frozen-ratio surrogate, so it needs no smoothing:
+    The log-density log q of a flow is known, so that only log p has to be estimated. The critic's output s(x) estimates
+    log p(x) by logistic regression of data against noise of known density ν (draws of the model mixed with a broad
+    base). The generator then maximises α(λ) itself instead of a frozen-ratio surrogate and needs no smoothing:
 
         λ ≥ 1    α(λ) = E_Q[min(λ p/q, 1)]      on draws, through x and through log q (the reparametrised gradient)
         λ < 1    β(λ) = E_P[min(1, q/(λ p))]    on data, through log q
 
-    Both are the same trade-off, β = α/λ; each is taken where its average is the less noisy one.
+    Both express the same trade-off, since β = α/λ. Each is used where its average has the lower variance.
 
-    Where the minimum is far below 1 both are flat. `power` γ below 1 lifts them there, `E[(min(·, 1)^γ − 1)/γ]`. The
-    limit γ → 0 is `E_Q[min(log(λ p/q), 0)] = −D_λ − ∫_λ^∞ D_l dl/l`, the slopes above λ as reverse KL weighs them, or
-    with the roles exchanged the slopes below λ as likelihood does. Move γ from 0.05 to 1.
+    Both are flat where the minimum is far below 1. A `power` γ below 1 increases the gradient there,
+    `E[(min(·, 1)^γ − 1)/γ]`. The limit γ → 0 is `E_Q[min(log(λ p/q), 0)] = −D_λ − ∫_λ^∞ D_l dl/l`: the slopes above λ,
+    weighted as by the reverse KL, or with the roles exchanged the slopes below λ, weighted as by the likelihood. A
+    typical schedule moves γ from 0.05 to 1.
 
     Args:
         lam: λ > 0.
@@ -376,12 +382,12 @@ class DensityPR:
         checks.unit("power", checks.positive("power", self.power))
 
     def discriminator_loss(self, real_logits: Tensor, noise_logits: Tensor) -> Tensor:
-        """Logistic loss of `s(x) − log ν(x)`, data against noise; its optimum is s = log p."""
+        """Logistic loss of `s(x) − log ν(x)`, for data against noise. It is minimal at s = log p."""
         return softplus(-real_logits).mean() + softplus(noise_logits).mean()
 
     @property
     def on_data(self) -> bool:
-        """Whether the generator's loss is an average over data (λ < 1, recall) or over draws."""
+        """Whether the generator's loss is an average over data (λ < 1, recall) instead of draws."""
         return self.lam < 1
 
     def generator_loss(self, log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -393,11 +399,11 @@ class DensityPR:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """An objective whose fields move geometrically from start values to its own, over the first steps of a run.
+    """An objective whose fields move geometrically from start values to their final values during the first steps.
 
     Args:
-        objective: the objective to end with.
-        steps: number of steps the way takes.
+        objective: the final objective.
+        steps: number of steps of the transition.
         start: field name → positive value at step 0.
 
     Example:
@@ -415,7 +421,7 @@ class Scheduled:
         for name, value in self.start.items():
             if not hasattr(self.objective, name):
                 kind = type(self.objective).__name__
-                raise ValueError(f"`start` names {name!r}, which {kind} does not have. Name one of its fields.")
+                raise ValueError(f"`start` must name fields of {kind}; got {name!r}. Use one of its fields.")
             checks.positive(name, value)
 
     def at(self, step: int) -> Any:
@@ -427,7 +433,7 @@ class Scheduled:
         return replace(self.objective, **now)
 
 
-def _tensor(values: Any) -> Tensor:
-    """The table's functions are typed for arrays and tensors alike; here they are given tensors."""
-    assert isinstance(values, Tensor)
+def _tensor(values: object) -> Tensor:
+    """`values` typed as a tensor: the functions of the divergence table accept arrays, too."""
+    assert is_tensor(values)
     return values

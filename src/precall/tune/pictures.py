@@ -1,4 +1,4 @@
-"""Pictures of samples while a model trains: a grid of images, or points on a plane."""
+"""Pictures of samples during training: a grid of images, or a scatter plot of points in the plane."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-SIDE = 10  # images a row
+SIDE = 10  # images per row
 
 
 def save(samples: Tensor, path: Path) -> bool:
-    """Write a PNG of image samples (NCHW in [−1, 1]) or of points in the plane; samples of other shapes have none.
+    """Write a PNG of image samples (NCHW in [−1, 1]) or of points in the plane. Samples of other shapes are skipped.
 
     Returns:
         Whether a picture was written.
@@ -25,7 +25,7 @@ def save(samples: Tensor, path: Path) -> bool:
 
 
 def grid(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Images in [−1, 1], NCHW, as one HWC picture of bytes with `SIDE` a row.
+    """Images in [−1, 1], NCHW, as one HWC uint8 picture with `SIDE` images per row.
 
     Example:
         >>> grid(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape

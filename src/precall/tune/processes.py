@@ -1,6 +1,6 @@
-"""What the processes of one training must agree on, what they must not share, and how a run is interrupted.
+"""Synchronisation of the processes of one training run, and interruption of a run.
 
-With one process all of this is nothing.
+The functions on several processes are no-ops if there is only one.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from precall.theory.arrays import is_tensor
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
 def share(fabric: Fabric, *networks: nn.Module) -> None:
-    """Give all processes the networks of the first."""
+    """Copy the networks of the first process to all others."""
     if fabric.world_size > 1:
         for network in networks:
             network.load_state_dict(fabric.broadcast(network.state_dict()))
 
 
 def part_ways(fabric: Fabric, rng: torch.Generator, *, seed: int, step: int) -> None:
-    """Random streams of their own for all processes but the first, whose streams a checkpoint holds."""
+    """Reseed the random streams of all processes but the first, whose streams are stored in the checkpoint."""
     if fabric.global_rank:
         latents, noise = np.random.SeedSequence((seed, fabric.global_rank, step)).generate_state(2)
         rng.manual_seed(int(latents))
@@ -35,25 +37,25 @@ def part_ways(fabric: Fabric, rng: torch.Generator, *, seed: int, step: int) -> 
 
 
 def average_gradients(fabric: Fabric, network: nn.Module) -> None:
-    """The mean of all processes' gradients, for all."""
-    # by hand: DDP's hooks expect one forward for one backward, and two networks at play have several
+    """Replace the gradients by their mean over all processes."""
+    # explicit, because the hooks of DDP expect one forward pass per backward pass
     if fabric.world_size == 1:
         return
     gradients = [p.grad for p in network.parameters() if p.grad is not None]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     mean = fabric.all_reduce(flat, reduce_op="mean")
-    assert isinstance(mean, Tensor)
+    assert is_tensor(mean)
     for gradient, part in zip(gradients, torch.split(mean, [g.numel() for g in gradients]), strict=True):
         gradient.copy_(part.view_as(gradient))
 
 
 def gathered(fabric: Fabric, row: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What all processes have found, for all; they wait for one another."""
+    """The rows of all processes, which wait for each other."""
     return row if fabric.world_size == 1 else fabric.all_gather(row)  # type: ignore[return-value]
 
 
 def any_of(fabric: Fabric, flag: bool) -> bool:
-    """Whether the flag is up in any process; all must ask, and wait for one another."""
+    """Whether the flag is set in any process. All processes must call this function and wait for each other."""
     if fabric.world_size == 1:
         return flag
     return bool(fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum"))
@@ -61,15 +63,18 @@ def any_of(fabric: Fabric, flag: bool) -> bool:
 
 @contextmanager
 def interrupts_after_a_step() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, to be asked between steps: half a step cannot be resumed. A second is not held."""
+    """Defer Ctrl-C until the end of a step, because half a step cannot be resumed; yields whether it was pressed.
+
+    A second Ctrl-C interrupts immediately.
+    """
     pressed: list[int] = []
     before = signal.getsignal(signal.SIGINT)
-    # signals are caught in the main thread only; a handler that is not Python's could not be put back
+    # only the main thread receives signals; a handler that was not installed from Python could not be restored
     if before is None or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
 
-    def hold(number: int, frame: Any) -> None:
+    def hold(number: int, frame: object) -> None:
         pressed.append(number)
         signal.signal(signal.SIGINT, before)
 

@@ -24,8 +24,10 @@ from torch import nn
 from precall.theory import checks
 from precall.tune.data import TrainingData, load_data
 from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator
-from precall.tune.models.flows import NICE, Glow, RealNVP, ResidualFlow
+from precall.tune.models.flows import NICE, RealNVP
+from precall.tune.models.glow import Glow
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
+from precall.tune.models.residual_flow import ResidualFlow
 from precall.tune.objectives import FGAN, Area, DensityPR, Hinge, OBRSObjective, PRObjective, Scheduled
 from precall.tune.trainer import Settings, Trainer
 

@@ -1,7 +1,7 @@
-"""From batches to losses: the two ways a generator can be trained, density unknown and density known.
+"""From batches to losses: the two ways to train a generator, with an unknown and with a known density.
 
-A route holds the two networks and says, for an objective and a batch, what the discriminator and the generator
-minimise. The training loop does not know which route it is on.
+A route holds the two networks and computes the losses of the discriminator and of the generator for an objective and a
+batch. The training loop is the same for both routes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from precall.tune.objectives import DensityPR, FlowGAN
 
 
 class Route(Protocol):
-    """What the training loop asks of a route."""
+    """The interface of a route, as used by the training loop."""
 
     def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
         """The discriminator's loss on a real batch and as many latents."""
@@ -28,7 +28,7 @@ class Route(Protocol):
 
 @dataclass(frozen=True)
 class Losses:
-    """A discriminator's loss, and the logits it came from."""
+    """The loss of a discriminator, and the logits from which it was computed."""
 
     loss: Tensor
     real_logits: Tensor
@@ -37,13 +37,13 @@ class Losses:
 
 @dataclass(frozen=True)
 class Adversarial:
-    """Density unknown: the discriminator tells data from draws, and its logits carry the ratio.
+    """Unknown density: the discriminator classifies data against draws, and its logits estimate the ratio.
 
     Args:
-        generator: what is trained.
-        discriminator: what judges it.
-        noise: standard deviation of the normal noise on all that is judged. Laws on thin sets that do not meet have no
-            ratio, and λ then changes nothing; blurred laws have one everywhere.
+        generator: the generator.
+        discriminator: the discriminator.
+        noise: standard deviation of the normal noise added to the discriminator's input. Distributions with disjoint
+            supports have no ratio, and then λ has no effect; with noise added, the ratio exists everywhere.
     """
 
     generator: nn.Module
@@ -51,7 +51,7 @@ class Adversarial:
     noise: float = 0.0
 
     def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
-        """One pass over data and draws together."""
+        """The discriminator's loss, from one pass over data and draws together."""
         with torch.no_grad():
             fake = self.generator(z, labels)
         both = None if labels is None else torch.cat([labels, labels])
@@ -59,7 +59,7 @@ class Adversarial:
         return Losses(objective.discriminator_loss(real_logits, fake_logits), real_logits, fake_logits)
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
-        """The objective's loss on fresh draws, and the likelihood of data where a `FlowGAN` asks for it."""
+        """The objective's loss on new draws, and the likelihood of data for a `FlowGAN`."""
         logits = self.logits(self.generator(z, labels), labels)
         if isinstance(objective, FlowGAN):
             return objective.generator_loss(logits, self.generator.log_prob(real))  # type: ignore[operator]
@@ -67,7 +67,7 @@ class Adversarial:
         return loss
 
     def logits(self, x: Tensor, labels: Tensor | None) -> Tensor:
-        """The discriminator's, of samples blurred by the noise."""
+        """Logits of samples with noise added."""
         seen = x + self.noise * torch.randn_like(x) if self.noise else x
         logits: Tensor = self.discriminator(seen, labels)
         return logits.float()
@@ -75,13 +75,13 @@ class Adversarial:
 
 @dataclass(frozen=True)
 class KnownDensity:
-    """Density known: the critic learns log p against a noise of known density, half model, half broad base.
+    """Known density: the critic learns log p against noise of known density, half from the model, half from a base.
 
     Args:
         generator: a flow, with `forward_with_log_prob` and `log_prob`.
-        critic: a network whose output is to become log p.
-        mean: centre of the base, shape of one sample.
-        scale: standard deviation of the base in each coordinate, broader than the data's.
+        critic: a network that is trained to output log p.
+        mean: mean of the normal base, of the shape of one sample.
+        scale: standard deviation of the base in each coordinate, larger than that of the data.
     """
 
     generator: nn.Module
@@ -90,7 +90,7 @@ class KnownDensity:
     scale: Tensor
 
     def discriminator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
-        """Logistic regression of data against noise with the offset −log ν; z is used for half of the noise."""
+        """Logistic loss of data against noise, with the offset −log ν. Half of z is mapped to samples of the model."""
         half = len(z) // 2
         with torch.no_grad():
             broad = self.mean + self.scale * z[half:].reshape(-1, *self.mean.shape)  # latents are standard normal
@@ -101,7 +101,7 @@ class KnownDensity:
         return Losses(objective.discriminator_loss(real_logits, noise_logits), real_logits, noise_logits)
 
     def generator_loss(self, objective: DensityPR, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
-        """`−α(λ)` through draws and their density, or `−β(λ)` through the density of data."""
+        """`−α(λ)` from draws and their density, or `−β(λ)` from the density of data."""
         if objective.on_data:
             with torch.no_grad():
                 log_p = self.critic(real).float()
@@ -121,17 +121,17 @@ class KnownDensity:
 def route(
     generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor, noise: float = 0.0
 ) -> Route:
-    """The route an objective asks for; `some_data` places the base of `KnownDensity`, `noise` is for `Adversarial`."""
+    """The route for an objective. `some_data` determines the base of `KnownDensity`; `noise` is for `Adversarial`."""
     if not isinstance(objective, DensityPR):
         return Adversarial(generator, discriminator, noise)
     if noise:
         raise ValueError(
-            f"`noise` blurs what a discriminator sees, and `DensityPR` has none; got {noise:g}, set it to 0."
+            f"`noise` must be 0 for `DensityPR`, which has no discriminator to add noise to; got {noise:g}."
         )
     if not hasattr(generator, "forward_with_log_prob"):
         raise ValueError(
-            f"`DensityPR` needs a generator that states its density (a flow, with `forward_with_log_prob` and "
+            f"`DensityPR` requires a generator with a known density (a flow, with `forward_with_log_prob` and "
             f"`log_prob`); got {type(generator).__name__}. Use `PRObjective`."
         )
-    scale = 2 * some_data.std(0).clamp(min=1e-3)  # broader than the data
+    scale = 2 * some_data.std(0).clamp(min=1e-3)  # twice the scale of the data
     return KnownDensity(generator, discriminator, some_data.mean(0), scale)

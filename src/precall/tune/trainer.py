@@ -4,17 +4,17 @@
     trainer.fit(10_000)
 
 A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
-holds all that is left (both networks, their average, both optimisers, the random states). On the CPU a run that was
-killed and resumed ends in the same bits as one that was not. That is for one process: of several, all but the first
-resume with latents that an uninterrupted run would not have drawn.
+holds the rest (both networks, the moving average, both optimisers and the random states). On the CPU, a run that was
+killed and resumed ends with the same bits as an uninterrupted one. This holds for a single process. With several, all
+but the first resume with latents that differ from those of an uninterrupted run.
 """
 
 from __future__ import annotations
 
 import copy
 import csv
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import io
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,48 +22,49 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from precall.files import write_atomically
+from precall.progress import Progress
 from precall.theory import checks
 from precall.tune import checkpoints, processes
 from precall.tune.batches import Batches, as_float
 from precall.tune.objectives import Scheduled
+from precall.tune.parameters import adam, frozen, trainable
 from precall.tune.routes import Adversarial, Losses, Route, route
 from precall.tune.watch import TrainingStopped, Watch
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is trained; what is trained are the trainer's other arguments.
+    """Hyperparameters of a training run.
 
     Attributes:
-        batch_size: real samples (and as many draws) a step, over all devices.
-        discriminator_steps: steps of the discriminator for each of the generator.
-        accumulate: batches whose gradients are averaged before a step.
-        generator_lr: Adam's learning rate for the generator.
-        discriminator_lr: and for the discriminator.
-        betas: Adam's, for both.
-        cooldown: last share of the run over which both rates fall linearly to zero.
-        clip: largest norm of a gradient; None leaves it.
+        batch_size: number of real samples (and of draws) per step, over all devices.
+        discriminator_steps: steps of the discriminator per step of the generator.
+        accumulate: number of batches whose gradients are averaged before each step.
+        generator_lr: learning rate of Adam for the generator.
+        discriminator_lr: learning rate of Adam for the discriminator.
+        betas: β₁ and β₂ of Adam, for both networks.
+        cooldown: final share of the run during which both learning rates decrease linearly to zero.
+        clip: maximum norm of a gradient; None for no clipping.
         ema: decay of the generator's moving average, from which samples are drawn.
-        r1: weight of `½ E_P|∇D|²`, every `r1_every` steps.
-        r1_every: how often the penalty is taken (its weight is multiplied by as much).
-        noise: standard deviation of the normal noise on all that the discriminator sees, for data on thin sets: laws
-            that do not overlap have no ratio, and λ then changes nothing.
-        truncation: standard deviation of the latents, at most 1. Fine-tuned with less than 1, a model starts from the
-            precise end: large λ lets it stay there, small λ wins the lost recall back.
-        warmup: first steps that train a flow by likelihood alone.
-        flip: mirror images of a batch at random.
-        refresh_every: steps between two solutions of τ, for objectives with `refresh`.
+        r1: weight of the gradient penalty `½ E_P|∇D|²`.
+        r1_every: steps between two evaluations of the penalty, whose weight is multiplied by this number.
+        noise: standard deviation of the normal noise added to the discriminator's input. It helps with data on
+            low-dimensional sets: distributions with disjoint supports have no ratio, and then λ has no effect.
+        truncation: standard deviation of the latents, at most 1. A model that is fine-tuned with less than 1 starts
+            with high precision. A large λ keeps it, a small λ recovers the lost recall.
+        warmup: number of first steps in which a flow is trained by likelihood alone.
+        flip: whether to mirror the images of a batch at random.
+        refresh_every: steps between two updates of τ, for objectives with `refresh`.
         log_every: steps between two rows of the log.
         assess_every: steps between two assessments on held-out data; 0 for none.
-        assess_n: samples of each kind in such an assessment.
-        checkpoint_every: steps between two checkpoints; 0 for one at the end.
+        assess_n: number of samples of each kind in an assessment.
+        checkpoint_every: steps between two checkpoints; 0 for a single one at the end.
         precision: "32-true" or "bf16-mixed".
-        seed: of batches and latents.
+        seed: seed of batches and latents.
     """
 
     batch_size: int = 256
@@ -100,21 +101,21 @@ class Settings:
 
 
 class Trainer:
-    """Train a generator against a discriminator at an objective.
+    """Train a generator against a discriminator with a given objective.
 
     Args:
         generator: `forward(z, labels) -> samples`, with `latent_shape` (standard normal latents) and `classes`.
-        discriminator: `forward(samples, labels) -> logits` of shape (n,). Layers of either that come frozen
-            (`requires_grad_(False)`) stay as they are.
+        discriminator: `forward(samples, labels) -> logits` of shape (n,). Parameters of either network with
+            `requires_grad=False` are not trained.
         objective: one of `precall.tune.objectives`, or a `Scheduled` one.
-        data: samples, shape (n, …): an array, a tensor (bytes are taken for images) or a torch Dataset.
-        labels: a class a sample, for conditional networks.
-        held_out: samples the generator is assessed against while it trains.
-        features: from samples to the features it is assessed in; the flattened samples where None.
-        settings: how to train.
-        out: folder for `log.csv`, `checkpoint.safetensors` and sample grids; None writes nothing.
-        loggers: Lightning loggers (TensorBoard, W&B, …) that get the same numbers.
-        fabric: a Lightning `Fabric`, for devices and strategies; the best single device where None.
+        data: samples, shape (n, …): an array, a tensor (uint8 means images) or a torch Dataset.
+        labels: one class per sample, for conditional networks.
+        held_out: samples against which the generator is assessed during training.
+        features: maps samples to the features used for the assessment; flattened samples if None.
+        settings: hyperparameters.
+        out: folder for `log.csv`, `checkpoint.safetensors` and sample grids; None to write nothing.
+        loggers: Lightning loggers (TensorBoard, W&B, …) that receive the same numbers.
+        fabric: a Lightning `Fabric`, for devices and strategies; the best single device if None.
 
     Example:
         >>> from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
@@ -156,37 +157,37 @@ class Trainer:
         )
         self.held_out = None if held_out is None else as_float(torch.as_tensor(held_out)[: settings.assess_n])
         self.rng = torch.Generator(device).manual_seed(settings.seed * 1009)
-        self.trained = {"generator": _trained(generator), "discriminator": _trained(discriminator)}
+        self.trained = {"generator": trainable(generator), "discriminator": trainable(discriminator)}
         self.optimizers = {
-            "generator": _adam(self.trained["generator"], settings.generator_lr, settings.betas),
-            "discriminator": _adam(self.trained["discriminator"], settings.discriminator_lr, settings.betas),
+            "generator": adam(self.trained["generator"], settings.generator_lr, settings.betas),
+            "discriminator": adam(self.trained["discriminator"], settings.discriminator_lr, settings.betas),
         }
         if settings.truncation != 1 and hasattr(generator, "log_prob"):
             raise ValueError(
-                f"`truncation` narrows the latents, and a {type(generator).__name__} states its density for standard "
-                f"normal ones; got {settings.truncation:g}, set it to 1."
+                f"`truncation` must be 1 for a {type(generator).__name__}, whose density is defined for standard "
+                f"normal latents; got {settings.truncation:g}."
             )
         self.route: Route = route(generator, discriminator, _final(objective), self._some_data(), settings.noise)
         self.watch = Watch()
-        self.step = 0  # generator steps done
-        self.batch = 0  # batches taken
+        self.step = 0  # number of completed generator steps
+        self.batch = 0  # number of batches used
         processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
-        """Train until `steps` steps of the generator are done in all; a resumed run counts from where it was.
+        """Train until the generator has taken `steps` steps in total, including those before a resumption.
 
-        Ctrl-C finishes the step at hand (several processes: until the next logged one), writes a checkpoint and raises
-        `KeyboardInterrupt`.
+        Ctrl-C finishes the current step (with several processes: continues to the next logged one), writes a checkpoint
+        and raises `KeyboardInterrupt`.
 
         Raises:
-            TrainingStopped: if a loss is no longer a number, or the discriminator has collapsed; the sentence says what
-                to try. What was saved before stays.
+            TrainingStopped: if a loss is not finite, or if the discriminator has collapsed. The message suggests what
+                to change. Earlier checkpoints are kept.
         """
         total = checks.count("steps", steps)
         with processes.interrupts_after_a_step() as pressed:
             while self.step < total and not self._interrupted(pressed()):
-                self._cool(total)
-                row = self._one_step(_at(self.objective, self.step))
+                self.set_learning_rates(total)
+                row = self.one_step(objective_at(self.objective, self.step))
                 self.step += 1
                 self._after(row, total, progress)
             self._checkpoint()
@@ -195,18 +196,19 @@ class Trainer:
         return self
 
     def _interrupted(self, pressed: bool) -> bool:
-        """Whether to stop; several processes ask one another at logged steps only, for that is a wait."""
+        """Whether to stop. Several processes exchange this only at logged steps, since it requires synchronisation."""
         alone = self.fabric.world_size == 1
         return (alone or self.step % self.settings.log_every == 0) and processes.any_of(self.fabric, pressed)
 
     # ------------------------------------------------------------------------------------------------ one step
 
-    def _one_step(self, objective: Any) -> dict[str, Tensor]:
+    def one_step(self, objective: Any) -> dict[str, Tensor]:
+        """Update the discriminator, the generator and the average once; returns the losses and logits."""
         for _ in range(self.settings.discriminator_steps):
-            judged = self._step("discriminator", lambda: self._discriminator_loss(objective))
-        made = self._step("generator", lambda: self._generator_loss(objective))
+            judged = self.optimizer_step("discriminator", lambda: self.discriminator_loss(objective))
+        made = self.optimizer_step("generator", lambda: self.generator_loss(objective))
         if self.step == 0:
-            # layers that measure their first batch have each measured another
+            # layers that initialise on their first batch have seen different batches
             processes.share(self.fabric, self.generator, self.discriminator)
         self._update_average()
         if hasattr(objective, "refresh") and self.step % self.settings.refresh_every == 0:
@@ -214,12 +216,12 @@ class Trainer:
         logits = {name: judged[name] for name in ("real_logits", "fake_logits")}
         return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **logits}
 
-    def _step(self, which: str, loss: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """One step of an optimiser on the mean gradient of `accumulate` batches; what was computed on the way."""
+    def optimizer_step(self, which: str, loss: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """One optimiser step on the mean gradient of `accumulate` batches; returns what `loss` returned last."""
         optimizer, network = self.optimizers[which], getattr(self, which)
         optimizer.zero_grad(set_to_none=True)
         other = self.trained["generator" if which == "discriminator" else "discriminator"]
-        with _frozen(other):
+        with frozen(other):
             for _ in range(self.settings.accumulate):
                 seen = loss()
                 self.fabric.backward(seen["loss"] / self.settings.accumulate)
@@ -229,39 +231,42 @@ class Trainer:
         optimizer.step()
         return {name: value.detach() for name, value in seen.items()}
 
-    def _discriminator_loss(self, objective: Any) -> dict[str, Tensor]:
-        real, labels, z = self._draw()
+    def discriminator_loss(self, objective: Any) -> dict[str, Tensor]:
+        """The loss and the logits of the discriminator on the next batch."""
+        real, labels, z = self.next_batch()
         with self.fabric.autocast():
             losses: Losses = self.route.discriminator_loss(objective, real, labels, z)
         loss = losses.loss
         if self.settings.r1 and self.step % self.settings.r1_every == 0:
-            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * self._gradient_penalty(real, labels)
+            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * self.gradient_penalty(real, labels)
         return {"loss": loss, "real_logits": losses.real_logits, "fake_logits": losses.fake_logits}
 
-    def _generator_loss(self, objective: Any) -> dict[str, Tensor]:
-        real, labels, z = self._draw()
+    def generator_loss(self, objective: Any) -> dict[str, Tensor]:
+        """The loss of the generator on the next batch."""
+        real, labels, z = self.next_batch()
         with self.fabric.autocast():
             if self.step < self.settings.warmup:
                 return {"loss": -self.generator.log_prob(real).mean()}  # type: ignore[operator]
             return {"loss": self.route.generator_loss(objective, real, labels, z)}
 
-    def _gradient_penalty(self, real: Tensor, labels: Tensor | None) -> Tensor:
-        """`E_P|∇_x D(x)|²`."""
+    def gradient_penalty(self, real: Tensor, labels: Tensor | None) -> Tensor:
+        """The gradient penalty `E_P|∇_x D(x)|²`."""
         x = real.detach().requires_grad_(True)
         logits = self.discriminator(x, labels)
         (slope,) = torch.autograd.grad(logits.sum(), x, create_graph=True)
         return slope.flatten(1).square().sum(1).mean()
 
-    def _draw(self) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The next batch, and as many latents."""
+    def next_batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The next batch, its labels, and as many latents."""
         real, labels = self.batches.at(self.batch)
         self.batch += 1
         if self.settings.flip:
             mirrored = torch.rand(len(real), 1, 1, 1, generator=self.rng, device=real.device) < 0.5
             real = torch.where(mirrored, real.flip(-1), real)
-        return real, labels if self._classes else None, self._latents(len(real), self.rng)
+        return real, labels if self._classes else None, self.latents(len(real), self.rng)
 
-    def _latents(self, n: int, rng: torch.Generator) -> Tensor:
+    def latents(self, n: int, rng: torch.Generator) -> Tensor:
+        """Draw n latents, with the standard deviation `truncation`."""
         z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
         return self.settings.truncation * z
 
@@ -271,7 +276,7 @@ class Trainer:
 
     @torch.no_grad()
     def _update_average(self) -> None:
-        """`average ← ema · average + (1 − ema) · generator`, over as many steps as there were, early on."""
+        """`average ← ema · average + (1 − ema) · generator`, with a smaller decay during the first steps."""
         decay = min(self.settings.ema, (1 + self.step) / (10 + self.step))
         ours, theirs = self.average.state_dict(), self.generator.state_dict()
         moving = [name for name, value in theirs.items() if value.is_floating_point()]
@@ -281,14 +286,14 @@ class Trainer:
 
     @torch.no_grad()
     def _fresh_logits(self) -> Tensor:
-        _, labels, z = self._draw()
+        _, labels, z = self.next_batch()
         with self.fabric.autocast():
-            assert isinstance(self.route, Adversarial)  # what is refreshed is read off a discriminator
+            assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
             logits = self.route.logits(self.generator(z, labels), labels)
         return self.fabric.all_gather(logits)  # type: ignore[return-value]
 
-    def _cool(self, total: int) -> None:
-        """Both learning rates, at this step of a run of `total`."""
+    def set_learning_rates(self, total: int) -> None:
+        """Set both learning rates for the current step of a run of `total` steps."""
         left = (total - self.step) / max(1.0, self.settings.cooldown * total)
         for which, optimizer in self.optimizers.items():
             for group in optimizer.param_groups:
@@ -299,7 +304,7 @@ class Trainer:
     def _after(self, row: dict[str, Tensor], total: int, progress: Progress | None) -> None:
         settings, last = self.settings, self.step == total
         if self.step % settings.log_every == 0 or last:
-            # of all processes, so that all log, or stop for, the same numbers
+            # gathered from all processes, so that all of them log, or stop for, the same numbers
             self._log(self.watch.read(processes.gathered(self.fabric, row), step=self.step))
             if progress is not None:
                 progress("train", self.step, total)
@@ -319,7 +324,7 @@ class Trainer:
             csv.writer(file).writerows([self.step, name, repr(value)] for name, value in numbers.items())
 
     def _assess(self) -> None:
-        """Precision and recall of the average against held-out data, on a side budget; and a picture of samples."""
+        """Score the moving average against held-out data, and save a picture of its samples."""
         from precall.tune import pictures
 
         fake = self.sample(self.settings.assess_n, seed=self.settings.seed)
@@ -330,12 +335,12 @@ class Trainer:
 
     @torch.no_grad()
     def sample(self, n: int, *, seed: int = 0, labels: Any = None, average: bool = True) -> Tensor:
-        """Draw from the model (from its moving average, unless told otherwise), on the CPU.
+        """Draw samples from the model, by default from its moving average, and return them on the CPU.
 
         Args:
             n: number of samples.
-            seed: of the latents; training draws from another stream and does not notice.
-            labels: classes to draw, one a sample; taken in turn where None.
+            seed: seed of the latents; it does not affect the random state of the training.
+            labels: one class per sample; all classes in turn if None.
             average: whether to draw from the moving average of the weights.
         """
         network = self.average if average else self.generator
@@ -343,7 +348,7 @@ class Trainer:
         classes = torch.arange(n) % max(1, self._classes) if labels is None else torch.as_tensor(labels)
         parts = []
         for start in range(0, n, 500):
-            z = self._latents(min(500, n - start), rng)
+            z = self.latents(min(500, n - start), rng)
             which = classes[start : start + 500].to(z.device) if self._classes else None
             with self.fabric.autocast():
                 parts.append(network(z, which).float().cpu())
@@ -352,7 +357,7 @@ class Trainer:
     # ---------------------------------------------------------------------------------------------- checkpoints
 
     def save(self, path: str | Path) -> None:
-        """Write all a run needs to go on, in one file."""
+        """Write everything that is needed to resume the run into one file."""
         tensors = {"rng/latents": self.rng.get_state(), "rng/torch": torch.get_rng_state()}
         if torch.cuda.is_available():
             tensors["rng/cuda"] = torch.cuda.get_rng_state(self.fabric.device)
@@ -373,10 +378,10 @@ class Trainer:
         checkpoints.write(path, tensors, facts)
 
     def load(self, path: str | Path) -> Trainer:
-        """Go on from a checkpoint of a trainer with the same networks, data and settings.
+        """Resume from a checkpoint of a trainer with the same networks, data and settings.
 
         Raises:
-            ValueError: if the file is no checkpoint, or was written for other networks or settings.
+            ValueError: if the file is not a checkpoint, or was written for other networks or settings.
         """
         tensors, facts = checkpoints.read(path)
         self._same_settings(path, facts["settings"])
@@ -396,13 +401,13 @@ class Trainer:
         return self
 
     def initialize(self, path: str | Path, names: Sequence[str] = ("generator", "discriminator", "average")) -> Trainer:
-        """Take networks from a checkpoint and nothing else, to fine-tune them."""
+        """Load only the networks of a checkpoint, to fine-tune them."""
         tensors, facts = checkpoints.read(path)
         trained, ours = facts["settings"].get("truncation", 1.0), self.settings.truncation
         if trained not in (1.0, ours):
             raise ValueError(
-                f"`{path}` was trained on latents of standard deviation {trained:g}, this run has {ours:g}; "
-                f"set `truncation` to {trained:g}."
+                f"`{path}` was trained with latents of standard deviation {trained:g}, this run has {ours:g}. "
+                f"Set `truncation` to {trained:g}."
             )
         for name in names:
             try:
@@ -417,7 +422,7 @@ class Trainer:
             return
         for name, value in self.average.state_dict().items():
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-                raise TrainingStopped(f"the generator's {name} is no longer a number; the last checkpoint is kept.")
+                raise TrainingStopped(f"the generator's {name} is not finite. The last checkpoint is kept.")
         if not self.fabric.global_rank:
             self.save(self.out / "checkpoint.safetensors")
 
@@ -426,26 +431,27 @@ class Trainer:
         for name, value in now.items():
             if name in then and _plain(then[name]) != _plain(value):
                 raise ValueError(
-                    f"`{path}` was written with {name} = {then[name]}, this run has {value}; to resume they must be "
-                    "the same. To start another run from its networks use `initialize`."
+                    f"`{path}` was written with {name} = {then[name]}, this run has {value}. They must be equal to "
+                    "resume. To start another run from its networks, use `initialize`."
                 )
 
     def _forget_after(self, step: int) -> None:
-        """Drop what the killed run logged after the checkpoint: it will be logged again."""
+        """Remove rows that the interrupted run logged after the checkpoint, since they will be logged again."""
         path = None if self.out is None else self.out / "log.csv"
         if path is None or not path.is_file() or self.fabric.global_rank:
             return
         rows = [row for row in csv.reader(path.read_text().splitlines()) if int(row[0]) <= step]
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows(rows)
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows(rows)
+        write_atomically(path, text.getvalue().encode())
 
     def _some_data(self) -> Tensor:
-        """Enough of the data to know where it lies."""
+        """Enough data to estimate its location and scale."""
         return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])
 
 
 def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:
-    """Precision, recall, density and coverage of samples, in the given features or as they are."""
+    """Precision, recall, density and coverage of samples, in the given features or of the flattened samples."""
     from precall.metrics.neighbors.sweep import sweep
 
     of = features or (lambda samples: samples.flatten(1).numpy())
@@ -458,34 +464,12 @@ def _fabric(precision: str) -> Fabric:
     try:
         from lightning.fabric import Fabric
     except ImportError:
-        raise ValueError("training needs Lightning: pip install 'precall[tune]'.") from None
+        raise ValueError("training requires Lightning. Install it with: pip install 'precall[tune]'.") from None
     return Fabric(accelerator="auto", devices=1, precision=precision)  # type: ignore[arg-type]
 
 
-def _trained(network: nn.Module) -> list[nn.Parameter]:
-    """The parameters to train: a layer that comes frozen stays frozen."""
-    found = [p for p in network.parameters() if p.requires_grad]
-    if not found:
-        raise ValueError(f"every parameter of the {type(network).__name__} is frozen; leave `requires_grad` to some.")
-    return found
-
-
-@contextmanager
-def _frozen(parameters: list[nn.Parameter]) -> Iterator[None]:
-    for parameter in parameters:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in parameters:
-            parameter.requires_grad_(True)
-
-
-def _adam(parameters: list[nn.Parameter], lr: float, betas: tuple[float, float]) -> torch.optim.Adam:
-    return torch.optim.Adam(parameters, lr=lr, betas=betas, fused=any(p.is_cuda for p in parameters))
-
-
-def _at(objective: Any, step: int) -> Any:
+def objective_at(objective: Any, step: int) -> Any:
+    """The objective at a step, which differs from the final one if it is `Scheduled`."""
     return objective.at(step) if isinstance(objective, Scheduled) else objective
 
 

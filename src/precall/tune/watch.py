@@ -1,4 +1,4 @@
-"""What a run is watched for: losses that are no numbers, and discriminators that have stopped discriminating."""
+"""Monitoring of a training run: non-finite losses and collapsed discriminators stop it."""
 
 from __future__ import annotations
 
@@ -6,43 +6,44 @@ import math
 
 from torch import Tensor
 
-FLAT = 1e-6  # spread of the logits below which a discriminator says the same of everything
-FAR = 30.0  # gap between the worst real and the best fake logit that no generator crosses
-PATIENCE = 20  # readings in a row before a run is stopped
+FLAT = 1e-6  # range of the logits below which a discriminator does not distinguish any samples
+FAR = 30.0  # gap between the smallest real and the largest fake logit at which the generator gets no gradient
+PATIENCE = 20  # consecutive readings before a run is stopped
 
 
-class TrainingStopped(RuntimeError):  # noqa: N818, it is what happened
-    """A run that cannot succeed any more; the sentence says what to try."""
+class TrainingStopped(RuntimeError):  # noqa: N818, describes the event
+    """The run cannot succeed any more; the message suggests what to change."""
 
 
 class Watch:
-    """Reads a step's numbers and stops the run where they cannot lead anywhere."""
+    """Reads the numbers of each logged step, and stops the run if it has failed."""
 
     def __init__(self) -> None:
-        self._flat = self._far = 0
+        self.flat = self.far = 0  # consecutive readings of either failure
 
     def read(self, row: dict[str, Tensor], *, step: int) -> dict[str, float]:
-        """Numbers to log: both losses, and the mean logit of real and of fake samples.
+        """Numbers to log: both losses, and the mean logits of real and fake samples.
 
         Raises:
-            TrainingStopped: if one is no number, or a discriminator has been flat or out of reach for long.
+            TrainingStopped: if one of them is not finite, or if the discriminator has been constant or has separated
+                all samples by far for `PATIENCE` readings.
         """
         real, fake = row["real_logits"], row["fake_logits"]
         numbers = {name: row[name].mean().item() for name in ("generator_loss", "discriminator_loss")}
         numbers |= {"real_logit": real.mean().item(), "fake_logit": fake.mean().item()}
         self._not_a_number(numbers, step)
-        self._flat = self._flat + 1 if max(_spread(real), _spread(fake)) < FLAT else 0
-        self._far = self._far + 1 if (real.min() - fake.max()).item() > FAR else 0
-        if self._flat >= PATIENCE:
+        self.flat = self.flat + 1 if max(_spread(real), _spread(fake)) < FLAT else 0
+        self.far = self.far + 1 if (real.min() - fake.max()).item() > FAR else 0
+        if self.flat >= PATIENCE:
             raise TrainingStopped(
-                f"the discriminator gives every sample the same logit since {PATIENCE} readings (step {step}): it has "
-                "collapsed. Lower `discriminator_lr`, or start again with another seed."
+                f"the discriminator has given every sample the same logit for {PATIENCE} readings (step {step}): it "
+                "has collapsed. Lower `discriminator_lr`, or start again with another seed."
             )
-        if self._far >= PATIENCE:
+        if self.far >= PATIENCE:
             raise TrainingStopped(
-                f"the discriminator separates every real from every fake sample by {FAR:g} since {PATIENCE} readings "
-                f"(step {step}): the generator gets no gradient. Add `noise` (0.2 for images), lower "
-                "`discriminator_lr`, take fewer `discriminator_steps`, or raise the objective's `smoothing`."
+                f"the discriminator has separated all real from all fake samples by more than {FAR:g} for {PATIENCE} "
+                f"readings (step {step}): the generator gets no gradient. Add `noise` (0.2 for images), lower "
+                "`discriminator_lr`, use fewer `discriminator_steps`, or increase the objective's `smoothing`."
             )
         return numbers
 
@@ -50,8 +51,8 @@ class Watch:
         for name, value in numbers.items():
             if not math.isfinite(value):
                 raise TrainingStopped(
-                    f"{name} is {value} at step {step}. Lower the learning rates, set `clip` (1 is usual), or use "
-                    '`precision="32-true"`; the last checkpoint is kept.'
+                    f"{name} is {value} at step {step}. Lower the learning rates, set `clip` (usually to 1), or use "
+                    '`precision="32-true"`. The last checkpoint is kept.'
                 )
 
 

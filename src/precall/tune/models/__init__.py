@@ -1,7 +1,9 @@
-"""Generators, discriminators, flows and denoisers to train; names load when used, and torch with them.
+"""Networks to train: generators, discriminators, normalising flows and denoisers.
 
-Every generator has `latent_shape`, `classes` (0: unconditional) and `forward(z, labels=None) -> x`; every discriminator
-`forward(x, labels=None) -> (n,)` logits, increasing in realness. Images are NCHW floats in [-1, 1].
+A generator has `latent_shape`, `classes` (0 if unconditional) and `forward(z, labels=None)`, which returns samples. A
+discriminator has `forward(x, labels=None)`, which returns logits of shape (n,) that increase with realism. Images are
+NCHW floats in [-1, 1]. Losses, data and training loops do not belong here. Names, and torch with them, are loaded on
+first use.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
     from precall.tune.models.diffusion import sample as sample
     from precall.tune.models.flows import NICE as NICE
     from precall.tune.models.flows import Flow as Flow
-    from precall.tune.models.flows import Glow as Glow
     from precall.tune.models.flows import RealNVP as RealNVP
-    from precall.tune.models.flows import ResidualFlow as ResidualFlow
+    from precall.tune.models.glow import Glow as Glow
     from precall.tune.models.mlp import ConvDiscriminator as ConvDiscriminator
     from precall.tune.models.mlp import ConvGenerator as ConvGenerator
     from precall.tune.models.mlp import MLPDiscriminator as MLPDiscriminator
     from precall.tune.models.mlp import MLPGenerator as MLPGenerator
+    from precall.tune.models.residual_flow import ResidualFlow as ResidualFlow
 
 _HOME = {
     "BigGANDiscriminator": "biggan",
@@ -35,35 +37,16 @@ _HOME = {
     "ConvGenerator": "mlp",
     "Denoiser": "diffusion",
     "Flow": "flows",
-    "Glow": "flows",
+    "Glow": "glow",
     "MLPDenoiser": "diffusion",
     "MLPDiscriminator": "mlp",
     "MLPGenerator": "mlp",
     "NICE": "flows",
     "RealNVP": "flows",
-    "ResidualFlow": "flows",
+    "ResidualFlow": "residual_flow",
     "UNetDenoiser": "diffusion",
     "edm_loss": "diffusion",
     "sample": "diffusion",
 }
-
-__all__ = [
-    "NICE",
-    "BigGANDiscriminator",
-    "BigGANGenerator",
-    "ConvDiscriminator",
-    "ConvGenerator",
-    "Denoiser",
-    "Flow",
-    "Glow",
-    "MLPDenoiser",
-    "MLPDiscriminator",
-    "MLPGenerator",
-    "RealNVP",
-    "ResidualFlow",
-    "UNetDenoiser",
-    "edm_loss",
-    "sample",
-]
-
+__all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -1,8 +1,9 @@
-"""Denoisers after Karras et al.: preconditioned networks, their loss, and samplers of the reverse process.
+"""Diffusion models in the EDM formulation (Karras et al., 2022): denoising networks, their loss and a sampler.
 
     x_σ = x + σ ε,    D(x_σ; σ) ≈ E[x | x_σ],    ∇ log p_σ(x_σ) = (D(x_σ; σ) − x_σ)/σ²
 
-The noise level σ is the time: the forward process is dx = √(2σ) dw, variance exploding, so g(σ)² = 2σ.
+The noise level σ plays the role of time: the forward process is the variance-exploding dx = √(2σ) dw, so g(σ)² = 2σ.
+The noise levels, the preconditioning and Heun's step are in `precall.theory.diffusion`.
 """
 
 from __future__ import annotations
@@ -17,24 +18,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from precall.theory import checks
+from precall.theory.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning, heun_step, loss_weight, noise_levels
 from precall.tune.models.layers import given
 
-SIGMA_MIN, SIGMA_MAX, RHO = 0.002, 80.0, 7.0
 FREQUENCIES = 32
 
 
-def _over(sigma: Tensor, x: Tensor) -> Tensor:
-    """(n,) made to multiply (n, ...)."""
+def _broadcast(sigma: Tensor, x: Tensor) -> Tensor:
+    """Noise levels (n,) in a shape that broadcasts with samples (n, ...)."""
     return sigma.view(-1, *[1] * (x.ndim - 1))
 
 
 class Denoiser(nn.Module):
-    """D(x; σ) = c_skip x + c_out F(c_in x, log(σ)/4): input and target of the network F have variance 1 at every σ.
+    """A preconditioned denoiser, D(x; σ) = c_skip x + c_out F(c_in x, log(σ)/4).
 
-        c_skip = σ_d²/(σ² + σ_d²),  c_out = σ σ_d/√(σ² + σ_d²),  c_in = 1/√(σ² + σ_d²)
+    The coefficients (`precall.theory.diffusion.Preconditioning`) give the input and the training target of the network
+    F variance 1 at every noise level. Subclasses implement `network`, which is F.
 
     Args:
-        shape: of one sample.
+        shape: shape of one sample.
         classes: number of classes, 0 for an unconditional model.
         sigma_data: σ_d, the standard deviation of the data.
 
@@ -48,33 +50,32 @@ class Denoiser(nn.Module):
         self.sigma_data = checks.positive("sigma_data", sigma_data)
 
     def network(self, x: Tensor, log_sigma: Tensor, labels: Tensor | None) -> Tensor:
-        """F, on inputs of variance 1."""
+        """The network F, applied to inputs of variance 1."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, sigma: Tensor, labels: Tensor | None = None) -> Tensor:
-        """E[x | x_σ] as the model has it.
+        """The model's estimate of E[x | x_σ].
 
         Args:
-            x: noisy samples, (n, ...).
-            sigma: their noise levels, (n,).
-            labels: (n,) classes of a conditional model.
+            x: noisy samples, shape (n, ...).
+            sigma: noise level of each sample, shape (n,).
+            labels: classes of a conditional model, shape (n,).
 
         Returns:
             Denoised samples of the same shape, float32.
         """
-        s, d = _over(sigma, x), self.sigma_data
-        root = (s**2 + d**2).sqrt()
-        F_x = self.network(x / root, sigma.log() / 4, labels)
-        return d**2 / root**2 * x + s * d / root * F_x.to(x.dtype)
+        c = Preconditioning.at(_broadcast(sigma, x), self.sigma_data)
+        F_x = self.network(c.c_in * x, sigma.log() / 4, labels)  # c_noise = log(σ)/4
+        return c.c_skip * x + c.c_out * F_x.to(x.dtype)  # Karras et al. (2022), eq. 7
 
     def score(self, x: Tensor, sigma: Tensor, labels: Tensor | None = None) -> Tensor:
-        """∇ log q_σ(x) = (D(x; σ) − x)/σ²."""
-        score: Tensor = (self(x, sigma, labels) - x) / _over(sigma, x) ** 2
+        """The score ∇ log q_σ(x) = (D(x; σ) − x)/σ² of the noised model."""
+        score: Tensor = (self(x, sigma, labels) - x) / _broadcast(sigma, x) ** 2  # Karras et al. (2022), eq. 3
         return score
 
 
 class NoiseEmbedding(nn.Module):
-    """log(σ)/4 as sines and cosines, with the class vector added: what every block of a network is told."""
+    """Sines and cosines of log(σ)/4, plus the class vector: the conditioning input of every block of a network."""
 
     frequencies: Tensor
 
@@ -92,7 +93,7 @@ class NoiseEmbedding(nn.Module):
 
 
 class ResidualMLP(nn.Module):
-    """Residual layers on vectors, each told the noise level: h + W₂ silu(W₁ h + V e)."""
+    """Residual layers on vectors, each conditioned on the noise embedding e: h + W₂ silu(W₁ h + V e)."""
 
     def __init__(self, d: int, out: int, *, width: int, depth: int, classes: int = 0) -> None:
         super().__init__()
@@ -114,11 +115,11 @@ class ResidualMLP(nn.Module):
 
 
 class MLPDenoiser(Denoiser):
-    """A denoiser of points (or small images taken as vectors) by a residual perceptron.
+    """A residual-MLP denoiser for points, or for small images treated as vectors.
 
     Args:
-        shape: of one sample.
-        width: of the layers.
+        shape: shape of one sample.
+        width: width of the layers.
         depth: number of residual layers.
         classes: number of classes, 0 for an unconditional model.
         sigma_data: σ_d, the standard deviation of the data.
@@ -154,7 +155,7 @@ def _norm(channels: int) -> nn.GroupNorm:
 
 
 class ResBlock(nn.Module):
-    """Two convolutions; the embedding scales and shifts what enters the second, which starts at 0."""
+    """Two convolutions. The embedding scales and shifts the input of the second one, whose weights start at 0."""
 
     def __init__(self, channels: int, out: int, width: int) -> None:
         super().__init__()
@@ -172,7 +173,7 @@ class ResBlock(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """One head of attention between the pixels of a feature map, added to it; starts at 0."""
+    """Single-head self-attention over the pixels of a feature map, with a residual connection that starts at 0."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -188,13 +189,13 @@ class SelfAttention(nn.Module):
 
 
 class UNetDenoiser(Denoiser):
-    """A denoiser of images by a small U-Net, with self-attention on the coarsest scale.
+    """A small U-Net denoiser for images, with self-attention on the coarsest scale.
 
     Args:
-        shape: of one image, sides divisible by 2^(len(widths) − 1).
+        shape: shape of one image; both sides must be divisible by 2^(len(widths) − 1).
         ch: channels of the finest scale.
-        widths: channels of every scale in units of `ch`, from fine to coarse.
-        depth: residual blocks a scale on the way down, one more on the way up.
+        widths: channels of each scale in units of `ch`, from fine to coarse.
+        depth: residual blocks per scale on the way down. The finest scale has one more on the way up.
         classes: number of classes, 0 for an unconditional model.
         sigma_data: σ_d, the standard deviation of the data.
 
@@ -265,14 +266,14 @@ class UNetDenoiser(Denoiser):
 
 
 def noised(x: Tensor, sigma: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """x + σ ε with a level σ a sample."""
-    return x + _over(sigma, x) * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+    """Noisy samples x + σ ε, with one noise level per sample."""
+    return x + _broadcast(sigma, x) * torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
 
 
 def squared_errors(
     denoiser: nn.Module, x: Tensor, noisy: Tensor, sigma: Tensor, labels: Tensor | None = None
 ) -> Tensor:
-    """|D(x_σ; σ) − x|² of every sample, (n,)."""
+    """Squared error |D(x_σ; σ) − x|² of each sample, shape (n,)."""
     errors: Tensor = (denoiser(noisy, sigma, labels) - x).flatten(1).square().sum(1)
     return errors
 
@@ -288,15 +289,16 @@ def edm_loss(
 ) -> Tensor:
     """The denoising loss E[w(σ) |D(x + σε; σ) − x|²]/d, log σ ~ N(mean, std²), w = (σ² + σ_d²)/(σ σ_d)².
 
-    The weight makes the network's own target one of variance 1, so an untrained denoiser starts near 1 at every σ.
+    The weight normalises the target of the network to variance 1, so the loss of an untrained denoiser is close to 1 at
+    every σ.
 
     Args:
-        denoiser: to train.
-        x: data, (n, ...).
-        labels: (n,) classes of a conditional model.
-        generator: of the noise; None for torch's own.
-        mean: of log σ.
-        std: of log σ.
+        denoiser: the denoiser to train.
+        x: data, shape (n, ...).
+        labels: classes of a conditional model, shape (n,).
+        generator: random generator of the noise; None for torch's default one.
+        mean: mean of log σ.
+        std: standard deviation of log σ.
 
     Returns:
         The mean over the batch and the coordinates.
@@ -311,21 +313,9 @@ def edm_loss(
         Karras et al. (2022), eq. 8 and Tab. 1.
     """
     sigma = (mean + std * torch.randn(len(x), generator=generator, device=x.device)).exp()
-    weight = (sigma**2 + denoiser.sigma_data**2) / (sigma * denoiser.sigma_data) ** 2
+    weight = loss_weight(sigma, denoiser.sigma_data)
     errors = squared_errors(denoiser, x, noised(x, sigma, generator), sigma, labels)
     return (weight * errors).mean() / prod(denoiser.shape)
-
-
-def noise_levels(steps: int, sigma_min: float = SIGMA_MIN, sigma_max: float = SIGMA_MAX) -> Tensor:
-    """σ_max = σ_0 > … > σ_{steps−1} = σ_min, evenly spaced in σ^(1/7), then 0.
-
-    Example:
-        >>> noise_levels(3, 1.0, 128.0)
-        tensor([128.0000,  17.0859,   1.0000,   0.0000], dtype=torch.float64)
-    """
-    ramp = torch.linspace(0, 1, checks.count("steps", steps), dtype=torch.float64)
-    high, low = sigma_max ** (1 / RHO), sigma_min ** (1 / RHO)
-    return torch.cat([(high + ramp * (low - high)) ** RHO, torch.zeros(1, dtype=torch.float64)])
 
 
 @torch.no_grad()
@@ -340,23 +330,24 @@ def sample(
     sigma_min: float = SIGMA_MIN,
     sigma_max: float = SIGMA_MAX,
 ) -> Tensor:
-    """n samples by Heun's method on dx/dσ = (x − D(x; σ))/σ, from N(0, σ_max²) down to 0.
+    """Draw n samples with Heun's method on dx/dσ = (x − D(x; σ))/σ, from N(0, σ_max²) down to σ = 0.
 
-    Deterministic given the first noise where `churn` is 0; above 0, every step first adds noise that raises σ by the
-    factor 1 + min(churn/steps, √2 − 1), which repairs errors of earlier steps at the cost of more steps.
+    With `churn=0` the sampler is deterministic given the initial noise. With a positive value, each step first adds
+    noise that raises σ by the factor 1 + min(churn/steps, √2 − 1). This corrects errors of earlier steps, but requires
+    more steps.
 
     Args:
-        denoiser: trained; it should be in eval mode.
+        denoiser: a trained denoiser, which should be in eval mode.
         n: number of samples.
         steps: number of noise levels; the denoiser is called 2 steps − 1 times.
-        generator: of the noise, on the denoiser's device; None for torch's own.
-        labels: (n,) classes of a conditional model.
-        churn: at least 0; 0 for the deterministic sampler.
-        sigma_min: the last level before 0.
-        sigma_max: the first level.
+        generator: random generator of the noise, on the denoiser's device; None for torch's default one.
+        labels: classes of a conditional model, shape (n,).
+        churn: amount of noise added in total, at least 0; 0 for the deterministic sampler.
+        sigma_min: last positive noise level.
+        sigma_max: first noise level.
 
     Returns:
-        Samples (n, *shape).
+        Samples, shape (n, *shape).
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -369,28 +360,19 @@ def sample(
     checks.nonnegative("churn", churn, infinite=False)
     levels = noise_levels(steps, sigma_min, sigma_max).tolist()
     like = next(denoiser.parameters())
+
+    def denoise(x: Tensor, sigma: float) -> Tensor:
+        denoised: Tensor = denoiser(x, x.new_full((n,), sigma), labels)
+        return denoised
+
     x = sigma_max * _normal(n, denoiser, like, generator)
     for sigma, below in pairwise(levels):
         above = sigma * (1 + min(churn / steps, math.sqrt(2) - 1))
         if above > sigma:
             x = x + math.sqrt(above**2 - sigma**2) * _normal(n, denoiser, like, generator)
-        x = _heun(denoiser, x, above, below, labels)
+        x = heun_step(denoise, x, above, below)
     return x
 
 
 def _normal(n: int, denoiser: Denoiser, like: Tensor, generator: torch.Generator | None) -> Tensor:
     return torch.randn(n, *denoiser.shape, generator=generator, device=like.device, dtype=like.dtype)
-
-
-def _slope(denoiser: Denoiser, x: Tensor, sigma: float, labels: Tensor | None) -> Tensor:
-    slope: Tensor = (x - denoiser(x, x.new_full((len(x),), sigma), labels)) / sigma
-    return slope
-
-
-def _heun(denoiser: Denoiser, x: Tensor, sigma: float, below: float, labels: Tensor | None) -> Tensor:
-    """One step from σ to the level below; to 0 the slope at the end is not defined and the step is Euler's."""
-    slope = _slope(denoiser, x, sigma, labels)
-    euler = x + (below - sigma) * slope
-    if below == 0:
-        return euler
-    return x + (below - sigma) * (slope + _slope(denoiser, euler, below, labels)) / 2
