@@ -115,6 +115,7 @@ class LogisticRule(AcceptanceRule):
     def _accept(self, r: Number) -> Number:
         xp = functions(r)
         with np.errstate(over="ignore", invalid="ignore"):
+            # a = σ(log(r/M) − log(1 − r/M) − g), Verine (2024), eq. 6.7, with log τ = −g − log M
             sigmoid = 1 / (1 + xp.exp(-_logit(r, self.largest) - self.log_tau))
         return xp.where(r > 0, xp.where(r < self.largest, sigmoid, 1.0), self.filler)
 
@@ -242,7 +243,7 @@ def metropolis(
 
 def _metropolis(now: Number, new: Number) -> Number:
     xp = functions(now)
-    ratio = new / xp.where(now > 0, now, 1.0)
+    ratio = new / xp.where(now > 0, now, 1.0)  # min(1, r'/r), Verine (2024), eq. 6.8
     return xp.where((now > 0) & (ratio < 1), ratio, 1.0)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array, Floats
-from precall.theory.hull import score_blocks
+from precall.theory.hull import error_hull, lower_hull
 
 BANDS = ("elliptic", "dkw", "local")
 
@@ -176,14 +176,14 @@ def upper_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95, kind: s
     level = checks.level("level", level)
     checks.choice("kind", kind, BANDS)
     n, m = len(checks.vector("real", real, infinite=True)), len(checks.vector("fake", fake, infinite=True))
-    fpr, fnr = _error_hull(real, fake)
+    fpr, fnr = error_hull(real=real, fake=fake)
     rho_n, rho_m, d = 0.0, 0.0, 1 - level
     if kind == "elliptic":
         rho_n, rho_m = elliptic_constant(d) / math.sqrt(n), elliptic_constant(d) / math.sqrt(m)
     elif kind == "dkw":
         fpr, fnr = fpr + math.sqrt(math.log(2 / d) / (2 * n)), fnr + math.sqrt(math.log(2 / d) / (2 * m))
     else:
-        fpr, fnr = _hull(_raised(fpr, n, d / 2), _raised(fnr, m, d / 2))
+        fpr, fnr = lower_hull(_raised(fpr, n, d / 2), _raised(fnr, m, d / 2))
     return Certificate(fpr, fnr, rho_n, rho_m, kind, level, n, m)
 
 
@@ -202,28 +202,9 @@ def elliptic_constant(d: float) -> float:
     """
     from scipy.special import lambertw
 
-    a = 3 - 2 * math.log(2)
+    a = 3 - 2 * math.log(2)  # (z + a) e^−z = d, solved by the lower branch of Lambert's W
     z = -a - float(lambertw(-checks.level("d", d) * math.exp(-a), k=-1).real)
     return math.sqrt(max(z, 2 * math.log(2)) / 2)
-
-
-def _error_hull(real: ArrayLike, fake: ArrayLike) -> tuple[Array, Array]:
-    """Vertices (fpr, fnr) of the lower convex hull of the error points, fpr strictly increasing."""
-    blocks = score_blocks(real=real, fake=fake)
-    fpr, fnr = np.append(0.0, np.cumsum(blocks.p)), np.append(np.cumsum(blocks.q[::-1])[::-1], 0.0)
-    fpr[-1] = fnr[0] = 1.0
-    last = np.append(fpr[1:] > fpr[:-1], True)  # of two vertices with equal fpr, the second has the smaller fnr
-    return fpr[last], fnr[last]
-
-
-def _hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """Vertices of the lower convex hull of points with x strictly increasing and y non-increasing."""
-    from scipy.optimize import isotonic_regression
-
-    if x.size < 3:
-        return x, y
-    vertices = isotonic_regression(np.diff(y) / np.diff(x), weights=np.diff(x)).blocks
-    return x[vertices], y[vertices]
 
 
 def _largest_slope(level: Array, x: Array, y: Array, x_radius: float, y_radius: float) -> Array:

@@ -207,7 +207,7 @@ class PrecisionRecall:
         elif points < 1:
             raise ValueError(f"`points` must be at least 1; got {points}.")
         else:
-            lam = np.tan(np.arange(1, points + 1) / (points + 1) * (np.pi / 2))
+            lam = np.tan(np.arange(1, points + 1) / (points + 1) * (np.pi / 2))  # Sajjadi et al. (2018), eq. 7
         return Curve(lam, self.alpha(lam), self.beta(lam))
 
     # -------------------------------------------------------------------------------------------------- summaries
@@ -226,7 +226,7 @@ class PrecisionRecall:
             return 0.0
         lam, alpha = self.breakpoints, self.alpha(self.breakpoints)
         if s <= 1:
-            return float(np.max((1 + s * s) * alpha / (1 + s * s * lam)))
+            return float(np.max((1 + s * s) * alpha / (1 + s * s * lam)))  # F_s with β = α/λ
         t = 1 / (s * s)  # divided by s², so that s = ∞ gives the limit instead of an overflow
         return float(np.max((t + 1) * alpha / (t + lam)))
 

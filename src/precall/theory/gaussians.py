@@ -38,7 +38,7 @@ def gaussian_renyi(
         return _gaussian_kl_to(delta, s)
     if a == np.inf:
         return _gaussian_supremum(delta, s)
-    mixed = (1 - a) + a * s
+    mixed = (1 - a) + a * s  # S = (1 − a) S_P + a S_Q, in coordinates where S_P = I
     if (mixed <= 0).any():
         return np.inf
     return float(a / 2 * np.sum(delta**2 / mixed) - np.sum(np.log(mixed) - a * np.log(s)) / (2 * (a - 1)))
@@ -95,7 +95,7 @@ def gaussian_frontier(
     delta, s = _whitened(real_mean, real_cov, fake_mean, fake_cov)
     side, w = checks.choice("side", side, SIDES), np.linspace(0, 1, checks.points(points))[:, None]
     if side == "exclusive":
-        variance = s / (w + (1 - w) * s)
+        variance = s / (w + (1 - w) * s)  # S_R⁻¹ = w S_Q⁻¹ + (1 − w) S_P⁻¹, Djolonga et al. (2020), Prop. 4
         mean = variance * w * delta / s
         precision_loss, recall_loss = _kl(mean - delta, variance, s), _kl(mean, variance, np.ones_like(s))
     else:

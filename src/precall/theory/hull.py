@@ -79,6 +79,31 @@ def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
     )
 
 
+def error_hull(*, real: ArrayLike, fake: ArrayLike) -> tuple[Array, Array]:
+    """Vertices (fpr, fnr) of the lower convex hull of the error points of held-out scores, fpr strictly increasing.
+
+    Example:
+        >>> fpr, fnr = error_hull(real=[1.0, 2.0, 3.0, 4.0], fake=[0.0, 1.0, 2.0, 3.0])
+        >>> fpr.tolist(), fnr.tolist()
+        ([0.0, 0.75, 1.0], [0.75, 0.0, 0.0])
+    """
+    blocks = score_blocks(real=real, fake=fake)
+    fpr, fnr = np.append(0.0, np.cumsum(blocks.p)), np.append(np.cumsum(blocks.q[::-1])[::-1], 0.0)
+    fpr[-1] = fnr[0] = 1.0
+    last = np.append(fpr[1:] > fpr[:-1], True)  # of two vertices with equal fpr, the second has the smaller fnr
+    return fpr[last], fnr[last]
+
+
+def lower_hull(x: Array, y: Array) -> tuple[Array, Array]:
+    """Vertices of the lower convex hull of points with x strictly increasing and y non-increasing."""
+    from scipy.optimize import isotonic_regression
+
+    if x.size < 3:
+        return x, y
+    vertices = isotonic_regression(np.diff(y) / np.diff(x), weights=np.diff(x)).blocks
+    return x[vertices], y[vertices]
+
+
 def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
     """Isotonic blocks, merged while separating two neighbours gains less than `½ log n` of log-likelihood.
 
