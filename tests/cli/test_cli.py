@@ -37,7 +37,7 @@ def files(tmp_path):
 def test_help_names_every_encoder_there_is_to_choose(run, command):
     page = re.sub(r"-\n\s+", "-", run(command, "--help").output)  # a name may be wrapped at its hyphen
     words = set(page.replace(",", " ").replace(".", " ").split())
-    assert set(ENCODERS) - {"table", "identity"} <= words  # those come with the kind of samples
+    assert set(ENCODERS) - {"table", "identity"} <= words  # these two follow from the kind of samples
 
 
 def test_a_row_without_a_value_is_named_with_its_file_and_can_be_skipped(run, tmp_path):

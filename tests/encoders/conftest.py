@@ -1,4 +1,4 @@
-"""A cache of its own for every test."""
+"""Every test has its own cache."""
 
 import pytest
 

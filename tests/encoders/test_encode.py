@@ -1,4 +1,4 @@
-"""`encode`: same bits whatever the batch, cached by content, errors listed, interruptions survived."""
+"""`encode`: results independent of the batch size, cache by content, errors, interruptions."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def images(folder, n, size=(9, 7), seed=0):
 
 
 def counting(calls, name="counting"):
-    """Row sums of features, which note how often they are asked for."""
+    """An encoder that returns row sums and records its calls."""
 
     def forward(rows):
         calls.append(len(rows))
@@ -72,7 +72,7 @@ def test_the_second_time_comes_from_the_cache():
     assert isinstance(second.array, np.memmap)
     assert (first.array == second.array).all()
     assert second.fingerprint == open_samples(rows).fingerprint()
-    assert len(tree(cache_dir())) == 2  # the matrix and its seal: chunks are tidied away
+    assert len(tree(cache_dir())) == 2  # features.npy and done.json; the chunks are deleted
 
 
 def test_content_encoder_and_protocol_are_the_key():
@@ -129,7 +129,7 @@ def test_unreadable_samples_fail_or_are_left_out_listed_and_cached(tmp_path):
         assert features.indices.tolist() == [i for i in range(40) if i not in (0, 7, 39)]
         assert list(features.ids) == [f"{i}.png" for i in features.indices]
         assert (features.array == whole.array[features.indices]).all()
-    with pytest.raises(SampleError, match=r"^0\.png"):  # the cache does not hide what fails
+    with pytest.raises(SampleError, match=r"^0\.png"):  # the cache does not hide errors
         encode(folder, "pixels")
 
 
@@ -282,7 +282,7 @@ def test_a_process_that_finishes_leaves_the_unfinished_files_of_another(cache):
 
 
 def test_one_process_may_tidy_away_what_another_is_about_to_join():
-    """The other process finishes between this one's last chunk and its joining of them."""
+    """The other process finishes after this one has stored its last chunk and before it joins the chunks."""
     rows, calls = RNG.normal(size=(CHUNK + 5, 2)), []
     whole = encode(rows, counting([]), cache=False).array
 

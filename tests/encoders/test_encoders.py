@@ -1,4 +1,4 @@
-"""Each encoder: its protocol, its weights, and what it says when something is missing."""
+"""Each encoder: its protocol, its weights, and its errors if something is missing."""
 
 import hashlib
 import importlib
@@ -39,7 +39,7 @@ def test_random_vgg_is_fixed_by_its_seed():
 
 
 def test_random_vgg_neither_dies_nor_explodes():
-    """He's variance keeps the scale through fifteen layers, and different images stay apart."""
+    """He initialisation preserves the scale through fifteen layers, and different images stay distinct."""
     flat = [np.full((64, 64, 3), value, np.uint8) for value in (0, 255)]
     noise = [RNG.integers(0, 256, (64, 64, 3), dtype=np.uint8) for _ in range(6)]
     features = random_vgg().encode(flat + noise)
@@ -61,7 +61,7 @@ def test_pixels_are_the_pixels():
 
 
 def test_resizing_averages_when_it_shrinks():
-    """A checkerboard becomes grey; sampling without antialias would leave black and white."""
+    """A checkerboard becomes grey. Without antialiasing it would stay black and white."""
     board = np.indices((64, 64)).sum(0) % 2 * 255
     small = Resizing(8, "bilinear")(np.repeat(board[..., None], 3, 2).astype(np.uint8))
     assert abs(small.astype(int) - 127).max() <= 2
@@ -229,7 +229,7 @@ class Output(types.SimpleNamespace):
 
 
 class FakeVision(nn.Module):
-    """Stands in for a vision transformer: first token and embedding are recognisable."""
+    """Replacement for a vision transformer with a recognisable first token and embedding."""
 
     def __init__(self):
         super().__init__()
@@ -258,7 +258,7 @@ class FakeTokenizer:
 
 @pytest.fixture
 def transformers(monkeypatch):
-    """A stand-in for the library: what it was asked for is in `asked`."""
+    """Replacement for the library that records requests in `asked`."""
     module = types.ModuleType("transformers")
     module.__version__ = "0.0"
     module.asked = []
@@ -364,7 +364,7 @@ def test_tables_are_scaled_as_the_real_set_is(tmp_path):
     assert encode(fake, encoder).array == pytest.approx(np.array([[0, 0, 0, half, 1], [2, 0, half, 0, 0]]))
     assert (encode(fake, reference=real).array == encode(fake, encoder).array).all()
     a, b = encode(real, encoder).array[:2, 1:4]
-    assert np.linalg.norm(a - b) == pytest.approx(1)  # one category is worth one standard deviation
+    assert np.linalg.norm(a - b) == pytest.approx(1)  # one category counts as one standard deviation
     other = table_encoder(reference=fake)
     assert other.protocol != encoder.protocol
     assert not np.allclose(encode(fake, other).array[0, 0], encode(fake, encoder).array[0, 0])
@@ -422,7 +422,7 @@ def test_every_encoder_has_a_name_and_a_docstring():
 
 
 def test_hostile_and_mixed_images_end_to_end(tmp_path):
-    """Sizes, modes and names of every sort through the default encoder; what is broken is left out by name."""
+    """Encode images of many sizes, modes and names with the default encoder; broken files are listed by name."""
     folder = tmp_path / "x"
     folder.mkdir()
     Image.new("L", (5, 300), 9).save(folder / "grey.png")

@@ -15,7 +15,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "sat", "on", 
 
 @pytest.fixture
 def saved(tmp_path):
-    """Writes a model where `weights=` finds it."""
+    """Save a model in a folder for `weights=`."""
 
     def save(model):
         model.save_pretrained(tmp_path)
@@ -27,7 +27,7 @@ def saved(tmp_path):
 
 @pytest.fixture
 def photo():
-    """Wider than high, and smooth: ways of resizing agree on it."""
+    """A smooth landscape image, on which different resizing methods agree."""
     waves = np.sin(np.arange(300)[:, None, None] / 40 + np.arange(400)[None, :, None] / 60 + np.arange(3))
     return (127 * (1 + waves)).astype(np.uint8)
 
@@ -50,7 +50,7 @@ def test_clip_agrees_with_its_own_preprocessing(saved, photo):
     with torch.inference_mode():
         expected = model(**prepared).image_embeds.numpy()
     assert features.shape == (1, 24)
-    assert features == pytest.approx(expected, abs=0.003)  # it crops after resizing, we before
+    assert features == pytest.approx(expected, abs=0.003)  # the library crops after resizing, precall before
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def sentences(saved):
 
 
 def test_minilm_is_the_mean_token_whatever_stands_beside_a_text(sentences):
-    texts = ["a cat", "", "the cats sat on the mat. " * 60]  # the last is longer than is read
+    texts = ["a cat", "", "the cats sat on the mat. " * 60]  # the last text exceeds the token limit
     features = load_encoder("minilm", weights=sentences, device="cpu").encode(texts)
     model = transformers.AutoModel.from_pretrained(sentences)
     tokenizer = transformers.AutoTokenizer.from_pretrained(sentences)

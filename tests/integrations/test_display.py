@@ -1,4 +1,4 @@
-"""Display objects: what is drawn is the curve, where the caller wants it."""
+"""Display objects draw the curve into the given axes."""
 
 import matplotlib.pyplot as plt
 import numpy as np

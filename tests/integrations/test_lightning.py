@@ -1,4 +1,4 @@
-"""The callback in a real training loop, and results in real and stand-in loggers."""
+"""The callback in a real training loop, and results in real and mock loggers."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ REAL = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
 
 
 class Half(pl.LightningModule):
-    """Draws points of the right half plane only: good, but half of the data is missed."""
+    """Samples the right half plane only: high precision, but half of the data is missed."""
 
     def __init__(self):
         super().__init__()
@@ -83,7 +83,7 @@ def test_the_callback_gives_what_assess_gives_on_the_same_samples(tmp_path):
 
 
 def test_a_score_can_be_monitored(tmp_path):
-    """The sanity check before training, with its two batches, is no validation epoch."""
+    """The sanity check before training is not a validation epoch."""
     drawn = []
     callback = AssessSamples(n=100, sample=lambda module, n: drawn.append(n) or module.sample(n))
     stop = pl.callbacks.EarlyStopping("precall/recall", mode="max", patience=0, min_delta=1.0)
@@ -103,7 +103,7 @@ def test_a_module_that_cannot_sample_costs_one_sentence(tmp_path):
 
 @pytest.fixture(scope="module")
 def trainers(tmp_path_factory):
-    """What each of two processes assessed."""
+    """The results of both processes."""
     out = tmp_path_factory.mktemp("processes") / "found"
     done = subprocess.run([sys.executable, two_trainers.__file__, out], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -161,7 +161,7 @@ def test_a_lightning_logger_is_its_experiment_and_models_have_their_own_tags(com
 
 
 class RunThatRecords:
-    """Stands in for a W&B run: it has `log(values, step=)`, as theirs has, and keeps what it is given."""
+    """Mock of a W&B run, whose `log(values, step=)` records its arguments."""
 
     def __init__(self):
         self.calls = []

@@ -1,4 +1,4 @@
-"""The metrics in a loop, merged, and over two processes: always the value that `precall.assess` gives."""
+"""In a loop, merged, and over two processes, the metrics give the values of `precall.assess`."""
 
 import pickle
 import subprocess
@@ -74,7 +74,7 @@ def test_the_spectrum_is_that_of_the_curve():
 
 
 def test_double_precision_is_kept_where_asked_for():
-    """In float32 these samples are all copies of one another."""
+    """In float32 these samples are all equal."""
     real = 1e8 + torch.arange(8, dtype=torch.float64)[:, None]
     metric = NearestNeighborScores(k=1).set_dtype(torch.float64)
     found = fed(metric, real, real + 100).compute()
@@ -102,7 +102,7 @@ def test_a_mistake_costs_one_sentence(make, sentence):
 
 @pytest.fixture(scope="module")
 def found_by(tmp_path_factory):
-    """What each of two processes computed."""
+    """The results of both processes."""
     out = tmp_path_factory.mktemp("processes") / "found"
     command = [sys.executable, two_processes.__file__, out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

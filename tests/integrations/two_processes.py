@@ -43,7 +43,7 @@ SHARES = {"unequal": ((0, 100, 160), (0, 30, 110)), "idle": ((0, 160, 160), (0, 
 
 def work(rank, port, out):
     torch.set_num_threads(1)
-    # torchmetrics warns where `compute` comes before any `update`: the idle process means it
+    # torchmetrics warns if `compute` is called before `update`, which the idle process does on purpose
     warnings.filterwarnings("ignore", message="The ``compute`` method")
     torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     real, fake = samples()

@@ -17,7 +17,7 @@ REAL = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
 
 
 class Normal(pl.LightningModule):
-    """Draws from the stream that all of a process share."""
+    """Draws from the global generator of torch."""
 
     def validation_step(self, batch, index):
         pass
@@ -27,7 +27,7 @@ class Normal(pl.LightningModule):
 
 
 class Watched(lightning.AssessSamples):
-    """Tells what it did to torch's own stream."""
+    """Records whether it changed the state of torch's global generator."""
 
     def on_validation_epoch_end(self, trainer, pl_module):
         self.before = torch.get_rng_state()

@@ -1,4 +1,4 @@
-"""Arrays in memory and in files: what they hold is told by shape and dtype, and pickles are never opened."""
+"""Arrays in memory and in files: shape and dtype determine the kind, and pickles are never opened."""
 
 import pickle
 import sys
@@ -18,7 +18,7 @@ IMAGES = RNG.integers(0, 256, (4, 6, 7, 3), dtype=np.uint8)
 
 
 class Bomb:
-    """Unpickling one of these would leave a mark."""
+    """Unpickling this object creates a file."""
 
     fired = False
 

@@ -1,4 +1,4 @@
-"""Folders and zips of images: order, decoding, and files made to hurt."""
+"""Folders and zips of images: order, decoding, and hostile files."""
 
 import io
 import os
@@ -30,7 +30,7 @@ def png(image):
 
 
 def png_header(width, height):
-    """A PNG that declares a size and holds no pixels."""
+    """A PNG that declares a size but contains no pixels."""
 
     def part(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -144,7 +144,7 @@ def test_unreadable_files_fail_or_are_skipped_counted_and_listed(tmp_path):
     assert (batch.ids, batch.indices) == (["1.png", "4.png"], [0, 3])
     assert [(error.index, error.id) for error in samples.errors] == [(1, "2.jpg"), (2, "3.png")]
     list(samples.batches(1))
-    assert len(samples.errors) == 2  # reading again finds the same two
+    assert len(samples.errors) == 2  # reading again gives the same two errors
 
 
 def test_a_decompression_bomb_is_refused_before_decoding(tmp_path):
@@ -156,7 +156,7 @@ def test_a_decompression_bomb_is_refused_before_decoding(tmp_path):
     with pytest.raises(SampleError, match=r"smaller\.png: too many pixels, refused"):
         samples[1]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # as where Pillow's warning is not an error
+        warnings.simplefilter("ignore")  # as in a program in which Pillow's warning is not an error
         with pytest.raises(SampleError, match=r"10,000 × 10,000 pixels, more than [0-9,]+; refused"):
             samples[1]
 
@@ -176,7 +176,7 @@ def test_names_are_data(tmp_path):
     assert HOSTILE in samples.ids
     texts = [samples.describe(index) for index in range(len(samples))]
     assert all(text.isprintable() for text in texts)
-    assert HOSTILE in texts  # HTML is escaped by whoever writes HTML
+    assert HOSTILE in texts  # escaping is left to the code that writes HTML
     with pytest.raises(SampleError) as caught:
         samples[list(samples.ids).index("\x1b]0;bad.png")]
     assert str(caught.value).isprintable()
@@ -207,7 +207,7 @@ def test_links_are_followed_once_and_pipes_never_opened(tmp_path):
 
 
 def test_no_other_program_decodes(tmp_path):
-    """PostScript is decoded by running Ghostscript: it must not even be recognised, whatever its suffix."""
+    """Pillow decodes PostScript by running Ghostscript, so it must not be recognised under any suffix."""
     (tmp_path / "page.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
     with pytest.raises(SampleError, match="not an image of a known format"):
         open_samples(tmp_path)[0]
@@ -309,7 +309,7 @@ def test_the_index_spares_reading_unchanged_files_and_sees_changed_ones(tmp_path
     assert read == []
     before = paths[1].stat()
     data = bytearray(paths[1].read_bytes())
-    data[-1] ^= 1  # same size, and the time set back: the change time still tells (on POSIX)
+    data[-1] ^= 1  # same size and modification time: only the change time reveals it (on POSIX)
     paths[1].write_bytes(data)
     os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns))
     assert samples.fingerprint(index) != first

@@ -1,4 +1,4 @@
-"""Texts, tables, iterables, torch datasets and generators; and what is none of them."""
+"""Texts, tables, iterables, torch datasets and generators, and invalid sources."""
 
 import json
 
@@ -110,7 +110,7 @@ class Numbered(Dataset):
 def test_a_torch_dataset_is_read_when_asked_for():
     dataset = Numbered()
     samples = open_samples(dataset)
-    assert dataset.reads == [0]  # for its kind
+    assert dataset.reads == [0]  # to determine the kind
     assert (samples.kind, len(samples), samples.name) == ("images", 10, "Numbered")
     assert (samples[7] == IMAGES[7]).all()
     assert dataset.reads == [0, 7]
@@ -176,7 +176,7 @@ def test_a_generator_makes_the_same_samples_whoever_asks_first():
     again = open_samples(normal, n=600, seed=3)
     assert (np.stack([again[i] for i in range(600)])[599] == last).all()
     assert samples.fingerprint() == again.fingerprint()
-    assert calls == [256, 88, 256, 256, 88, 256]  # every block once a set
+    assert calls == [256, 88, 256, 256, 88, 256]  # every block once per set
     assert (open_samples(normal, n=600, seed=4)[599] != last).all()
     assert (samples[0] != samples[256]).all()
 

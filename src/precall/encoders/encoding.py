@@ -119,7 +119,7 @@ def _through_cache(
     store = FeatureStore(root / "features" / encoder.key(fingerprint), len(samples))
     found = store.finished()
     cached = found is not None
-    while found is None:  # repeats only if a chunk was damaged or deleted meanwhile
+    while found is None:  # repeats only if a chunk was damaged or deleted in between
         for chunk in _chunks(samples, encoder, store.missing(), batch_size, progress):
             store.add(chunk)
         found = store.finish()

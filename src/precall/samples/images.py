@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Pixels = npt.NDArray[np.uint8]
 
-# the only decoders that are used, whatever the suffix; none of them runs another program (PostScript's does)
+# only these decoders are used, independently of the suffix; unlike PostScript's, none of them runs another program
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", ".pgm", ".pnm", ".tif", ".tiff"})
 MAX_FILE_BYTES = 1 << 29  # size limit of one image file, or of one unpacked zip member

@@ -23,7 +23,7 @@ DESCRIPTION = 300  # maximum length of a gallery text, in characters
 
 
 class SampleError(ValueError):
-    """A sample cannot be read. The error holds its index, its id and a short reason.
+    """Raised when a sample cannot be read. Contains its index, its id and a short reason.
 
     Example:
         >>> print(SampleError(3, "cat.png", "the image is truncated"))
