@@ -176,7 +176,7 @@ BAD = {
         "`groups_real` must hold one label for each of the 4 samples; got shape ()",
     ),
     "short": (split(list("aabb"), list("aab")), "`groups_fake` must hold one label for each of the 4 samples"),
-    "single": (split(list("aaab"), list("aabb")), "`groups_real` must have at least 2 samples a group; got one in 'b'"),
+    "single": (split(list("aaab"), list("aabb")), "`groups_real` must have at least 2 samples per group; got one in"),
     "floats": (split([0.1, 0.2, 0.3, 0.4], list("aabb")), "`groups_real` must be strings, integers or booleans"),
     "missing": (split(["a", "a", None, None], list("aabb")), "`groups_real` must be all strings or all integers"),
     "apart": (

@@ -337,7 +337,7 @@ BAD = {
     "n": (lambda: Moments.from_statistics([0], [[1]], 1), "`n` must be a whole number of at least 2"),
     "sigma indefinite": (
         lambda: fid(real=Moments.from_statistics([0, 0], [[1, 0], [0, -1]], 5), fake=X),
-        "A covariance must have no negative eigenvalue; got -1 beside 1",
+        "A covariance must have no negative eigenvalue; got a smallest eigenvalue of -1 and a largest of 1. Pass",
     ),
 }
 
