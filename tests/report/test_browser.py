@@ -60,7 +60,7 @@ def test_a_person_can_use_the_page(page_and_numbers):
         assert page.locator('[data-chart="budget"]').count() == 2
         assert page.locator('[data-chart="frontier"]').count() == 1
 
-        # a toggle hides a model's curve, a second one brings it back
+        # a click hides a model's curve, a second click shows it again
         assert page.locator("#curve path.curve").count() == 2
         page.locator("#legend button").first.click()
         assert page.locator("#curve path.curve").count() == 1

@@ -88,7 +88,7 @@ def assess(
 
     Returns:
         An `Assessment`, or a `Comparison` of several if `fake` is a mapping. Every score carries an interval (None if
-        there are too few samples for one), and `interval.covers` says what it covers. k-NN and curve scores use
+        there are too few samples for one), and `interval.covers` states what it covers. k-NN and curve scores use
         disjoint subsamples, FID the delta method, and KID the closed form of its variance.
 
     Example:

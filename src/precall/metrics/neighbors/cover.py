@@ -14,7 +14,7 @@ from precall.theory.chance import expected_precision_cover, expected_recall_cove
 
 @dataclass(frozen=True, eq=False)
 class CoverCurve:
-    """The precision-recall curve estimated from k-NN balls. All arrays have the shape of `lam`.
+    """A precision-recall curve estimated from k-NN balls. All arrays have the shape of `lam`.
 
     Attributes:
         lam: The slopes λ.
