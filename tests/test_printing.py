@@ -1,4 +1,4 @@
-"""What results look like to the person who prints them."""
+"""The printed form of results."""
 
 import json
 
@@ -138,4 +138,4 @@ def test_short_arrays_are_whole_and_long_ones_are_not():
     assert "..." not in repr(precall.RatioSpectrum.from_counts(real=np.ones(5), fake=np.ones(5)))
     rising = np.arange(1.0, 101)
     assert "..." in repr(precall.RatioSpectrum.from_counts(real=rising, fake=rising[::-1]))
-    assert np.get_printoptions()["threshold"] == 1000  # nobody else's arrays are touched
+    assert np.get_printoptions()["threshold"] == 1000  # the printing of other arrays does not change

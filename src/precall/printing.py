@@ -1,4 +1,4 @@
-"""How results tell themselves: rows as aligned text, and long arrays by their ends."""
+"""Text output of results: aligned rows, and short representations of long arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
-    """One line a row, with cells padded to the width of their column.
+    """One line per row, with cells padded to the width of their column.
 
     Example:
         >>> aligned([["model", "recall"], ["a", "0.5"]])
@@ -23,12 +23,12 @@ def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
 
 
 def brief(cls: type[T]) -> type[T]:
-    """The class, whose `repr` shows long arrays by their ends: a result is read by people."""
-    whole = cls.__repr__
+    """Class decorator: the `repr` shows only the first and last two entries of long arrays."""
+    full_repr = cls.__repr__
 
-    def told(self: T) -> str:
+    def brief_repr(self: T) -> str:
         with np.printoptions(threshold=20, edgeitems=2):
-            return whole(self)
+            return full_repr(self)
 
-    cls.__repr__ = told  # type: ignore[method-assign, assignment]
+    cls.__repr__ = brief_repr  # type: ignore[method-assign, assignment]
     return cls

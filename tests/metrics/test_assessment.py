@@ -1,4 +1,4 @@
-"""`assess` as a user meets it: what comes back, what it says, and what a wrong input costs."""
+"""`assess` from the user's point of view: the results, the verdicts, and the errors for wrong inputs."""
 
 import json
 import pickle
@@ -19,7 +19,7 @@ QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 
 @pytest.fixture(scope="module")
 def modes():
-    """Three modes in four dimensions: the data has all, `dropped` two of them, `invented` all and one more."""
+    """Three modes in four dimensions: `dropped` has two of them, `invented` has all three and one more."""
     rng = np.random.default_rng(0)
 
     def draw(centres, n):
@@ -62,7 +62,7 @@ def test_fresh_data_in_few_dimensions_are_not_called_copies():
     assert not fresh.verdict.startswith("Copies")
     copied = replace(fresh, scores={"copies": Score(0.7, chance=0.25)})
     assert copied.verdict == "Copies: 60 % of its samples nearly coincide with a real sample."
-    for chance in (0.95, 1.0):  # data that repeat themselves
+    for chance in (0.95, 1.0):  # data with many duplicates
         assert not replace(fresh, scores={"copies": Score(1.0, chance=chance)}).verdict.startswith("Copies")
 
 
@@ -92,7 +92,7 @@ def test_chance_levels_stand_beside_the_scores(compared):
 
 def test_the_best_estimator_gives_the_curve_and_the_certificate_bounds_it(compared):
     one = compared["dropped"]
-    assert one.estimator == "linear"  # clusters were asked for too, a classifier goes first
+    assert one.estimator == "linear"  # clusters were requested as well, but a classifier has priority
     assert set(one.spectra) == {"linear", "clusters"}
     reading = one.curve.precision(recall=0.5)
     assert reading.interval.low == 0 <= reading.value <= reading.interval.high <= 1
@@ -128,13 +128,13 @@ def test_a_reference_is_fitted_once_and_agrees_with_assess(modes, compared, monk
     within = neighbors._within
     monkeypatch.setattr(neighbors, "_within", lambda *a: calls.append(len(a[1])) or within(*a))
     found = [reference.assess(modes[name], metrics=("neighbors",)) for name in ("dropped", "invented")]
-    assert calls.count(300) == 1  # the real balls were not found again
+    assert calls.count(300) == 1  # the real balls were not computed again
     for one, name in zip(found, ("dropped", "invented"), strict=True):
         assert one.scores["recall"] == compared[name].scores["recall"]
 
 
 def test_no_neighbours_are_sought_where_none_are_asked_for(modes, monkeypatch):
-    monkeypatch.setattr(neighbors, "balls_around", lambda *a, **kw: pytest.fail("a sweep nobody asked for"))
+    monkeypatch.setattr(neighbors, "balls_around", lambda *a, **kw: pytest.fail("a sweep that was not requested"))
     assert assess(real=modes["real"], fake=modes["dropped"], metrics=("fid",)).fid.value > 1
 
 
@@ -218,7 +218,7 @@ def test_statistics_stand_in_for_samples_in_fid(modes, tmp_path):
         one = assess(real=real, fake=modes["dropped"], metrics=("fid",))
         assert one.fid.value == pytest.approx(expected.value, rel=1e-9)
         assert (one.fid.n_real, one.protocol["n_real"]) == (n_real, n_real)
-        assert "fake samples" in one.fid.interval.covers  # the statistics count as fixed
+        assert "fake samples" in one.fid.interval.covers  # the statistics are treated as fixed
         json.dumps(one.to_dict(), allow_nan=False)
         one.to_html(tmp_path / "page.html")
     both = assess(real=tmp_path / "bare.npz", fake=tmp_path / "counted.npz", metrics=("fid",))

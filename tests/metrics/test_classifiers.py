@@ -33,7 +33,7 @@ def error(spectrum, toy):
 
 @pytest.fixture(scope="module")
 def dropping():
-    """Real samples of three modes, fake ones of two: precision 1, recall 2/3, roughly."""
+    """Real samples from three modes, fake samples from two of them: precision is about 1 and recall about 2/3."""
     toy = toys.mode_dropping(dim=2)
     real, fake = toy.sample(400, np.random.default_rng(0))
     return toy, real, fake[:300], auto(real=real, fake=fake[:300], seed=1)
@@ -97,7 +97,7 @@ def test_auto_says_who_was_heard(dropping):
 def test_the_curve_of_a_part_is_read_from_the_scores(dropping):
     _, real, fake, result = dropping
     everyone = result.spectrum_of(np.arange(len(real)), np.arange(len(fake)))
-    assert np.abs(everyone.alpha(LAM) - result.spectrum.alpha(LAM)).max() < 0.03  # read from smooth ratios, and plain
+    assert np.abs(everyone.alpha(LAM) - result.spectrum.alpha(LAM)).max() < 0.03  # from smooth and from simple ratios
     part = result.spectrum_of(np.arange(0, 400, 2), np.arange(0, 300, 2))
     assert 0 < np.abs(part.alpha(LAM) - everyone.alpha(LAM)).max() < 0.15
 
@@ -107,7 +107,7 @@ def test_the_curve_of_a_part_is_read_from_the_scores(dropping):
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
-    """Larger means more real; and the score is a log-ratio, near the true one."""
+    """A larger score means more real, and the score is close to the true log-ratio."""
     rng = np.random.default_rng(3)
     real, fake = rng.normal(size=(1500, 3)), 0.5 + 2 * rng.normal(size=(900, 3))
     x, labels = np.concatenate([real[:1000], fake[:600]]), np.arange(1600) < 1000
@@ -117,7 +117,7 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
     assert score.shape == (800,)
     spectrum = RatioSpectrum.from_scores(real=score[:500], fake=score[500:])
     exact = RatioSpectrum.from_log_ratios(real=truth[:500], fake=truth[500:])
-    if name in ("linear", "discriminant"):  # the log-ratio is quadratic: a linear rule sees the shift only
+    if name in ("linear", "discriminant"):  # the log-ratio is quadratic: a linear rule detects the shift only
         assert exact.alpha(1.0) + 0.2 < spectrum.alpha(1.0) < 0.93
     else:
         assert spectrum.alpha(1.0) == pytest.approx(exact.alpha(1.0), abs=0.07)
@@ -126,7 +126,7 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
-    """P = Q, three times as many reals: the log-ratio is 0, the log-odds would be 1.1."""
+    """P = Q with three times as many reals: the log-ratio is 0, while the log-odds are 1.1."""
     x = np.random.default_rng(4).normal(size=(1400, 2))
     (score,) = MEMBERS[name]([Task.standardised(x[:1200], np.arange(1200) < 900, x[1200:])], 0)
     assert np.median(score) == pytest.approx(0.0, abs=0.4)
@@ -156,7 +156,7 @@ def test_constant_columns_and_wide_features_are_fine():
 
 
 def test_auto_judges_few_samples_in_many_dimensions():
-    """The folds have unequal numbers of points, which then span unequal numbers of dimensions."""
+    """The folds have different numbers of points, so their points span different numbers of dimensions."""
     rng = np.random.default_rng(0)
     real, same, shifted = (rng.normal(mean, 1, (60, 520)) for mean in (0.0, 0.0, 0.3))
     assert auto(real=real, fake=same, seed=0).spectrum.area > 0.9
@@ -167,7 +167,7 @@ def test_auto_judges_few_samples_in_many_dimensions():
 
 
 def test_a_classifier_that_memorises_gains_nothing():
-    """On P = Q a tree fits its training points perfectly; judged on others it must find nothing."""
+    """Under P = Q a tree fits its training points perfectly, but on other points it must find no difference."""
     tree, accuracy = DecisionTreeClassifier(random_state=0), []
     for seed in range(10):
         x = np.random.default_rng(seed).normal(size=(800, 3))
@@ -206,7 +206,7 @@ def test_the_two_sample_test_keeps_its_level_and_has_power():
 
 
 def test_certificates_cover_in_at_least_95_percent_of_200_repetitions():
-    """The band is on the true curve, simultaneous in λ; it must not be so wide that it says nothing."""
+    """The band covers the true curve for all λ simultaneously, and it must not be so wide that it is useless."""
     toy, rng = toys.gaussian_shift(distance=1.5, dim=2), np.random.default_rng(5)
     truth, held, slack = toy.alpha(LAM), [], []
     for seed in range(200):
@@ -241,7 +241,7 @@ def test_simon_trains_on_one_of_each_pair_and_judges_the_other():
 
 
 def test_simon_members_are_trained_apart():
-    """One tensor holds ten problems; no member's gradient may touch another's weights."""
+    """One tensor holds ten problems; the gradient of one member must not change the weights of another."""
     import torch
 
     w = torch.randn(paper.ENSEMBLE, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -256,7 +256,7 @@ def test_simon_members_are_trained_apart():
 
 
 def test_stacking_recovers_the_log_ratio_from_unequal_classes():
-    """P = N(1, 1), Q = N(0, 1): log p/q = x − 1/2. A column of noise and one with the wrong sign get no weight."""
+    """P = N(1, 1), Q = N(0, 1): log p/q = x − 1/2. Columns of noise and of the wrong sign get no weight."""
     rng = np.random.default_rng(0)
     x, real = np.concatenate([rng.normal(1, 1, 3000), rng.normal(0, 1, 12000)]), np.arange(15000) < 3000
     columns = np.column_stack([2 * x, rng.normal(size=15000), -x])
@@ -309,7 +309,7 @@ def test_few_blocks_are_isotonic_blocks_put_together(pair):
 
 
 def stepped(rng, n, m):
-    """Scores of three modes, the last one dropped by the model: ratio 2/3, 2/3, ∞; the score sees them blurred."""
+    """Noisy scores of three modes, of which the model drops the last: the ratios are 2/3, 2/3 and ∞."""
     centres = np.concatenate([rng.integers(0, 3, n), rng.integers(0, 2, m)])
     return centres + 0.2 * rng.normal(size=n + m), np.arange(n + m) < n
 
@@ -351,7 +351,7 @@ def test_steps_give_the_curve_of_dropped_modes_better_than_a_smooth_calibration(
 
 
 def test_log_loss_weighs_both_classes_alike():
-    """P = Q, nine reals to a fake: saying "real" of all must not pass for an insight."""
+    """P = Q with nine reals per fake: classifying all samples as real must not count as a difference."""
     real = np.arange(1000) < 900
     none, tilted = (learning_curve.log_losses(np.full(1000, tilt), real).mean() for tilt in (0.0, 0.3))
     assert none == pytest.approx(np.log(2))
@@ -368,7 +368,7 @@ def test_a_curve_gives_its_spectrum_back(pair):
 
 
 def test_the_learning_curve_is_extrapolated_only_where_it_still_falls():
-    """Scores with noise of variance 0.2/n: the 1/n law takes most of the excess off; equal scores are left alone."""
+    """Scores with noise of variance 0.2/n: the 1/n law removes most of the excess; equal scores are unchanged."""
     toy, rng = toys.gaussian_shift(distance=1.5), np.random.default_rng(0)
     x = np.concatenate(toy.sample(20_000, rng))[:, 0]
     real = np.arange(40_000) < 20_000
@@ -455,7 +455,7 @@ def test_the_benchmark_runs_and_jobs_change_no_error(benchmark, capsys, tmp_path
 
 
 def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is(benchmark):
-    """Rows in any order give one table; what is worse than 1.5 × the best member comes with standard errors."""
+    """Rows in any order give the same table; pairs worse than 1.5 × the best member have standard errors."""
 
     def rows(pair, dim, seed, auto_error):
         errors = dict.fromkeys([*benchmark.FIXED, *MEMBERS], 0.3) | {"modes": 0.1, "auto": auto_error}

@@ -74,7 +74,7 @@ def test_same_seed_same_bits_and_another_seed_another_start(backend):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"n_clusters": 41}, "`n_clusters` must be between 1 and the number of samples, 40"),
+        ({"n_clusters": 41}, "`n_clusters` must be between 1 and 40, the number of samples"),
         ({"repeats": 0}, "`repeats`"),
     ],
 )

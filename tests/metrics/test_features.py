@@ -1,4 +1,4 @@
-"""The edge where samples become feature matrices."""
+"""The checks that convert inputs into feature matrices."""
 
 import re
 

@@ -22,7 +22,7 @@ def class_probabilities(draw):
     n, c = draw(st.integers(2, 30)), draw(st.integers(1, 6))
     logits = rng.normal(size=(n, c)) * draw(st.sampled_from([0.1, 1.0, 30.0]))
     rows = np.exp(logits - logits.max(1, keepdims=True))
-    rows[rows < 1e-12] = 0  # sure answers: exact zeros
+    rows[rows < 1e-12] = 0  # confident predictions with exact zeros
     return rows / rows.sum(1, keepdims=True)
 
 
@@ -46,7 +46,7 @@ def test_inception_score_is_the_exponential_mutual_information(rows):
 
 
 def test_the_marginal_is_the_models():
-    """A model stuck on one of two classes scores 1, however the data are spread."""
+    """A model that produces only one of two classes scores 1, whatever the data."""
     assert inception_score(np.tile([1.0, 0.0], (10, 1))).value == 1.0
     assert inception_score(np.eye(2)[[0, 1] * 5]).value == pytest.approx(2.0)
 
@@ -130,7 +130,7 @@ def test_fairness_is_the_largest_gap_over_all_slopes(found):
 
 
 def test_fairness_names_who_lacks_what():
-    """Group `a` is imitated well; `b` gets invented samples (precision), `c` misses most of its data (recall)."""
+    """Group `a` is modelled well, `b` has invented samples (precision), and `c` misses most of its data (recall)."""
     found = {
         "a": RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5]),
         "b": RatioSpectrum.from_masses(p=[1.0, 0.0], q=[0.4, 0.6]),
@@ -149,7 +149,7 @@ def test_fairness_names_who_lacks_what():
 
 
 def test_the_ends_of_the_curves_count():
-    """Disjoint supports have no breakpoint: the whole gap stands at the ends, and the dictionary stays JSON."""
+    """Disjoint supports have no breakpoint: the gap occurs at the ends, and the dictionary is still valid JSON."""
     nothing = RatioSpectrum.from_masses(p=[1.0, 0.0], q=[0.0, 1.0])
     half = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.0, 0.25, 0.75])
     gap = fairness({"nothing": nothing, "half": half})
@@ -176,7 +176,7 @@ BAD = {
         "`groups_real` must hold one label for each of the 4 samples; got shape ()",
     ),
     "short": (split(list("aabb"), list("aab")), "`groups_fake` must hold one label for each of the 4 samples"),
-    "single": (split(list("aaab"), list("aabb")), "`groups_real` must have at least 2 samples a group; got one in 'b'"),
+    "single": (split(list("aaab"), list("aabb")), "`groups_real` must have at least 2 samples per group; got one in"),
     "floats": (split([0.1, 0.2, 0.3, 0.4], list("aabb")), "`groups_real` must be strings, integers or booleans"),
     "missing": (split(["a", "a", None, None], list("aabb")), "`groups_real` must be all strings or all integers"),
     "apart": (

@@ -1,4 +1,4 @@
-"""Do the k-NN scores' intervals cover? Simulated against the mean of many fresh samples."""
+"""Simulated coverage of the intervals of the k-NN scores, against the mean over many fresh samples."""
 
 import numpy as np
 
@@ -19,4 +19,4 @@ def test_neighbor_intervals_cover_the_expected_score():
         covered = sum(expected in run[name].interval for run in runs)
         assert covered >= 33, f"{name}: {covered} of {REPETITIONS}"
         widths = np.mean([run[name].interval.high - run[name].interval.low for run in runs])
-        assert widths < 8 * np.std([run[name].value for run in runs])  # and they are not idly wide
+        assert widths < 8 * np.std([run[name].value for run in runs])  # and they are not needlessly wide

@@ -1,4 +1,4 @@
-"""What the intervals promise, simulated."""
+"""Simulated coverage of the intervals."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def test_density_interval_covers_the_exact_precision(lam):
         x, y = rng.normal(0, 1, 300), rng.normal(1, 1, 200)
         found = known_densities(real=x, fake=y, log_p=lambda t: -(t**2) / 2, log_q=lambda t: -((t - 1) ** 2) / 2)
         hits += truth in found.interval(lam)
-    assert stats.binom.cdf(hits, repetitions, 0.95) > 1e-3  # not fewer than 95 % allows
-    assert stats.binom.sf(hits - 1, repetitions, 0.95) > 1e-4  # nor so many that the interval would be idle
+    assert stats.binom.cdf(hits, repetitions, 0.95) > 1e-3  # not significantly fewer than 95 %
+    assert stats.binom.sf(hits - 1, repetitions, 0.95) > 1e-4  # nor so many that the interval would be useless
 
 
 def test_subsampling_interval_covers_a_mean_of_both_sides():

@@ -82,7 +82,7 @@ def test_fid_is_the_sqrtm_formula(seed, d):
 
 @given(seed=seeds, d=st.integers(1, 6), zeros=st.integers(0, 6))
 def test_fid_of_aligned_gaussians_is_closed_form(seed, d, zeros):
-    """Diagonal covariances commute: FID = |δ|² + Σ (√λ − √μ)², singular ones included, in any rotated frame."""
+    """Diagonal covariances commute: FID = |δ|² + Σ (√λ − √μ)², also if they are singular, and in any rotation."""
     rng = np.random.default_rng(seed)
     a, b = rng.exponential(size=(2, d))
     a[: min(zeros, d)] = 0
@@ -150,7 +150,7 @@ def test_constant_features_leave_the_means():
 
 
 def test_a_dead_feature_does_not_hurt():
-    """A column that is always 0 makes every covariance singular; the rest must come out as without it."""
+    """A constant column makes every covariance singular; the result must be the same as without it."""
     rng = np.random.default_rng(0)
     x, y = correlated(rng, 40, 3), correlated(rng, 30, 3)
     dead = [np.insert(z, 1, 0.0, axis=1) for z in (x, y)]
@@ -215,7 +215,7 @@ def test_fid_and_kid_of_tensors_are_those_of_arrays():
 
 
 def test_gaussian_frontier_of_features():
-    """Its ends are the two Kullback-Leibler divergences of the fitted Gaussians; P's own end loses no recall."""
+    """Its ends are the two Kullback-Leibler divergences of the fitted Gaussians; at the end of P no recall is lost."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(400, 1)), 3 * rng.normal(size=(300, 1)) + 2
     frontier = gaussian_frontier(real=x, fake=Moments.of(y), points=5)
@@ -286,7 +286,7 @@ def test_kid_interval_covers_the_true_kid(n, m, shift, least):
 
 
 def test_kid_variance_is_that_of_fresh_draws():
-    """Far apart the projections carry the variance; at P = Q the residuals do, and the interval is √3 too wide."""
+    """If P and Q are far apart, the projections dominate the variance; under P = Q the residuals do (√3 too wide)."""
     rng = np.random.default_rng(0)
     for shift, low, high in ((1.0, 0.8, 1.25), (0.0, 2.0, 4.0)):
         scores = [kid(real=rng.normal(size=(80, 16)), fake=rng.normal(size=(120, 16)) + shift) for _ in range(300)]
@@ -337,7 +337,7 @@ BAD = {
     "n": (lambda: Moments.from_statistics([0], [[1]], 1), "`n` must be a whole number of at least 2"),
     "sigma indefinite": (
         lambda: fid(real=Moments.from_statistics([0, 0], [[1, 0], [0, -1]], 5), fake=X),
-        "A covariance must have no negative eigenvalue; got -1 beside 1",
+        "A covariance must have no negative eigenvalue; got a smallest eigenvalue of -1 and a largest of 1. Pass",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The k-NN sweep against float64 brute force, entry by entry, on inputs that wreck float32 and on ties."""
+"""The k-NN sweep against float64 brute force, entry by entry, on ties and on inputs for which float32 fails."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ DIRECTIONS = ("real_to_real", "real_to_fake", "fake_to_real", "fake_to_fake")
 
 
 def squared_distances(x, y):
-    """All pairs in float64; summed by halves, as the library says it does (any order where the numbers are whole)."""
+    """All pairs in float64, summed by adding halves as documented (for integers, any order gives the same sum)."""
     squares = (x.astype(np.float64)[:, None] - y.astype(np.float64)[None]) ** 2
     while (width := squares.shape[2]) > 1:
         half = (width + 1) // 2
@@ -44,7 +44,7 @@ def squared_distances(x, y):
 
 
 def brute_force(real, fake, k, ties):
-    """Everything a sweep finds, from the three distance matrices."""
+    """All results of a sweep, from the three distance matrices."""
     within_real, within_fake, pairs = (squared_distances(a, b) for a, b in ((real, real), (fake, fake), (real, fake)))
     np.fill_diagonal(within_real, np.inf)
     np.fill_diagonal(within_fake, np.inf)
@@ -90,7 +90,7 @@ def assert_exact(found, real, fake):
 
 @contextlib.contextmanager
 def small_tiles(rows=32, columns=48, at_once=40, crowd=tallies.CROWD):
-    """Many ragged tiles, strips and chunks where the shipped sizes would make one of each; crowd 0: list every hit."""
+    """Use many ragged tiles, strips and chunks instead of one of each; with crowd 0, every hit is listed."""
     with (
         patch.dict(distances.TILE_SIDES, cpu=(rows, columns)),
         patch.object(distances, "SETTLED_VALUES", 40 * at_once),
@@ -160,7 +160,7 @@ def test_two_samples_of_each_are_enough():
 @pytest.mark.parametrize("crowd", [0, 16])
 @pytest.mark.parametrize("repeated", ["real", "fake"])
 def test_left_out_copies_count_in_every_tile(repeated, crowd):
-    """Each sample stands for another number of copies, over several tiles, inside many balls of the other set."""
+    """Samples have different numbers of duplicates, over several tiles, inside many balls of the other set."""
     rng = np.random.default_rng(11)
     copies = np.repeat(0.1 * rng.normal(size=(80, 2)), np.arange(80) % 7 + 1, axis=0)
     pair = {"real": rng.normal(size=(90, 2)), "fake": rng.normal(size=(90, 2)), repeated: copies}
@@ -172,7 +172,7 @@ def test_left_out_copies_count_in_every_tile(repeated, crowd):
 
 @pytest.mark.parametrize("bits", [10, 7])
 def test_counts_do_not_depend_on_what_the_product_rounds_its_factors_to(bits):
-    """As tensor cores do in TF32 (10 bits) and in bfloat16 (7): same counts, and the probe finds it out."""
+    """Round as tensor cores do in TF32 (10 bits) and bfloat16 (7): the counts are equal, and the probe detects it."""
     exact_mm = torch.mm
 
     def rounded(x):
@@ -195,7 +195,7 @@ def test_counts_do_not_depend_on_what_the_product_rounds_its_factors_to(bits):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_either_precision_gives_the_same_counts(dtype):
-    """Two far clusters make float32 settle nearly every pair by itself; float64 tiles settle most of them."""
+    """For two distant clusters, bounds in float32 decide almost no pair; bounds in float64 decide most of them."""
     rng = np.random.default_rng(3)
     real, fake = (rng.normal(size=(60, 8)) + 1000 * rng.integers(0, 2, (60, 1)) for _ in range(2))
     with patch.object(distances.Precision, "of", lambda left, right: distances.Precision(dtype, 0.0)):
@@ -269,7 +269,7 @@ def test_inputs_are_left_alone(dtype):
 
 
 def test_memory_grows_with_n_and_not_with_pairs():
-    """No tensor that the sweep makes comes near N² entries, plain or collapsed."""
+    """No tensor of the sweep has close to N² entries, with or without duplicates."""
 
     class Largest(TorchDispatchMode):
         entries = 0
@@ -284,7 +284,7 @@ def test_memory_grows_with_n_and_not_with_pairs():
 
     rng, n = np.random.default_rng(0), 420
     real = rng.normal(size=(n, 2)).astype(np.float32)
-    probe = patch.object(distances, "factor_roundoff", lambda device: 0.0)  # has one matrix of its own
+    probe = patch.object(distances, "factor_roundoff", lambda device: 0.0)  # the probe allocates one matrix
     for fake in (rng.normal(size=(n, 2)), 0.01 * rng.normal(size=(n, 2)), np.repeat(real[:3], n // 3, axis=0)):
         with probe, small_tiles(112, 112, at_once=400), Largest() as largest:
             sweep(real=real, fake=fake.astype(np.float32), k=5)
@@ -308,7 +308,7 @@ def test_progress_ends_at_the_total():
 
 @pytest.fixture(scope="module")
 def narrow():
-    """A model that covers a small part of the data, well: strongly asymmetric, and unequal sizes."""
+    """A model that covers a small part of the data well: strongly asymmetric, with unequal sizes."""
     rng = np.random.default_rng(5)
     return {"real": rng.normal(size=(400, 3)), "fake": 0.2 * rng.normal(size=(250, 3))}
 
@@ -415,13 +415,13 @@ def test_expected_copies_leave_each_real_out_in_turn():
 
 
 def test_realism_says_how_deep():
-    real = np.array([[0.0], [1.0], [3.0], [4.0], [20.0], [50.0]])  # radii 1, 1, 1, 1, 16, 30: the last two are pruned
+    real = np.array([[0.0], [1.0], [3.0], [4.0], [20.0], [50.0]])  # radii 1, 1, 1, 1, 16, 30: the last two are excluded
     found = sweep(real=real, fake=np.array([[1.5], [1.0], [8.0], [20.0]]), k=1)
     np.testing.assert_array_equal(found.realism(), [2.0, np.inf, 0.25, 1 / 16])
 
 
 def test_cover_asks_for_shares_of_unequal_sets():
-    """Thrice the fakes of the same law: λ = 1 asks for thrice k' fakes, and a third of k' reals."""
+    """Three times as many fakes from the same distribution: λ = 1 requires 3k' fakes and k'/3 reals."""
     curve = cover_curve(lam=1.0, fakes_in_ball=np.arange(10), reals_in_ball=np.repeat([0, 1, 2], 10), k=3)
     assert curve.recall_cover == pytest.approx(0.1)  # the one real with at least 9 fakes
     assert curve.ties == pytest.approx(0.1)  # has exactly 9
@@ -469,16 +469,16 @@ ERRORS = {
     "text": (lambda: sweep(real=GOOD.astype(str), fake=GOOD, k=1), "`real` must hold real numbers"),
     "flat": (lambda: sweep(real=GOOD[:, 0], fake=GOOD, k=1), "`real` must be a matrix"),
     "ties": (lambda: sweep(real=GOOD, fake=GOOD, k=1, ties="half"), "`ties` must be one of closed, open; got 'half'"),
-    "overflow": (lambda: sweep(real=GOOD, fake=1e200 * GOOD, k=1), "`fake` must stay below 1e150 in size"),
-    "overflow across": (lambda: sweep(real=GOOD, fake=GOOD + 1e200, k=1), "`fake` must stay below 1e150 in size"),
+    "overflow": (lambda: sweep(real=GOOD, fake=1e200 * GOOD, k=1), "`fake` must stay below 1e150 in absolute value"),
+    "overflow across": (lambda: sweep(real=GOOD, fake=GOOD + 1e200, k=1), "`fake` must stay below 1e150 in abs"),
     "within k": (lambda: within(GOOD, k=6), "one less than the number of `samples` samples"),
     "cross k": (lambda: cross(real=within(GOOD, k=1), fake=within(GOOD, k=2)), "must have balls for the same k"),
     "cross dimension": (
         lambda: cross(real=within(GOOD, k=1), fake=within(GOOD[:, :1], k=1)),
         "`real` and `fake` must have the same dimension",
     ),
-    "unswept": (lambda: sweep(real=GOOD, fake=GOOD, k=(1, 2)).precision(3), "`k` must be one of the swept 1, 2; got 3"),
-    "which k": (lambda: sweep(real=GOOD, fake=GOOD, k=(1, 2)).recall(), "`k` must be one of the swept 1, 2; got None"),
+    "unswept": (lambda: sweep(real=GOOD, fake=GOOD, k=(1, 2)).precision(3), "`k` must be one of 1, 2; got 3"),
+    "which k": (lambda: sweep(real=GOOD, fake=GOOD, k=(1, 2)).recall(), "`k` must be one of 1, 2; got None"),
     "cover k": (lambda: sweep(real=GOOD, fake=GOOD, k=1).recall_cover(-1), "`k` must not be negative"),
     "threshold": (lambda: sweep(real=GOOD, fake=GOOD, k=1).copies(0), "`threshold` must be more than 0; got 0"),
     "lam": (lambda: cover_curve(lam=-1, k=2, **COUNTED), "`lam` must not be negative; got -1"),

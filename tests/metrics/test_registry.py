@@ -1,4 +1,4 @@
-"""The registry of metrics: names, scores and ranges stand in one place, and everything else reads them there."""
+"""The registry of metrics is the only place for names, scores and ranges; everything else reads it."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def test_direction_is_declared_for_every_score():
 
 
 def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
-    """Table, page and JSON know it without another line."""
+    """Table, page and JSON include it without further code."""
     info = ScoreInfo("gap", "mean gap", 0.0, float("inf"), "lower", "distance of the means", "table")
 
     def compute(run):
@@ -72,7 +72,7 @@ def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
 
 
 def test_features_are_checked_once(monkeypatch):
-    """A default run with groups looks at every value of either side once."""
+    """A default run with groups checks every value of each side once."""
     seen = []
     check = features._check_finite
     monkeypatch.setattr(features, "_check_finite", lambda name, matrix: seen.append(name) or check(name, matrix))

@@ -43,6 +43,8 @@ def test_a_person_can_use_the_page(page_and_numbers):
             row = page.locator(f'#scores tr[data-model="{name}"]')
             shown = row.locator('td[data-score="precision"]').inner_text().split()[0]
             assert float(shown) == pytest.approx(model["scores"]["precision"]["value"], abs=5e-3)
+        headings = page.locator("#scores th").all_inner_texts()
+        assert {"model", "precision ↑", "FID ↓"} <= set(headings)
         assert page.locator("#verdicts li").count() == 2
         assert "hostile <b>" in page.locator("#verdicts").inner_text()
 
@@ -54,11 +56,11 @@ def test_a_person_can_use_the_page(page_and_numbers):
         assert page.locator("#lam-value").inner_text() == "λ = 2.00"
         assert page.locator("#at-lam").inner_text() != before
 
-        # what a budget would buy is drawn for every model
+        # the effect of a budget is drawn for every model
         assert page.locator('[data-chart="budget"]').count() == 2
         assert page.locator('[data-chart="frontier"]').count() == 1
 
-        # a toggle hides a model's curve, a second one brings it back
+        # a click hides a model's curve, a second click shows it again
         assert page.locator("#curve path.curve").count() == 2
         page.locator("#legend button").first.click()
         assert page.locator("#curve path.curve").count() == 1
@@ -73,6 +75,6 @@ def test_a_person_can_use_the_page(page_and_numbers):
         copies, said = numbers["models"]["same"]["scores"]["copies"], page.locator("#copies-share").inner_text()
         assert copies["value"] > copies["chance"]
         assert said.startswith(f"{100 * copies['value']:.1f} % of the fakes")
-        assert said.endswith(f"of fresh data {100 * copies['chance']:.1f} % would be.")
+        assert said.endswith(f"for fresh data it would be {100 * copies['chance']:.1f} %.")
         browser.close()
     assert troubles == []

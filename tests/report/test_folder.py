@@ -1,4 +1,4 @@
-"""A report on disk loads in Python as the results that were saved."""
+"""A report on disk is loaded as the same results that were saved."""
 
 import json
 from pathlib import Path

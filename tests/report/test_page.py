@@ -1,4 +1,4 @@
-"""The page without a browser: it is self-contained, escaped, and holds the numbers of the assessment."""
+"""The page without a browser: it is self-contained, escaped, and contains the numbers of the assessment."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`precall demo`: digits against four models of them, on data that comes with scikit-learn."""
+"""`precall demo`: four models of handwritten digits, on data that comes with scikit-learn."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for report.html and results.json.")] = Path("precall-report"),
     seed: Annotated[int, typer.Option(help="Seed of the models and of the assessment.")] = 0,
 ) -> None:
-    """Assess four made-up models of handwritten digits, and write the page that shows why.
+    """Assess four simulated models of handwritten digits and write the report.
 
-    The data are half of scikit-learn's digits. Three models draw on the other half: one drops four classes, one makes
-    three of ten samples by blending two digits, one makes too much of three classes. A fourth copies the data.
+    The data are one half of scikit-learn's digits. Three models sample from the other half: one drops four classes, one
+    replaces 30 % of its samples by blends of two digits, and one produces three classes too often. The fourth model
+    copies the data.
 
     Example:
 
@@ -37,17 +38,18 @@ def demo(
         found = assess(real=real, fake=models, metrics=METRICS, seed=seed, progress=progress)
     page = folder.write(found, out, command=f"precall demo --out {out} --seed {seed}")
     emit(repr(found))
-    emit(f"\nOpen {page} to see what is missed and what is invented.")
+    emit(f"\nOpen {page} to see which samples are missed and which are invented.")
 
 
 def _digits(seed: int) -> tuple[Any, dict[str, Any]]:
-    """Half of the digits as data, and models made from the other half."""
+    """One half of the digits as data, and models made from the other half."""
     import numpy as np
     from sklearn.datasets import load_digits
 
     rng = np.random.default_rng(seed)
     images, labels = load_digits(return_X_y=True)
-    images = images + rng.uniform(size=images.shape)  # grey levels are whole: a classifier would tell any noise by that
+    # Grey levels are integers, so a classifier could detect any model that produces other values. Noise prevents this.
+    images = images + rng.uniform(size=images.shape)
     order = rng.permutation(len(images))
     data, rest = order[: len(order) // 2], order[len(order) // 2 :]
     rare = (labels[rest] < 7) & (rng.random(len(rest)) < 0.8)
@@ -63,7 +65,7 @@ def _digits(seed: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _pictured(features: npt.NDArray[np.float64]) -> Any:
-    """The 64 pixels are the features; the pictures go along for the page."""
+    """Digits with their 64 pixels as features and with pictures for the page."""
     import numpy as np
 
     from precall.metrics.inputs import Side

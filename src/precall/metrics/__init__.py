@@ -1,17 +1,17 @@
-"""Two sample sets become spectra and scores.
+"""Spectra and scores, estimated from two sample sets.
 
 What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
 file that computes it and listed in `registry.py`.
 
-    assessment    `assess` and `Reference`: the public way in
-    run           one model against one reference: shared work, and gathering of the results
+    assessment    the public functions: `assess` and `Reference`
+    run           one model against one reference: shared work, and collection of the results
     results       `Assessment`, `Comparison`: the one form of a result
-    registry      all metrics; `metric` says what a metric is, `score` what a score is
+    registry      all metrics; `metric` defines a metric, and `score` a score
     neighbors/    k-nearest-neighbour scores, from one exact pass over the pairs
     classifiers/  classifier curves, with certificates and a two-sample test
     clusters, frechet_distance, kernel_distance, inception, densities    further estimators
-    moments, groups, intervals    means and covariances, groups and the gap between them, confidence intervals
-    inputs, features    what the user passed, as checked feature matrices
+    moments, groups, intervals    means and covariances, fairness gaps between groups, confidence intervals
+    inputs, features    the inputs of `assess` as checked feature matrices
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),
 encoding (`precall.encoders`), drawing (`precall.report`).

@@ -88,7 +88,7 @@ def assess(
 
     Returns:
         An `Assessment`, or a `Comparison` of several if `fake` is a mapping. Every score carries an interval (None if
-        there are too few samples for one), and `interval.covers` says what it covers. k-NN and curve scores use
+        there are too few samples for one), and `interval.covers` states what it covers. k-NN and curve scores use
         disjoint subsamples, FID the delta method, and KID the closed form of its variance.
 
     Example:
@@ -194,8 +194,8 @@ class Reference:
         found = side("fake", fake, encoder=self.encoder, reference=self.side, loaded=self.loaded, progress=stage)
         _check_statistics("fake", found, names, groups)
         same_dimension(real=self.features, fake=found.features)
-        whole = self._assess(found, names, name, progress)
-        return whole if groups is None else self._with_groups(whole, found, names, groups)
+        overall = self._assess(found, names, name, progress)
+        return overall if groups is None else self._with_groups(overall, found, names, groups)
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
         metrics = [METRICS[metric] for metric in names]
@@ -204,8 +204,8 @@ class Reference:
             _check_sizes(run.pair, metrics)
         return run.assessment(metrics, best_estimator(names))
 
-    def _with_groups(self, whole: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
-        """The assessment with one more for each group, and the largest gap between their curves."""
+    def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
+        """The overall assessment, with one assessment per group and the largest gap between their curves."""
         if set(groups) != {"real", "fake"}:
             raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
         pair = Pair(self.features, fake.features)
@@ -218,16 +218,16 @@ class Reference:
         metrics = [name for name in names if name != "is"]
         _check_groups([pair.rows(*rows) for rows in split.rows.values()], metrics)
         each = {
-            label: self._of_group(pair.rows(*rows), metrics, f"{whole.name}: {label}")
+            label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
             for label, rows in split.rows.items()
         }
         curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
         gap = fairness(curves) if len(curves) > 1 else None
         alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
-        return replace(whole, groups=each, fairness=gap, protocol={**whole.protocol, "groups": alone})
+        return replace(overall, groups=each, fairness=gap, protocol={**overall.protocol, "groups": alone})
 
     def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
-        """One group; k is smaller if the group is."""
+        """Assess one group; k is reduced if the group has too few samples."""
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
         reference = Reference(Side(pair.real), None, k, self.ties, self.seed)
         return reference._assess(Side(pair.fake), metrics, name, None)
@@ -251,7 +251,7 @@ def _check_groups(pairs: Sequence[Pair], metrics: Sequence[str]) -> None:
 
 
 def _check_statistics(name: str, found: Side, metrics: Sequence[str], groups: Groups | None) -> None:
-    """Statistics (mu, sigma) hold no samples: only some metrics can be computed from them."""
+    """Check that every metric can be computed if statistics (mu, sigma) were given instead of samples."""
     if found.moments is None:
         return
     if others := [metric for metric in metrics if not METRICS[metric].from_statistics]:

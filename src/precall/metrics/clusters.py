@@ -1,7 +1,8 @@
-"""Sajjadi's estimator: k-means cells of the pooled samples give two histograms, and hence a spectrum.
+"""The estimator of Sajjadi et al.: histograms over k-means cells of the pooled samples, which give a spectrum.
 
-Cells raise the curve (data processing) and sampling noise lowers it (Jensen). These two biases have opposite signs, so
-the estimate is a bound in neither direction. docs/theory.md, Histograms. MAUVE is read off the same histograms.
+The cells raise the curve (data processing inequality) and sampling noise lowers it (Jensen's inequality). These two
+biases have opposite signs, so the estimate is neither an upper nor a lower bound. See docs/theory.md, Histograms. MAUVE
+is computed from histograms of the same kind.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Clusters:
     """Histograms of real and fake samples over k-means cells, repeated from several starts.
 
     Attributes:
-        spectrum: The concatenation of the repeats' spectra: its curve is the average of their curves.
+        spectrum: The concatenated spectra of the repeats; its curve is the average of their curves.
         labels_real: Cell of each real sample in each repeat, shape (repeats, n).
         labels_fake: Cell of each fake sample in each repeat, shape (repeats, m).
         n_clusters: Number of cells.
@@ -48,7 +49,7 @@ class Clusters:
     backend: str
 
     def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
-        """The spectrum of some of the samples, given by row indices, in the same cells."""
+        """The spectrum of a subsample, given by row indices, in the same cells."""
         return histogram_spectrum(self.labels_real[:, real], self.labels_fake[:, fake])
 
     def counts(self, repeat: int = 0) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -62,19 +63,19 @@ def kmeans_histograms(
 ) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 
-    The two sets may differ in size, and each weighs by its size in the clustering. k-means runs `repeats` times from
-    seeded starts and the curves are averaged. If faiss is installed, k-means runs there; its numbers differ slightly
-    from scikit-learn's, and `backend` names the one that was used.
+    The two sets may differ in size; every sample has the same weight in the clustering. k-means runs `repeats` times
+    from seeded starts, and the curves are averaged. If faiss is installed, it runs k-means. Its results differ slightly
+    from those of scikit-learn; `backend` names the one that was used.
 
     Args:
         real: Features of the data, shape (n, d).
         fake: Features of the model's samples, shape (m, d).
         n_clusters: Number of cells; Sajjadi et al. use 20.
         repeats: Number of k-means runs whose curves are averaged; Sajjadi et al. use 10.
-        seed: Seed of the starts; same seed, same result.
+        seed: Seed of the starts; the same seed gives the same result.
 
     Returns:
-        The spectrum, with the assignments of every sample.
+        The spectrum, with the cell of every sample.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -90,12 +91,12 @@ def kmeans_histograms(
 
 
 def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int) -> Clusters:
-    """The same for checked features."""
+    """`kmeans_histograms` for features that have been checked already."""
     real, fake = pair.to_numpy()
     union = _scaled(np.concatenate([real, fake]))
     if not 1 <= n_clusters <= len(union):
         raise ValueError(
-            f"`n_clusters` must be between 1 and the number of samples, {len(union)}; got {n_clusters}. Ask for fewer."
+            f"`n_clusters` must be between 1 and {len(union)}, the number of samples; got {n_clusters}. Request fewer."
         )
     if repeats < 1:
         raise ValueError(f"`repeats` must be at least 1; got {repeats}.")
@@ -108,7 +109,7 @@ def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int) 
 
 
 def histogram_spectrum(labels_real: Labels, labels_fake: Labels) -> RatioSpectrum:
-    """Average over repeats (rows) of the spectra of two labelled sets."""
+    """Average over the repeats (rows) of the spectra of two sets of cell labels."""
     cells = int(max(labels_real.max(), labels_fake.max())) + 1
     return RatioSpectrum.mean(
         [
@@ -119,7 +120,7 @@ def histogram_spectrum(labels_real: Labels, labels_fake: Labels) -> RatioSpectru
 
 
 def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
-    """`x` times the power of two that brings it within ±1: the cells stay the same, and no square overflows."""
+    """`x` scaled to [−1, 1] by a power of two: the cells do not change, and squares do not overflow."""
     scaled = np.ldexp(x, -np.frexp(max(x.max(), -x.min()))[1])
     return np.asarray(scaled, dtype=np.float32)
 
@@ -135,7 +136,8 @@ def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> Labels
     import faiss
 
     union = np.ascontiguousarray(union)
-    # centres from at most 256 samples a cell and ten starts, as cheap as mini-batches; every sample is then assigned
+    # The centres are computed from at most 256 samples per cell and ten starts, which is as cheap as mini-batches. Then
+    # every sample is assigned.
     kmeans = faiss.Kmeans(union.shape[1], n_clusters, niter=10, nredo=10, seed=seed, min_points_per_centroid=1)
     kmeans.train(union)
     return np.asarray(kmeans.index.search(union, 1)[1][:, 0], dtype=np.int32)
@@ -150,7 +152,7 @@ def _compute(run: Run) -> Found:
 
 
 def _mauve(run: Run) -> Found:
-    """MAUVE uses one cell per ten samples and one k-means run, as the original does."""
+    """MAUVE with one cell per ten samples and one k-means run, as in the original."""
     run.report("mauve")
     cells = max(2, min(run.sizes) // 10)
     found = histograms_of_pair(run.pair, n_clusters=cells, repeats=1, seed=run.seed)

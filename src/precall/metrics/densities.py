@@ -1,4 +1,4 @@
-"""Known log-densities (flows, toys): the spectrum by Monte-Carlo, with its sampling error."""
+"""Monte Carlo estimate of the spectrum if both log-densities are known (flows, toys), with its sampling error."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from precall.theory.spectrum import RatioSpectrum, pooled_weights
 
 @dataclass(frozen=True, eq=False)
 class Densities:
-    """Spectrum from exact log-ratios at samples of both sides.
+    """Spectrum from exact log-ratios at samples of both distributions.
 
     Attributes:
-        spectrum: Each sample is a cell, weighted under the pooled sample.
+        spectrum: The spectrum; each sample is a cell with its weight in the pooled sample.
         log_ratio_real: log p/q at the real samples, shape (n,).
         log_ratio_fake: log p/q at the fake samples, shape (m,).
     """
@@ -29,11 +29,11 @@ class Densities:
     log_ratio_fake: Array
 
     def interval(self, lam: float, level: float = 0.95) -> Interval:
-        """Normal interval of `alpha(λ)` at one slope: the Monte-Carlo error of both samples (delta method).
+        """Normal interval of `alpha(λ)` at one slope, for the Monte Carlo error of both samples (delta method).
 
         Args:
             lam: A slope in (0, ∞).
-            level: Its nominal coverage.
+            level: Nominal coverage.
         """
         from scipy.stats import norm
 
@@ -45,7 +45,11 @@ class Densities:
         )
 
     def _standard_error(self, lam: float) -> float:
-        """A sample moves `Σ min(λ p_i/Σp, q_i/Σq)` by `min(λ p_i, q_i) − A q_i − λ B p_i`, with alpha = A + B λ."""
+        """Standard error of alpha(λ) by the delta method.
+
+        The influence of sample i on `Σ min(λ p_i/Σp, q_i/Σq)` is `min(λ p_i, q_i) − A q_i − λ B p_i`, where
+        alpha = A + B λ.
+        """
         n, m = self.log_ratio_real.size, self.log_ratio_fake.size
         variance = 0.0
         A, B = (float(part.sum()) for part in self._clipped(lam))
@@ -55,19 +59,19 @@ class Densities:
         return float(np.sqrt(variance))
 
     def _clipped(self, lam: float) -> tuple[Array, Array]:
-        """Fake masses where q ≤ λp, and real masses where λp < q."""
+        """The masses q of cells with q ≤ λp, and the masses p of cells with λp < q."""
         p, q = self.spectrum.p, self.spectrum.q
         return q[q <= lam * p], p[lam * p < q]
 
 
 def known_densities(*, real: Any, fake: Any, log_p: Callable[[Any], Any], log_q: Callable[[Any], Any]) -> Densities:
-    """Spectrum of a model whose density is known, against data whose density is known.
+    """Spectrum of a model with a known density against data with a known density.
 
     Args:
-        real: Samples of P, whatever `log_p` and `log_q` take.
+        real: Samples of P, in any form that `log_p` and `log_q` accept.
         fake: Samples of Q.
-        log_p: Log-density of the data at samples, shape (n,); −∞ outside its support.
-        log_q: Log-density of the model at samples.
+        log_p: Function that returns the log-density of the data at samples, shape (n,); −∞ outside its support.
+        log_q: Function that returns the log-density of the model at samples.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -64,7 +64,7 @@ class Pair:
         return int(self.real.shape[1])
 
     def rows(self, real: Index, fake: Index) -> Pair:
-        """The pair of some of the samples, given by row indices."""
+        """The pair of a subsample, given by row indices."""
         return Pair(self.real[real], self.fake[fake])
 
     def together(self) -> Pair:
@@ -144,7 +144,7 @@ def tiles(features: Features) -> Iterator[Any]:
 
 
 def tile_rows(dimension: int) -> int:
-    """How many rows of this `dimension` make a tile."""
+    """Number of rows of this `dimension` in a tile."""
     return max(1, TILE_VALUES // max(1, dimension))
 
 

@@ -1,4 +1,4 @@
-"""Fréchet distance between Gaussians fitted to two feature sets: the FID, with an interval."""
+"""Fréchet distance between Gaussians fitted to two feature sets (FID), with an interval."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ if TYPE_CHECKING:
 
 
 def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
-    """Fréchet distance between Gaussians fitted to the features: the FID, for any encoder.
+    """Fréchet distance between Gaussians fitted to the features, for any encoder.
 
         FID = |m − m̂|² + Tr S + Tr Ŝ − 2 Tr (S Ŝ)^{1/2}
 
-    is the squared Wasserstein-2 distance of N(m, S) and N(m̂, Ŝ): 0 iff means and covariances agree, no upper end,
-    symmetric. Covariances are unbiased (n − 1). With any factors S = L Lᵀ, Ŝ = M Mᵀ the last trace is the sum of the
-    singular values of Lᵀ M: real and non-negative for singular covariances too, so never NaN nor imaginary. Where a
-    set has no more samples than dimensions the centred features are themselves the factor, and no d × d matrix is made.
-    Rounding may leave a difference of −1e-14 where the sets agree: that is returned as 0.
+    This is the squared Wasserstein-2 distance between N(m, S) and N(m̂, Ŝ). It is symmetric, in [0, ∞), and 0 if and
+    only if means and covariances agree. Covariances are unbiased (divisor n − 1). With any factors S = L Lᵀ and
+    Ŝ = M Mᵀ, the last trace is the sum of the singular values of Lᵀ M. It is real and non-negative for singular
+    covariances too, so the result is never NaN or complex. If a set has no more samples than dimensions, its centred
+    features are the factor, and no d × d matrix is formed. Negative values, which rounding can cause, are returned as
+    0.
 
-    The estimate is biased upwards, by O(1/n) with a large constant in high dimension: compare models at equal sample
-    sizes only. The interval does not remove the bias: it covers the expectation of the estimate *at these sample
-    sizes*. It comes from the influence of each sample (infinitesimal jackknife),
-    `ψ(x) = 2 (m − m̂)ᵀ(x − m) + |x − m|² − (x − m)ᵀ A (x − m)` with A the optimal transport map between the Gaussians,
-    and is symmetric for the distance √FID. It is conservative where the sets agree, and covers less than stated (80 %
-    for 95 % in the worst case simulated) where one direction holds nearly all the variance and the means nearly agree.
+    The estimate has an upward bias of O(1/n) with a large constant in high dimension: compare models at equal sample
+    sizes only. The interval does not remove the bias; it covers the expectation of the estimate *at these sample
+    sizes*. It is computed from the influence of each sample (infinitesimal jackknife),
+    `ψ(x) = 2 (m − m̂)ᵀ(x − m) + |x − m|² − (x − m)ᵀ A (x − m)`, where A is the optimal transport map between the
+    Gaussians. It is symmetric around the distance √FID. It is conservative if the sets agree. Its coverage is too low
+    (80 % instead of 95 % in the worst simulated case) if one direction has nearly all the variance and the means nearly
+    agree.
 
     Args:
         real: Features of real samples, shape (n, d), or their `Moments`.
@@ -43,7 +45,7 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
         level: Level of the interval.
 
     Returns:
-        The score. A set given as `Moments` counts as fixed in the interval; with two of them there is no interval.
+        The score. The interval treats a set given as `Moments` as fixed; there is no interval if both sets are.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -63,6 +65,7 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
 def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
     shift = P.mean - Q.mean
     trace, to_fake, to_real = _transport(P.factor, Q.factor)
+    # |m − m̂|² + Tr S + Tr Ŝ − 2 Tr (S Ŝ)^{1/2} (Dowson and Landau, 1982)
     value = max(0.0, float(shift @ shift + P.spread + Q.spread - 2 * trace))
     variances = {}
     if P.features is not None:
@@ -75,7 +78,7 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
 
 @dataclass(frozen=True, eq=False)
 class _Gaussian:
-    """A fitted Gaussian: its mean, a factor L of its covariance L Lᵀ, and the features where they were given."""
+    """A fitted Gaussian: its mean, a factor L of its covariance L Lᵀ, and the features if they were given."""
 
     n: int
     mean: Array
@@ -84,7 +87,7 @@ class _Gaussian:
 
     @classmethod
     def of(cls, fitted: Features | Moments) -> _Gaussian:
-        """The Gaussian fitted to checked features, or given by its moments."""
+        """The Gaussian fitted to checked features or given by its moments."""
         if isinstance(fitted, Moments):
             return cls._of_moments(fitted, None)
         few = fitted.shape[0] <= fitted.shape[1]
@@ -96,7 +99,7 @@ class _Gaussian:
 
     @classmethod
     def _of_few(cls, features: Features) -> _Gaussian:
-        """With no more samples than dimensions the centred features are a factor: no (d, d) matrix is needed."""
+        """For at most as many samples as dimensions: the centred features are a factor, without a (d, d) matrix."""
         values = to_numpy(float64(features))
         n, mean = len(values), values.mean(0)
         return cls(n, mean, (values - mean).T / np.sqrt(n - 1), features)
@@ -112,29 +115,32 @@ def _checked(name: str, values: object) -> _Gaussian:
 
 
 def _root(covariance: Array) -> Array:
-    """Some L with covariance = L Lᵀ."""
+    """A factor L with covariance = L Lᵀ."""
     try:
         return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    except np.linalg.LinAlgError:  # singular, up to rounding
+    except np.linalg.LinAlgError:  # the covariance is singular up to rounding
         return _singular_root(covariance)
 
 
 def _singular_root(covariance: Array) -> Array:
-    """L of shape (d, rank): eigenvectors times root eigenvalues, those that are zero up to rounding left out."""
+    """L of shape (d, rank): eigenvectors times square roots of eigenvalues, without those that are 0 up to rounding."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
-    # statistics files are often float32: a negative eigenvalue of that size is rounding, a larger one is no covariance
+    # Statistics files are often float32, so small negative eigenvalues are rounding errors. A larger one means that
+    # the matrix is not a covariance.
     if eigenvalues[0] < -1e-5 * max(eigenvalues[-1], 0.0):
         least, most = eigenvalues[0], eigenvalues[-1]
-        raise ValueError(f"A covariance must have no negative eigenvalue; got {least:.3g} beside {most:.3g}.")
+        got = f"got a smallest eigenvalue of {least:.3g} and a largest of {most:.3g}"
+        raise ValueError(f"A covariance must have no negative eigenvalue; {got}. Pass `numpy.cov(x, rowvar=False)`.")
     kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
     return np.asarray(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
 
 
 def _transport(L: Array, M: Array) -> tuple[float, Array, Array]:
-    """Tr (L Lᵀ M Mᵀ)^{1/2}, and G, H with G Gᵀ and H Hᵀ the optimal maps real → fake and fake → real.
+    """Tr (L Lᵀ M Mᵀ)^{1/2}, and G, H such that G Gᵀ and H Hᵀ are the optimal maps real → fake and fake → real.
 
-    With the singular values Lᵀ M = W s Zᵀ: the trace is Σ s, G = M Z s^{-1/2}, H = L W s^{-1/2}. They are taken from
-    the smaller Gram matrix, whose eigenvalues are s²: three times faster than the singular values themselves.
+    With the singular value decomposition Lᵀ M = W s Zᵀ, the trace is Σ s, and G = M Z s^{-1/2}, H = L W s^{-1/2}. The
+    singular values are computed from the smaller Gram matrix, whose eigenvalues are s²; this is three times faster than
+    a singular value decomposition.
     """
     if L.shape[1] < M.shape[1]:
         trace, H, G = _transport(M, L)
@@ -142,13 +148,13 @@ def _transport(L: Array, M: Array) -> tuple[float, Array, Array]:
     C = L.T @ M
     squares, Z = np.linalg.eigh(C.T @ C)
     s = np.sqrt(np.maximum(squares, 0))
-    kept = s > s.max(initial=0) * 1e-7  # below, the root of a rounding error
+    kept = s > s.max(initial=0) * 1e-7  # smaller values are square roots of rounding errors
     Z_root = Z[:, kept] / np.sqrt(s[kept])
-    return float(s.sum()), M @ Z_root, L @ (C @ (Z_root / s[kept]))
+    return float(s.sum()), M @ Z_root, L @ (C @ (Z_root / s[kept]))  # W = C Z / s
 
 
 def _influences(features: Features, mean: Array, slope: Array, map_root: Array) -> Array:
-    """ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of each sample, up to a constant."""
+    """Influence ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of each sample, up to a constant."""
 
     def of_tile(tile: Any) -> Any:
         centred = tile - beside(tile, mean)
@@ -159,7 +165,7 @@ def _influences(features: Features, mean: Array, slope: Array, map_root: Array) 
 
 
 def _distance_interval(value: float, variances: dict[str, float], level: float) -> Interval:
-    """Interval symmetric for √value: a squared distance near 0 is skewed, its root much less."""
+    """Interval that is symmetric around √value: near 0, a squared distance is much more skewed than its root."""
     drawn = " and ".join(variances)
     covers = (
         f"the expectation of the estimate at these sample sizes, over fresh draws of the {drawn} samples; not its bias"
@@ -173,7 +179,7 @@ def _distance_interval(value: float, variances: dict[str, float], level: float) 
 
 
 def _compute(run: Run) -> Found:
-    """From the features, or from the statistics that were given in their place."""
+    """Compute FID from the features, or from the statistics that were given instead."""
     run.report("fid")
     real, fake = run.reference.side, run.side
     score = _distance(_Gaussian.of(real.moments or real.features), _Gaussian.of(fake.moments or fake.features), 0.95)

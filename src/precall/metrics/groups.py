@@ -1,4 +1,4 @@
-"""Each group of samples has its own precision-recall curve; fairness is how far these curves differ."""
+"""Precision-recall curves per group of samples, and fairness gaps: how much these curves differ."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from precall.theory.spectrum import RatioSpectrum
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows of each group in both sets, and the groups that only one set has.
+    """Rows of each group in both sets, and the groups that are in one set only.
 
     Attributes:
-        rows: Group label → (rows in real, rows in fake), in sorted order, for groups found on both sides.
-        only_real: Groups the model never produces: no curve, its recall of them is 0.
-        only_fake: Groups the model invents: no curve, its precision on them is 0.
+        rows: Group label → (rows in real, rows in fake), in sorted order, for groups that are in both sets.
+        only_real: Groups that the model never produces. They have no curve; the recall of the model on them is 0.
+        only_fake: Groups that the model invents. They have no curve; the precision of the model on them is 0.
     """
 
     rows: Mapping[Hashable, tuple[Index, Index]]
@@ -30,10 +30,10 @@ class Groups:
 
 
 def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> Groups:
-    """Rows of each group in the real and the fake set, from one label a sample.
+    """Rows of each group in the real and the fake set, from one label per sample.
 
-    Groups on one side only are reported apart, never dropped in silence; a group of a single sample is refused, since
-    no curve can be estimated from it.
+    Groups that are in one set only are reported separately, never dropped silently. A group with a single sample is
+    refused, because no curve can be estimated from it.
 
     Args:
         groups_real: Label of each real sample, shape (n_real,): strings, integers or booleans.
@@ -42,7 +42,7 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
         n_fake: Number of fake samples.
 
     Returns:
-        The rows by group, and the groups that stand on one side only.
+        The rows by group, and the groups that are in one set only.
 
     Example:
         >>> groups = split_groups(groups_real=list("abab"), groups_fake=list("bbcc"), n_real=4, n_fake=4)
@@ -65,7 +65,7 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
 
 @dataclass(frozen=True)
 class Gap:
-    """The largest difference of one curve between two groups: `value` at slope `lam`, in favour of `better`."""
+    """Largest difference between the curves of two groups: `value` at slope `lam`, in favour of `better`."""
 
     value: float
     lam: float
@@ -85,10 +85,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class FairnessGap:
-    """How far apart the precision-recall curves of groups are: the largest gaps in precision and in recall.
+    """The largest gaps in precision and in recall between the curves of any two groups.
 
     Attributes:
-        precision: max over groups g, h and all λ of α_g(λ) − α_h(λ), with its λ and groups.
+        precision: Maximum over groups g, h and all λ of α_g(λ) − α_h(λ), with the λ and the groups that attain it.
         recall: The same for β.
     """
 
@@ -110,15 +110,15 @@ def fairness(spectra: Mapping[Any, RatioSpectrum]) -> FairnessGap:
 
         max_{g,h} max_λ |α_g(λ) − α_h(λ)|,   and the same for β
 
-    In [0, 1]: 0 iff all groups have the same curve. Exact: α is concave and piecewise linear in λ, β in 1/λ, so the
-    lead of one group over another is largest where the leader's curve bends, at one of its breakpoints. Estimated
-    curves differ by chance too: compare with the gap between random groups of the same sizes.
+    The gap is in [0, 1], and 0 if and only if all groups have the same curve. It is computed exactly: α is concave and
+    piecewise linear in λ, and β in 1/λ, so the difference of two curves is largest at a breakpoint of the higher curve.
+    Estimated curves also differ by chance: compare with the gap between random groups of the same sizes.
 
     Args:
         spectra: Group → the spectrum of its real against its fake samples, at least two groups.
 
     Returns:
-        The gaps, each with the λ where it occurs and the groups that stand best and worst there.
+        The gaps, each with the λ at which it occurs and the best and the worst group there.
 
     Example:
         >>> spectra = {
@@ -140,9 +140,9 @@ def fairness(spectra: Mapping[Any, RatioSpectrum]) -> FairnessGap:
 
 
 def _gaps(spectra: Mapping[Any, RatioSpectrum], curve: str, end: float) -> Iterator[Gap]:
-    """For every ordered pair of groups, the largest lead of the first over the second.
+    """For every ordered pair of groups, the largest difference of the first curve minus the second.
 
-    The end of the curve stands in where a curve has no breakpoint: supports that do not meet.
+    The end of the curve is included, because a curve has no breakpoints if the supports are disjoint.
     """
     for (g, better), (h, worse) in permutations(spectra.items(), 2):
         lam = np.append(better.breakpoints, end)
@@ -157,24 +157,24 @@ def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Index]:
         raise ValueError(f"`{name}` must hold one label for each of the {n} samples; got shape {values.shape}.")
     if values.dtype.kind not in "biuUSO":
         raise ValueError(
-            f"`{name}` must be strings, integers or booleans; got dtype {values.dtype}. Bin numbers first."
+            f"`{name}` must be strings, integers or booleans; got dtype {values.dtype}. Bin the numbers first."
         )
     if values.dtype.kind == "O" and not any(all(isinstance(label, kind) for label in values) for kind in (str, int)):
         raise ValueError(f"`{name}` must be all strings or all integers; got a mixture. Fill in missing labels first.")
     groups, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     if (single := groups[counts < 2]).size:
         raise ValueError(
-            f"`{name}` must have at least 2 samples a group; got one in {_listed(single)}. Merge or drop it."
+            f"`{name}` must have at least 2 samples per group; got one in {_listed(single)}. Merge or drop it."
         )
     return {group: np.flatnonzero(inverse == i) for i, group in enumerate(groups.tolist())}
 
 
 def _listed(groups: Any) -> str:
-    """The first few groups, for an error."""
+    """The first few groups, for an error message."""
     names = [repr(_plain(group)) for group in groups]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _plain(label: Any) -> Any:
-    """A label without its NumPy wrapper."""
+    """A label as a Python object instead of a NumPy scalar."""
     return label.item() if isinstance(label, np.generic) else label

@@ -1,4 +1,4 @@
-"""The Inception Score: how sure and how varied a classifier's answers are. It looks at fake samples alone."""
+"""The Inception Score: how confident and how diverse a classifier's predictions are. It uses fake samples only."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 
 
 def inception_score(probabilities: object, *, splits: int = 1, level: float = 0.95) -> Score:
-    """Inception Score of fake samples from the class probabilities a classifier gives them.
+    """Inception Score of fake samples, from the class probabilities that a classifier assigns to them.
 
         IS = exp E_{x~Q} KL(P(Y|x) ‖ P(Y)),   P(Y) = E_{x~Q} P(Y|x)
 
-    with the *model's* class marginal, not the data's. Between 1 (every sample gets the same answer) and the number of
-    classes (sure answers, all classes equally often). It never looks at real samples: a model that misses half of each
-    class, or copies one image a class, is not found out.
+    P(Y) is the class marginal of the *model*, not of the data. The score is between 1 (the same prediction for every
+    sample) and the number of classes (confident predictions, all classes equally frequent). Real samples are not used.
+    The score therefore does not detect a model that misses half of each class, or that copies one image per class.
 
-    With several `splits` it is the mean of the scores of consecutive equal parts (shuffle rows that are sorted by
-    class). The estimated marginal biases the score, most with many classes and few rows a part. The interval covers
-    the expectation of the estimate at this size, not that bias: the influence of a sample on log IS is its own
-    divergence from the mean one, so the standard error is theirs divided by √n (delta method on the log scale).
+    With several `splits` it is the mean of the scores of consecutive equal parts; shuffle rows that are sorted by
+    class. Because the marginal is estimated, the score is biased, most with many classes and few rows per part. The
+    interval covers the expectation of the estimate at this sample size, not that bias. It uses the delta method on the
+    log scale: the influence of a sample on log IS is the deviation of its divergence from the mean, so the standard
+    error is the standard deviation of the divergences over √n.
 
     Args:
         probabilities: Class probabilities of fake samples, shape (n, c); rows sum to 1 (to 1e-5).
@@ -59,7 +60,7 @@ def _score(rows: Features, splits: int, level: float) -> Score:
     level = checks.level("level", level)
     edges = [n * i // int(splits) for i in range(int(splits) + 1)]
     parts = [_divergences(rows[start:stop]) for start, stop in pairwise(edges)]
-    scores = np.array([np.exp(part.mean()) for part in parts])
+    scores = np.array([np.exp(part.mean()) for part in parts])  # exp E KL(P(Y|x) ‖ P(Y)), Salimans et al. (2016)
     # d log(mean of scores) = Σ score · d(mean divergence) / Σ score
     errors = np.array([part.var(ddof=1) / len(part) for part in parts])
     deviation = float(np.sqrt((scores**2 * errors).sum()) / scores.sum())
@@ -85,7 +86,7 @@ def _check_probabilities(rows: Features) -> None:
 
 
 def _divergences(rows: Features) -> Array:
-    """KL(P(Y|x) ‖ P(Y)) of each row, with P(Y) their mean."""
+    """KL(P(Y|x) ‖ P(Y)) of each row, where P(Y) is the mean of the rows."""
     from scipy.special import rel_entr
 
     marginal = sum(to_numpy(tile).sum(0) for tile in tiles(rows)) / len(rows)
@@ -95,7 +96,7 @@ def _divergences(rows: Features) -> Array:
 def _log_interval(value: float, deviation: float, level: float) -> Interval:
     factor = float(np.exp(normal_quantile(level) * deviation))
     covers = "the expectation of the estimate at this sample size over fresh draws of the fake samples; not its bias"
-    # no score is below 1, but rows that sum to 1 only nearly may leave the estimate a little below
+    # The score is at least 1, but the estimate may be slightly less if the rows sum to 1 only approximately.
     return Interval(min(value, max(1.0, value / factor)), value * factor, level, covers)
 
 
@@ -105,7 +106,7 @@ def _compute(run: Run) -> Found:
 
 INCEPTION_SCORE = Metric(
     name="is",
-    reads="how sure and how varied a classifier's answers are on the fake samples",
+    reads="how confident and how diverse a classifier's predictions are on the fake samples",
     scores=(ScoreInfo("inception_score", "IS", 1, INFINITY, "higher", "at most the number of classes", "page"),),
     interval="delta method on the log scale: the expectation at this sample size, not the bias",
     compute=_compute,

@@ -1,4 +1,4 @@
-"""What the user passed, as features: matrices as they are, everything else opened as samples and encoded."""
+"""The inputs of `assess` as features: matrices are used as they are, everything else is opened and encoded."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Features of one side, with the samples behind them where they are known.
+    """Features of one side (real or fake), with the samples that they were computed from if these are known.
 
     Attributes:
-        features: Shape (n, d); (0, d) where statistics came.
-        samples: The sample set that was encoded, or None where features came.
-        rows: Position in `samples` of each row of `features`.
-        protocol: Encoder, its protocol and the content's fingerprint; empty where features came.
-        moments: Mean and covariance where statistics came instead of samples: enough for FID, and for nothing else.
-        counted: Whether the number of samples is known; a file of statistics may not say.
+        features: Features, shape (n, d); shape (0, d) if statistics were given.
+        samples: The sample set that was encoded, or None if features were given.
+        rows: Index in `samples` of each row of `features`.
+        protocol: The encoder, its protocol and the fingerprint of the content; empty if features were given.
+        moments: Mean and covariance if statistics were given instead of samples. They are sufficient for FID only.
+        counted: Whether the number of samples is known; a file of statistics may not contain it.
     """
 
     features: Features
@@ -42,22 +42,22 @@ class Side:
 
     @property
     def n(self) -> int | None:
-        """Number of samples, or None where it is not known."""
+        """Number of samples, or None if it is not known."""
         if self.moments is None:
             return len(self.features)
         return self.moments.n if self.counted else None
 
     def of_rows(self, labels: Any) -> Any:
-        """`labels`, one a sample, as one a row: those of samples that could not be read are left out."""
+        """`labels` (one per sample) with one label per row: labels of samples that could not be read are removed."""
         values = to_numpy(labels)
         return values[self.rows] if self.samples is not None and len(values) == len(self.samples) else values
 
     def identity(self, row: int) -> str:
-        """The id of the sample in `row`: its file name, or its position."""
+        """The id of the sample in `row`: its file name or its index."""
         return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
 
     def show(self, row: int) -> Any:
-        """A picture of the sample in `row`, or a line of text about it."""
+        """A thumbnail of the sample in `row`, or a line of text that describes it."""
         if self.samples is None:
             return f"sample {row}"
         index = int(self.rows[row])
@@ -73,16 +73,16 @@ def side(
     loaded: dict[str, Encoder] | None = None,
     progress: StageProgress | None = None,
 ) -> Side:
-    """`source` as features: a float matrix is taken as it is, anything else goes through `open_samples` and `encode`.
+    """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
 
     Args:
-        name: The argument's name, for errors.
-        source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or what
-            `open_samples` takes.
-        encoder: How to encode samples; None is the default of their kind.
-        reference: The real side, which fits the encoder of tables.
-        loaded: Encoders loaded so far, by name: one is loaded once for all sides that share this dict.
-        progress: Called with (samples encoded, samples).
+        name: Name of the argument, for error messages.
+        source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or anything that
+            `open_samples` accepts.
+        encoder: How to encode samples; None means the default encoder for their kind.
+        reference: The real side, to which the encoder of tables is fitted.
+        loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
+        progress: Called with (number of samples encoded, number of samples).
     """
     if isinstance(source, Side):
         return source
@@ -107,7 +107,7 @@ def side(
 def _loaded(
     samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None, loaded: dict[str, Encoder]
 ) -> Encoder:
-    """The encoder asked for, or the default one of the samples' kind, from `loaded` or added to it."""
+    """The requested encoder, or the default one for the kind of samples; it is taken from `loaded` or added to it."""
     from precall.encoders import Encoder, default_encoder, load_encoder
 
     if isinstance(encoder, Encoder):
@@ -124,14 +124,14 @@ def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str
 
 
 def _of_statistics(statistics: Statistics) -> Side:
-    """Stored mean and covariance; FID does not depend on their number of samples, so any will do where none is said."""
+    """The side of stored statistics. If the file has no number of samples, 2 is used: FID does not depend on it."""
     moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
     protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
     return _of_moments(moments, counted=statistics.n is not None, protocol=protocol)
 
 
 def _is_matrix(source: Any) -> bool:
-    """Whether `source` is already a matrix of features; images are arrays too, with 3 or 4 dimensions."""
+    """Whether `source` is a matrix of features. Arrays of images have 3 or 4 dimensions."""
     if is_tensor(source):
         return bool(source.ndim == 2)
     if isinstance(source, np.ndarray):

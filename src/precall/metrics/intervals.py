@@ -1,9 +1,10 @@
-"""Intervals for scores that have no closed form: disjoint subsamples, drawn without replacement.
+"""Intervals for scores without a closed-form variance, from disjoint subsamples drawn without replacement.
 
-A score of n samples with standard deviation ~ c/√n is recomputed on B disjoint blocks of n/B samples; their spread
-over √B estimates its standard deviation. Two random partitions steady the estimate, and Student's t with 2 (B − 1)
-degrees of freedom does the rest. Drawing without replacement matters: a bootstrap repeats samples, and a repeated
-sample is its own nearest neighbour. For the k-NN sweep, whose cost is n², all this costs half as much as the sweep.
+Assume that the standard deviation of a score of n samples is about c/√n. The score is recomputed on B disjoint blocks
+of n/B samples, and the standard deviation over the blocks divided by √B estimates that of the score. The variance is
+averaged over two random partitions, and the interval uses Student's t with 2 (B − 1) degrees of freedom. Blocks are
+drawn without replacement because a bootstrap repeats samples, and a repeated sample is its own nearest neighbour. The
+k-NN sweep costs n², so its intervals cost half as much as the sweep itself.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ def subsampling_intervals(
     level: float = 0.95,
     within: Mapping[str, tuple[float, float]] | None = None,
 ) -> dict[str, Interval | None]:
-    """Intervals around `values` from the spread of `statistics` over disjoint blocks of the samples.
+    """Intervals around `values` from the variation of `statistics` over disjoint blocks of the samples.
 
     Args:
-        statistics: Maps indices of real and fake samples to the same named scores as `values`.
-        values: The scores of the full samples, the centres of the intervals.
+        statistics: Function that maps indices of real and fake samples to scores with the same names as `values`.
+        values: The scores of all samples, which are the centres of the intervals.
         n_real: Number of real samples.
         n_fake: Number of fake samples.
-        at_least: Fewest samples of a kind a block must have for the statistics to be defined.
-        seed: Seed of the partition.
+        at_least: Fewest real and fake samples per block for which `statistics` is defined.
+        seed: Seed of the partitions.
         level: Nominal coverage.
-        within: Range of a score, by name, that its interval is cut to (coverage lies in [0, 1]).
+        within: Range of each score by name; its interval is clipped to it (coverage lies in [0, 1]).
 
     Returns:
-        An interval for each name, or None where there are too few samples for even two blocks or a score is infinite.
+        An interval for each name, or None if there are too few samples for two blocks or if a score is infinite.
     """
     from scipy.stats import t
 
@@ -58,8 +59,9 @@ def subsampling_intervals(
     for _ in range(PARTITIONS):
         reals, fakes = (np.array_split(rng.permutation(n), blocks) for n in (n_real, n_fake))
         scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in zip(reals, fakes, strict=True)]
-        with np.errstate(invalid="ignore"):  # a score may be infinite: realism of exact copies
+        with np.errstate(invalid="ignore"):  # a score may be infinite, such as the realism of exact copies
             spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
+    # t_{(1 + level)/2, 2(B − 1)} · √(mean variance / B)
     half_widths = t.isf((1 - level) / 2, PARTITIONS * (blocks - 1)) * np.sqrt(spread / blocks)
     return {
         name: _around(values[name], float(half), level, (within or {}).get(name)) if np.isfinite(half) else None

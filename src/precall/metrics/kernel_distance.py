@@ -1,4 +1,4 @@
-"""Kernel distance between two feature sets: the KID, over all pairs, with an interval."""
+"""Kernel distance between two feature sets (KID), over all pairs, with an interval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from precall.theory.checks import Array
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
-BLOCK = 1024  # rows of a kernel block: two of them and their product stay small whatever the number of samples
+BLOCK = 1024  # rows per block: memory for two blocks and their product does not depend on the number of samples
 Kernel = Callable[[Any, Any], Any]
 
 
@@ -27,18 +27,21 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
 
         KID = E k(X, X′) + E k(Y, Y′) − 2 E k(X, Y),   k(x, y) = (x·y/d + 1)^degree
 
-    estimated by the U-statistic over every pair (no subsets, so no seed), in memory for one block of pairs. Its
-    expectation is 0 iff the two sets agree in all moments up to `degree`; the estimate itself may be negative.
+    It is estimated by the U-statistic over all pairs, so there are no subsets and no seed. The memory is that of one
+    block of pairs. Its expectation is 0 if and only if the two distributions agree in all moments up to `degree`; the
+    estimate may be negative.
 
-    Being unbiased, its interval covers the true KID. The variance is that of the U-statistic, both orders of it,
+    The estimate is unbiased, so its interval covers the true KID. The variance is that of the U-statistic with terms of
+    both orders,
 
-        4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm),
+        4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm).
 
-    where a(x) = E k(x, X′) − E k(x, Y), and b(y) likewise, are the projections, and k° is what remains of the kernel
-    after its additive part; they are read off the row sums and the residual squares of the kernel matrices (an
-    analysis of variance). Estimated projections hold some noise, which makes the interval cautious: at P = Q, where
-    the true ones vanish, it is about √3 too wide and covers nearly always. A 95 % interval covered 87 to 100 % in
-    simulations, least where one direction holds nearly all the variance or fewer than 100 samples are skewed.
+    Here a(x) = E k(x, X′) − E k(x, Y) and the corresponding b(y) are the projections, and k° is the kernel minus its
+    additive part. They are computed from the row sums and the residual sums of squares of the kernel matrices (an
+    analysis of variance). Estimated projections contain noise, which makes the interval conservative: under P = Q,
+    where the true projections vanish, it is about √3 times too wide and covers nearly always. In simulations, the
+    coverage of a 95 % interval was 87 to 100 %. It was lowest if one direction had nearly all the variance, or with
+    fewer than 100 samples of a skewed distribution.
 
     Args:
         real: Features of real samples, shape (n, d).
@@ -47,7 +50,7 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
         level: Level of the interval.
 
     Returns:
-        The score; without interval where a set has fewer than 4 samples. `chance` is 0.
+        The score, without an interval if a set has fewer than 4 samples. `chance` is 0.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -69,14 +72,14 @@ def _distance(pair: Pair, degree: int, level: float) -> Score:
     x, y = both.real, both.fake
     kernel = _shifted_kernel(x, degree)
     xx, yy, xy = _Within.of(x, kernel), _Within.of(y, kernel), _Between.of(x, y, kernel)
-    value = xx.mean + yy.mean - 2 * xy.mean
+    value = xx.mean + yy.mean - 2 * xy.mean  # the U-statistic, Gretton et al. (2012), Lemma 6
     interval = _normal_interval(value, _kid_variance(xx, yy, xy), level) if min(xx.n, yy.n) >= 4 else None
     return Score(value, interval, 0.0, len(x), len(y), {"degree": degree, "kernel": "(x·y/d + 1)^degree"})
 
 
 @dataclass(frozen=True, eq=False)
 class _Within:
-    """Sums of a kernel matrix of one set without its diagonal: row sums, and the sum of squares over i ≠ j."""
+    """Sums over the kernel matrix of one set without its diagonal: row sums, and the sum of squares over i ≠ j."""
 
     rows: Array
     squares: float
@@ -105,7 +108,7 @@ class _Within:
 
     @property
     def residual(self) -> float:
-        """Unbiased variance of k° in k(x, x′) = μ + g(x) + g(x′) + k°(x, x′): n(n − 3)/2 degrees of freedom."""
+        """Unbiased variance of k° in k(x, x′) = μ + g(x) + g(x′) + k°(x, x′), with n(n − 3)/2 degrees of freedom."""
         n, total = self.n, self.rows.sum()
         left = self.squares / 2 - (self.rows**2).sum() / (n - 2) + total**2 / (2 * (n - 1) * (n - 2))
         return max(0.0, float(left)) / (n * (n - 3) / 2)
@@ -113,7 +116,7 @@ class _Within:
 
 @dataclass(frozen=True, eq=False)
 class _Between:
-    """Sums of a kernel matrix between two sets: of its rows, its columns, and its squares."""
+    """Sums over the kernel matrix between two sets: row sums, column sums, and the sum of squares."""
 
     rows: Array
     columns: Array
@@ -136,25 +139,29 @@ class _Between:
 
     @property
     def residual(self) -> float:
-        """Unbiased variance of k° in k(x, y) = ν + e(x) + f(y) + k°(x, y): (n − 1)(m − 1) degrees of freedom."""
+        """Unbiased variance of k° in k(x, y) = ν + e(x) + f(y) + k°(x, y), with (n − 1)(m − 1) degrees of freedom."""
         n, m = len(self.rows), len(self.columns)
         additive = (self.rows**2).sum() / m + (self.columns**2).sum() / n - self.rows.sum() ** 2 / (n * m)
         return max(0.0, float(self.squares - additive)) / ((n - 1) * (m - 1))
 
 
 def _kid_variance(xx: _Within, yy: _Within, xy: _Between) -> float:
-    """Variance of xx.mean + yy.mean − 2 xy.mean: projections and residuals (Hoeffding's decomposition)."""
+    """Variance of xx.mean + yy.mean − 2 xy.mean from projections and residuals (Hoeffding's decomposition)."""
     n, m = xx.n, yy.n
     Vx, Vy, Vxy = xx.residual, yy.residual, xy.residual
-    # no estimation noise is taken out of these: the unbiased choice covers 80 % where P and Q differ a little
+    # The estimation noise is not subtracted: with unbiased variances the coverage is 80 % if P and Q differ slightly.
     a = (xx.rows / (n - 2) - xy.rows / m).var(ddof=1)
     b = (yy.rows / (m - 2) - xy.columns / n).var(ddof=1)
+    # 4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm): docs/theory.md, Moments
     residuals = 2 * Vx / (n * (n - 1)) + 2 * Vy / (m * (m - 1)) + 4 * Vxy / (n * m)
     return float(4 * a / n + 4 * b / m + residuals)
 
 
 def _shifted_kernel(x: Features, degree: int) -> Kernel:
-    """The kernel minus a constant near its mean: no MMD nor variance changes, and sums of squares keep their digits."""
+    """The kernel minus a constant near its mean.
+
+    The constant changes neither the MMD nor its variance, and it avoids cancellation in the sums of squares.
+    """
     dimension = x.shape[1]
     centre = to_numpy(float64(x[:BLOCK])).mean(0)
     shift = (float(centre @ centre) / dimension + 1) ** degree
@@ -164,7 +171,7 @@ def _shifted_kernel(x: Features, degree: int) -> Kernel:
         base /= dimension
         base += 1
         k = base
-        for _ in range(degree - 1):  # a product is ten times faster than a float power
+        for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
             k = k * base
         return k - shift
 
@@ -172,7 +179,7 @@ def _shifted_kernel(x: Features, degree: int) -> Kernel:
 
 
 def _blocks(features: Features, start: int = 0) -> Iterator[tuple[slice, Any]]:
-    """Row blocks from `start` on, with their places, in float64."""
+    """Slices of rows from `start` on, with the rows in float64."""
     for first in range(start, len(features), BLOCK):
         rows = slice(first, min(first + BLOCK, len(features)))
         yield rows, float64(features[rows])

@@ -46,13 +46,13 @@ class ScoreInfo:
 
 @dataclass(frozen=True)
 class Found:
-    """What a metric found for one model.
+    """The result of a metric for one model.
 
     Attributes:
         scores: Scores by name, complete or still without their interval.
         spectrum: The curve, for a curve estimator.
-        resampled: The same scores for some of the samples, given their row indices; it yields the intervals. None if
-            the scores carry their intervals already, or have none.
+        resampled: Function that computes the same scores on a subsample, given by row indices; the intervals are
+            computed with it. None if the scores have their intervals already, or no intervals.
         at_least: Fewest samples per side for which `resampled` is defined.
     """
 
@@ -64,10 +64,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: everything there is to know about it, in one object.
+    """A metric: its name, its scores, its requirements and its computation, in one object.
 
     Attributes:
-        name: What `metrics=` and `--metrics` call it.
+        name: Its name in `metrics=` and `--metrics`.
         reads: What it measures, for the documentation.
         scores: The scores it yields.
         interval: How their intervals are computed, for the documentation.
@@ -112,6 +112,6 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
 def curve_found(
     run: Run, spectrum: RatioSpectrum, spectrum_of: Callable[[Index, Index], RatioSpectrum], settings: Mapping[str, Any]
 ) -> Found:
-    """A curve with its scores; `spectrum_of` gives the curve of some of the samples."""
+    """A curve with its scores; `spectrum_of` computes the curve of a subsample, given by row indices."""
     scores = {name: Score(value, None, None, *run.sizes, settings) for name, value in readings(spectrum).items()}
     return Found(scores, spectrum, lambda real, fake: readings(spectrum_of(real, fake)))

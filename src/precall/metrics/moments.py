@@ -1,7 +1,7 @@
-"""Count, mean and scatter of a feature set, mergeable, and the frontier of the Gaussians they fit.
+"""Count, mean and scatter of a feature set, which can be merged, and the divergence frontier of fitted Gaussians.
 
-Sums are float64 whatever the input, tile by tile, so memory-mapped and float32 features need no copy. NumPy features
-are worked on by the CPU, tensors by their device.
+Sums are accumulated tile by tile in float64 for any input, so memory-mapped and float32 features need no copy. NumPy
+features are processed on the CPU, and tensors on their own device.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @brief
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean and scatter of a feature set, in float64: all a Fréchet distance needs, and mergeable.
+    """Count, mean and scatter of a feature set, in float64. They determine the Fréchet distance and can be merged.
 
-    `Moments.of(a) + Moments.of(b)` equals `Moments.of` of both sets together up to rounding, in any order: shards,
-    batches and processes merge by addition.
+    `Moments.of(a) + Moments.of(b)` equals `Moments.of` of both sets together up to rounding, in any order. The moments
+    of shards, batches and processes are therefore merged by addition.
 
     Attributes:
         n: Number of samples.
@@ -58,7 +58,7 @@ class Moments:
     def from_statistics(cls, mu: npt.ArrayLike, sigma: npt.ArrayLike, n: int) -> Moments:
         """Moments from stored statistics: mean `mu`, unbiased covariance `sigma`, and the number of samples `n`.
 
-        The covariance is taken as divided by n − 1, as `numpy.cov` and the usual FID statistics files have it.
+        The covariance is assumed to have the divisor n − 1, as in `numpy.cov` and the usual FID statistics files.
 
         Example:
             >>> Moments.from_statistics([0.0, 1.0], [[2.0, 0.0], [0.0, 1.0]], n=11).scatter.tolist()
@@ -85,31 +85,38 @@ class Moments:
         return cls(len(tile), to_numpy(mean), to_numpy(centred.T @ centred))
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of both sets together: scatters add, plus `n n′/(n + n′) δδᵀ` for the shift δ of the means."""
+        """Moments of both sets together.
+
+        The scatter is the sum of both scatters plus `n n′/(n + n′) δδᵀ`, where δ is the difference of the means.
+
+        References:
+            Chan, Golub and LeVeque (1979).
+        """
         if self.mean.shape != other.mean.shape:
             raise ValueError(
                 f"Merged `Moments` must have the same dimension; got {self.mean.size} and {other.mean.size}."
             )
         n = self.n + other.n
         shift = other.mean - self.mean
-        between = np.outer(shift * (self.n * other.n / n), shift)
+        between = np.outer(shift * (self.n * other.n / n), shift)  # n n′/(n + n′) δδᵀ
         return Moments(n, self.mean + shift * (other.n / n), self.scatter + other.scatter + between)
 
     __add__ = merge
 
     @property
     def covariance(self) -> Array:
-        """Unbiased covariance `scatter / (n − 1)`, the convention of every published FID; shape (d, d)."""
+        """Unbiased covariance `scatter / (n − 1)`, the convention of published FID values; shape (d, d)."""
         if self.n < 2:
-            raise ValueError(f"A covariance needs at least 2 samples; these moments hold {self.n}. Merge more in.")
+            raise ValueError(f"A covariance needs at least 2 samples; these moments have {self.n}. Merge more samples.")
         return self.scatter / (self.n - 1)
 
 
 def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", points: int = 101) -> Frontier:
     """Order-1 divergence frontier of the Gaussians fitted to the features: losses of precision and of recall.
 
-    What FID says in one number, along every trade-off; see `precall.theory.gaussians.gaussian_frontier`. It needs
-    positive definite covariances: more samples than dimensions, and no constant feature.
+    FID summarises the same Gaussians in one number; the frontier describes every trade-off between the two losses. See
+    `precall.theory.gaussians.gaussian_frontier`. The covariances must be positive definite, which requires more samples
+    than dimensions and no constant feature.
 
     Args:
         real: Features of real samples, shape (n, d), or their `Moments`.
@@ -135,7 +142,7 @@ def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", po
 
 
 def moments_of(name: str, values: object) -> Moments:
-    """The moments of a set given by its features or by its moments."""
+    """Moments of a set that is given by its features or by its moments."""
     if not isinstance(values, Moments):
         return Moments.of_matrix(as_features(name, values))
     if values.n < 2:

@@ -27,7 +27,7 @@ ESTIMATORS = tuple(name for name, metric in METRICS.items() if metric.is_curve)
 SCORES: dict[str, ScoreInfo] = {
     info.name: info for metric in sorted(METRICS.values(), key=lambda metric: metric.is_curve) for info in metric.scores
 }
-"""Every score by name; those that summarise a curve stand last."""
+"""Every score by name; those that summarise a curve come last."""
 
 
 def metric_of(score: str) -> str:

@@ -1,4 +1,4 @@
-"""What `assess` returns: spectra, curve, certificate, scores, per-sample readings and the protocol behind them.
+"""The results of `assess`: spectra, curve, certificate, scores, values per sample, and the protocol.
 
 This is the one form of a result: the table, the figures, the page, the notebook display and the results cache all take
 an `Assessment` or a `Comparison`. `to_dict` and `from_dict` convert them to and from JSON (schema: docs/results.md).
@@ -78,15 +78,15 @@ class CertifiedCurve:
 @brief
 @dataclass(frozen=True, eq=False)
 class PerSample:
-    """What is known about each sample of one side; None if the metric behind it was not requested.
+    """Values per sample of one side; None if the metric that computes them was not requested.
 
     Attributes:
-        log_ratio: Calibrated log p/q, from a classifier that did not see the sample: low for fakes that look invented,
-            high for reals that look missed.
+        log_ratio: Calibrated log p/q, from a classifier that was not trained on the sample: low for fakes that look
+            invented, high for reals that look missed.
         member: Whether the sample lies in a k-NN ball of the other side.
         nearest: Index of the nearest sample of the other side.
         realism: Realism of a fake (Kynkäänniemi et al. 2019).
-        copy_ratio: Distance of a fake to its nearest real, over that real's distance to its own nearest real.
+        copy_ratio: Distance of a fake to its nearest real, divided by that real's distance to its nearest other real.
         cluster: Cell of the sample in the first k-means repeat.
     """
 
@@ -108,8 +108,8 @@ class Assessment:
         spectra: Spectrum of each curve estimator, by name.
         scores: Every scalar score, with interval and chance level, by name.
         certificate: Simultaneous upper band on alpha for all λ, or None if no classifier was requested.
-        real: Readings of each real sample; empty if the assessment was loaded from a file.
-        fake: Readings of each fake sample; empty if the assessment was loaded from a file.
+        real: Values per real sample; empty if the assessment was loaded from a file.
+        fake: Values per fake sample; empty if the assessment was loaded from a file.
         protocol: Sizes, settings, seeds and versions that reproduce the numbers.
         neighborhoods: The k-NN sweep, or None.
         clusters: The k-means histograms, or None.
@@ -151,7 +151,7 @@ class Assessment:
 
     @property
     def samples(self) -> dict[str, PerSample]:
-        """Readings of every sample, `samples["real"]` and `samples["fake"]`."""
+        """Values per sample, `samples["real"]` and `samples["fake"]`."""
         return {"real": self.real, "fake": self.fake}
 
     @property
@@ -161,7 +161,7 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether the model copies, drops modes, invents, or cannot be told from the data."""
+        """One sentence: whether the model copies, drops modes, invents, or cannot be distinguished from the data."""
         if self.estimator is None:
             return "No verdict: add `auto` to the metrics."
         if (copies := self.scores.get("copies")) is not None and copies.value - (copies.chance or 0.0) > 0.2:
@@ -174,9 +174,9 @@ class Assessment:
         return _sentence(float(q[10 * p < q].sum()), float(p[10 * q < p].sum()), self.spectrum.total_variation)
 
     def to_dict(self) -> dict[str, Any]:
-        """The results as JSON-ready values: docs/results.md is the schema, `from_dict` the way back.
+        """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
 
-        The curves on 201 angles and the certificate's values there are written for other readers; they are not needed
+        The curves on 201 angles and the certificate's values there are written for other programs. They are not needed
         to load the results.
         """
         return {
@@ -195,7 +195,7 @@ class Assessment:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Assessment:
-        """The assessment that `to_dict` wrote; what JSON does not hold (readings of each sample) is empty."""
+        """The assessment that `to_dict` wrote. Parts that are not in the JSON (the values per sample) are empty."""
         _check_schema(saved)
         certificate, gap = saved["certificate"], saved["fairness"]
         return cls(
@@ -255,7 +255,7 @@ class Comparison(Mapping[str, Assessment]):
 
     def plot(self) -> Figure:
         """Matplotlib figure of all curves."""
-        from precall.report import figures  # drawing lives in report; these doors are the only way there
+        from precall.report import figures  # only the methods of this class import the report room
 
         return figures.plot(self)
 

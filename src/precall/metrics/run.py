@@ -32,7 +32,7 @@ PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch")
 
 
 class Run:
-    """What the metrics of one assessment share; each piece of work is done when it is first needed, and once.
+    """The work that the metrics of one assessment share; each part is done once, when it is first needed.
 
     Attributes:
         reference: The data, with its settings.
@@ -64,7 +64,7 @@ class Run:
         return sweep.cross(real=self.reference.balls, fake=balls, ties=self.ties, progress=self.stage("neighbors"))
 
     def sweep(self, real: Index, fake: Index) -> Neighborhoods:
-        """The sweep over some of the samples, given by row indices."""
+        """The sweep over a subsample, given by row indices."""
         key = real.tobytes() + b"|" + fake.tobytes()
         if key not in self._swept:
             self.report("intervals")
@@ -76,12 +76,12 @@ class Run:
         return stage_of(self.progress, name)
 
     def report(self, stage: str) -> None:
-        """Say that a stage without steps has begun."""
+        """Report that a stage without steps has begun."""
         if self.progress is not None:
             self.progress(stage, 0, 1)
 
     def assessment(self, metrics: Sequence[Metric], best: str | None) -> Assessment:
-        """Compute the metrics; scores of curves other than the best one carry their estimator's name in front."""
+        """Compute the metrics. Scores of curves other than the best one are prefixed by the name of their estimator."""
         spectra: dict[str, RatioSpectrum] = {}
         scores: dict[str, Score] = {}
         for metric in metrics:
@@ -113,15 +113,15 @@ class Run:
         spectra: Mapping[str, RatioSpectrum],
         scores: Mapping[str, Score],
     ) -> Assessment:
-        judge = next((self.classifiers[one.name] for one in metrics if one.name in self.classifiers), None)
+        classifier = next((self.classifiers[one.name] for one in metrics if one.name in self.classifiers), None)
         return Assessment(
             name=self.name,
             estimator=best,
             spectra=spectra,
             scores=scores,
-            certificate=None if judge is None else judge.certificate,
-            real=self._real_samples(judge),
-            fake=self._fake_samples(judge),
+            certificate=None if classifier is None else classifier.certificate,
+            real=self._real_samples(classifier),
+            fake=self._fake_samples(classifier),
             protocol=self._protocol(metrics),
             neighborhoods=self._neighborhoods_so_far(),
             clusters=self.clusters,
@@ -134,19 +134,19 @@ class Run:
         swept: Neighborhoods | None = self.__dict__.get("neighborhoods")
         return swept
 
-    def _real_samples(self, judge: ClassifierResult | None) -> PerSample:
+    def _real_samples(self, classifier: ClassifierResult | None) -> PerSample:
         swept = self._neighborhoods_so_far()
         return PerSample(
-            log_ratio=None if judge is None else judge.log_ratio_real,
+            log_ratio=None if classifier is None else classifier.log_ratio_real,
             member=None if swept is None else swept.members_real(),
             nearest=None if swept is None else swept.real_to_fake.index[:, 0],
             cluster=None if self.clusters is None else self.clusters.labels_real[0],
         )
 
-    def _fake_samples(self, judge: ClassifierResult | None) -> PerSample:
+    def _fake_samples(self, classifier: ClassifierResult | None) -> PerSample:
         swept = self._neighborhoods_so_far()
         return PerSample(
-            log_ratio=None if judge is None else judge.log_ratio_fake,
+            log_ratio=None if classifier is None else classifier.log_ratio_fake,
             member=None if swept is None else swept.members_fake(),
             nearest=None if swept is None else swept.fake_to_real.index[:, 0],
             realism=None if swept is None else swept.realism(),

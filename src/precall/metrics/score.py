@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval [low, high], with its level and a sentence that says what it covers.
+    """A confidence interval [low, high], with its level and a phrase that describes what it covers.
 
     Attributes:
         low: Lower end.

@@ -1,4 +1,4 @@
-"""Which samples to show: those the model misses, invents or copies, and examples from each cluster."""
+"""The samples to show: those that the model misses, invents or copies, and examples from each cluster."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ PER_CLUSTER = 2
 
 
 def galleries(one: Assessment) -> Mapping[str, Any]:
-    """Samples of one model to show, by gallery, as plain values; empty if only features are known.
+    """The samples to show for one model, by gallery, as plain values; empty if only features are known.
 
-    A loaded assessment brings the galleries it was saved with.
+    A loaded assessment has the galleries with which it was saved.
     """
     if one.galleries or not one.sources:
         return one.galleries
     shown: dict[str, Any] = {}
     real, fake = one.sources["real"], one.sources["fake"]
     if one.real.log_ratio is not None and one.fake.log_ratio is not None:
-        shown["missed"] = _pairs(real, fake, _last(one.real.log_ratio), one.real.nearest)
-        shown["invented"] = _pairs(fake, real, _last(-one.fake.log_ratio), one.fake.nearest)
+        shown["missed"] = _pairs(real, fake, _largest(one.real.log_ratio), one.real.nearest)
+        shown["invented"] = _pairs(fake, real, _largest(-one.fake.log_ratio), one.fake.nearest)
     if one.fake.copy_ratio is not None and "copies" in one.scores:
-        suspects = _last(-one.fake.copy_ratio)
+        suspects = _largest(-one.fake.copy_ratio)
         suspects = suspects[one.fake.copy_ratio[suspects] < 1]
         shown["copies"] = [
             pair | {"ratio": float(one.fake.copy_ratio[i])}
@@ -43,12 +43,13 @@ def galleries(one: Assessment) -> Mapping[str, Any]:
     return shown
 
 
-def _last(values: Array) -> Index:
-    """Indices of the largest values, largest first; ties keep their order."""
+def _largest(values: Array) -> Index:
+    """Indices of the `PER_GALLERY` largest values in decreasing order; ties keep their order."""
     return np.argsort(-values, kind="stable")[:PER_GALLERY]
 
 
 def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
+    """The samples in `rows`, each with its nearest sample of the other side if that is known."""
     return [
         {"sample": look(samples, int(i)), "nearest": None if nearest is None else look(others, int(nearest[i]))}
         for i in rows
@@ -78,7 +79,7 @@ def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:
 
 
 def look(samples: Side, i: int) -> dict[str, Any]:
-    """What to show of one sample: its id, with a thumbnail or its text."""
+    """One sample as the page shows it: its id, with a thumbnail or its text."""
     shown = samples.show(i)
     if isinstance(shown, str):
         return {"id": samples.identity(i), "text": shown[:400]}

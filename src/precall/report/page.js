@@ -1,10 +1,10 @@
 "use strict";
-// Everything is built with createElement and textContent: no string of the data is ever parsed as HTML.
+// Everything is built with createElement and textContent, so no string of the data is ever parsed as HTML.
 const data = JSON.parse(document.getElementById("data").textContent);
 const names = data.models.map(model => model.name);
 const shown = new Set(names);
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000"];  // Okabe and Ito
-const DASHES = ["", "7 4", "2 3", "9 3 2 3"];  // a second cue, for print and for those who see few colours
+const DASHES = ["", "7 4", "2 3", "9 3 2 3"];  // a second cue, for print and for colour-blind readers
 const color = i => COLORS[i % COLORS.length];
 const dash = i => DASHES[i % DASHES.length];
 const $ = id => document.getElementById(id);
@@ -106,10 +106,10 @@ function drawCurves() {
 }
 
 function drawMap() {
-  const chart = frame($("map"), {x: [0, 1], y: [0, 1], xLabel: "F8 (recall)", yLabel: "F1/8 (precision)", title: "One point a model: F1/8 over F8"});
+  const chart = frame($("map"), {x: [0, 1], y: [0, 1], xLabel: "F8 (recall)", yLabel: "F1/8 (precision)", title: "One point per model: F1/8 over F8"});
   const points = data.models.map((m, i) => ({m, i, x: m.scores.f8 && m.scores.f8.value, y: m.scores.f1_8 && m.scores.f1_8.value}))
     .filter(p => shown.has(p.m.name) && p.m.curve).sort((a, b) => b.y - a.y);
-  let free = T;  // labels of near points are pushed apart, downwards
+  let free = T;  // labels of nearby points are moved down, so that they do not overlap
   for (const {m, i, x, y} of points) {
     const at = Math.max(chart.py(y) + 4, free + 13);
     free = at;
@@ -119,7 +119,7 @@ function drawMap() {
 }
 
 const slope = () => Math.pow(10, Number($("lam").value));
-// α is piecewise linear in λ; the page holds it on a fine grid of angles and interpolates there
+// α is piecewise linear in λ; the page has its values on a fine grid of angles and interpolates between them
 function at(m, lam) {
   const c = m.curve, grid = c.lam;
   let j = grid.findIndex(l => l >= lam);
@@ -144,7 +144,7 @@ const named = (name, i) => el("td", {}, el("span", {class: "swatch", mark: color
 
 function drawLegend() {
   $("legend").replaceChildren(...data.models.map((m, i) => el("button", {
-    type: "button", "aria-pressed": String(shown.has(m.name)), mark: color(i), title: "click: show or hide · double-click: only this one",
+    type: "button", "aria-pressed": String(shown.has(m.name)), mark: color(i), title: "click: show or hide · double-click: show only this one",
     onclick() { shown.has(m.name) ? shown.delete(m.name) : shown.add(m.name); redraw(); },
     ondblclick() { shown.clear(); shown.add(m.name); redraw(); },
   }, el("span", {class: "swatch", mark: color(i)}), m.name)));
@@ -179,15 +179,17 @@ function drawSamples() {
     el("div", {class: "bars"}, el("div", {class: "bar real", style: `width:${100 * c.real / top}%`}),
       el("div", {class: "bar", mark: color(names.indexOf(m.name)), style: `width:${100 * c.fake / top}%`})))));
   const copies = m.scores.copies;
-  $("copies-share").textContent = copies ? `${(100 * copies.value).toFixed(1)} % of the fakes are nearer to a real sample than half the way to that sample's own nearest neighbour${copies.chance === null ? "" : `; of fresh data ${(100 * copies.chance).toFixed(1)} % would be`}.` : "";
+  $("copies-share").textContent = copies ? `${(100 * copies.value).toFixed(1)} % of the fakes have a distance to a real sample that is less than half that sample's distance to its nearest real neighbour${copies.chance === null ? "" : `; for fresh data it would be ${(100 * copies.chance).toFixed(1)} %`}.` : "";
   fill("copies", (m.copies || []).map(s => card([s.sample, s.nearest], `${s.sample.id} · ratio ${fixed(s.ratio, 2)}`)));
   $("copies-share").previousElementSibling.hidden = !copies;
 }
 
 // ----------------------------------------------------------------------------------------------- tables
+const ARROWS = {higher: " ↑", lower: " ↓"};
+
 function drawScores() {
   const columns = data.columns.filter(c => data.models.some(m => m.scores[c.key]));
-  $("scores").replaceChildren(el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "model"), ...columns.map(c => el("th", {scope: "col"}, c.label)))),
+  $("scores").replaceChildren(el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "model"), ...columns.map(c => el("th", {scope: "col"}, c.label + (ARROWS[c.better] || ""))))),
     el("tbody", {}, ...data.models.map((m, i) => el("tr", {"data-model": m.name}, named(m.name, i), ...columns.map(c => {
       const s = m.scores[c.key];
       if (!s) return el("td", {}, "–");
@@ -218,12 +220,12 @@ function start() {
   drawSamples();
   const square = {xLabel: "recall β", yLabel: "precision α", top: 1};
   for (const m of data.models) lines("budget", (m.budgets || []).map(b => ({name: "K = " + b.budget, x: b.beta, y: b.alpha})),
-    {...square, title: `What a budget would buy (${m.name}): best curve with K draws a kept sample`});
+    {...square, title: `Effect of a sampling budget (${m.name}): best curve with K draws per kept sample`});
   for (const m of data.models) lines("groups", (m.groups || []).map(g => ({name: g.name, x: g.beta, y: g.alpha})),
-    {...square, title: `Group by group (${m.name}). ${m.fairness || ""}`});
+    {...square, title: `Curves per group (${m.name}). ${m.fairness || ""}`});
   lines("frontier", data.models.filter(m => m.frontier).map(m => ({name: m.name, x: m.frontier.recall, y: m.frontier.precision})),
     {xLabel: "recall exp(−D(R‖P))", yLabel: "precision exp(−D(R‖Q))", top: 1, title: "Exclusive Kullback-Leibler frontier"});
-  lines("weights", data.weights || [], {log: true, xLabel: "slope λ", yLabel: "weight · λ", title: "Which trade-offs a divergence pays for (weight per log λ)"});
+  lines("weights", data.weights || [], {log: true, xLabel: "slope λ", yLabel: "weight · λ", title: "Weight of each trade-off in a divergence (per log λ)"});
   if (!data.models.some(m => m.missed || m.invented || m.mosaic || m.copies)) $("samples").remove();
   $("protocol").textContent = data.protocol;
 }

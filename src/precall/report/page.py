@@ -1,6 +1,6 @@
 """The page: one self-contained HTML file.
 
-It works from file://, needs no network, and holds its numbers as JSON. Strings reach the page only through that JSON
+It works from file://, needs no network, and contains its numbers as JSON. Strings reach the page only through that JSON
 and `textContent`, so a hostile file name cannot become markup or code.
 """
 
@@ -30,7 +30,7 @@ BUDGETS = (1, 2, 4, 8)
 
 
 def write(comparison: Comparison, path: str | Path, *, command: str | None = None) -> Path:
-    """Write the page of all models to `path`, whole or not at all.
+    """Write the page of all models to `path`. The write is atomic.
 
     Args:
         comparison: The models, by name.
@@ -58,7 +58,7 @@ def render(comparison: Comparison, *, command: str | None = None) -> str:
 
 
 def page_data(comparison: Comparison, command: str | None = None) -> dict[str, Any]:
-    """What the page shows, as plain values."""
+    """The content of the page, as plain values."""
     first = next(iter(comparison.values())).protocol
     sizes = ", ".join(f"{_count(one.protocol['n_fake'])} of {name}" for name, one in comparison.items())
     columns = [info for info in SCORES.values() if info.shown != "json"]

@@ -1,8 +1,9 @@
 """Classifier estimates of the precision-recall curve: cross-fitted scores, calibrated ratios, certificates.
 
-Any score that tells real from fake certifies a curve on or above the true one; the better the score, the closer. Every
-sample is judged by a model that did not see it. Three things are read off the held-out scores: the spectrum, a density
-ratio for every sample, and, from one clean split, a certificate and a two-sample test. docs/theory.md, Classifiers.
+Any score that separates real from fake samples gives a curve on or above the true one; a better score gives a closer
+curve. Every sample is scored by a model that was not trained on it. The held-out scores yield the spectrum and a
+density ratio for each sample. One more split yields a certificate and a two-sample test. See docs/theory.md,
+Classifiers.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from precall.theory.spectrum import RatioSpectrum
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
-SMALL = 1_000_000  # values of a training set
-INNER = 3  # folds inside the training half of auto's certificate
-MEMBERS: dict[str, Member] = {  # by name, from the most rigid to the most flexible
+SMALL = 1_000_000  # training sets with fewer values than this use one thread
+INNER = 3  # number of folds inside the training half of the certificate of `auto`
+MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "linear": each(panel.logistic),
     "discriminant": each(panel.discriminant),
     "quadratic": each(panel.quadratic),
@@ -50,12 +51,12 @@ MEMBERS: dict[str, Member] = {  # by name, from the most rigid to the most flexi
 def classify(
     name: str, *, real: object, fake: object, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """The estimator of this name: "auto", or a member of the panel (`MEMBERS`), with its default settings."""
+    """Run the estimator of this name with its default settings: "auto", or a member of the panel (`MEMBERS`)."""
     return classify_pair(name, Pair.checked(real=real, fake=fake), seed=seed, progress=progress)
 
 
 def classify_pair(name: str, pair: Pair, *, seed: int, progress: StageProgress | None = None) -> ClassifierResult:
-    """The same for checked features."""
+    """`classify` for features that have been checked already."""
     checks.choice("name", name, ("auto", *MEMBERS))
     return _auto(pair, 5, seed, progress) if name == "auto" else _cross_fitted(pair, name, 5, seed)
 
@@ -63,17 +64,17 @@ def classify_pair(name: str, pair: Pair, *, seed: int, progress: StageProgress |
 def cross_fitted(*, real: object, fake: object, classifier: object, folds: int = 5, seed: int = 0) -> ClassifierResult:
     """Curve of one classifier by K-fold cross-fitting: each fold is scored by the model trained on the others.
 
-    The held-out scores of all folds together give `alpha(λ) = min_t λ P(s < t) + Q(s ≥ t)`. (Averaging the folds' own
-    curves instead takes a minimum over thresholds in each, on K times fewer samples, and is biased down more.) The
-    certificate and the test come from one more model, trained on a random half and judging the other half.
+    The held-out scores of all folds together give `alpha(λ) = min_t λ P(s < t) + Q(s ≥ t)`. (Averaging one curve per
+    fold would take the minimum over thresholds on K times fewer samples, with a larger downward bias.) The certificate
+    and the test come from one more model, which is trained on a random half and scores the other half.
 
     Args:
-        real: real features, shape (n, d), n ≥ 50.
-        fake: fake features, shape (m, d), m ≥ 50.
-        classifier: a name of `MEMBERS`, or any scikit-learn classifier with `decision_function` or `predict_proba`. The
-            latter gets the features as they are: put a scaler into its pipeline if it needs one.
-        folds: K.
-        seed: seeds the folds and the members.
+        real: Real features, shape (n, d), n ≥ 50.
+        fake: Fake features, shape (m, d), m ≥ 50.
+        classifier: A name in `MEMBERS`, or any scikit-learn classifier with `decision_function` or `predict_proba`. A
+            scikit-learn classifier gets the features as they are: use a pipeline with a scaler if it needs one.
+        folds: K, the number of folds.
+        seed: Seed of the folds and the members.
 
     Example:
         >>> from sklearn.naive_bayes import GaussianNB
@@ -106,31 +107,32 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: ten classifiers of different kinds, weighed by how well they judge held-out samples.
+    """Curve of a stacked panel: ten classifiers of different kinds, weighted by their fit to held-out samples.
 
-    1. Every member of `MEMBERS` gives every sample a log-ratio, K-fold cross-fitted, standardised (and projected to
-       512 principal axes where there are more dimensions) on the training folds.
-    2. Non-negative logistic regression on these stacks them into one score, itself cross-fitted.
-    3. A monotone piecewise linear curve, cross-fitted, calibrates the score into the `log p/q` of every sample.
-    4. The curve is that of calibrated ratios, plugged in: there is no minimum over thresholds for noise to lower. These
-       ratios are plainer than the samples': a logistic line; a few steps where a line does not do; 1 where no
-       difference shows.
-    5. Where models trained on fewer samples do clearly worse, the learning curve is extrapolated by its 1/n law.
+    1. Every member of `MEMBERS` estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
+       standardised on the training folds, and projected to 512 principal axes if there are more dimensions.
+    2. Non-negative logistic regression combines these log-ratios into one score. This step is cross-fitted, too.
+    3. A monotone piecewise linear function, cross-fitted, calibrates the score into `log p/q` of every sample.
+    4. The curve is computed by plugging in calibrated ratios. There is no minimum over thresholds, which noise would
+       lower. The ratios for the curve are simpler than those of the samples: a logistic line, a few steps if a line
+       does not fit, or 1 if there is no visible difference.
+    5. If models trained on fewer samples are clearly worse, the learning curve is extrapolated by its 1/n law.
 
-    The certificate needs a score that is independent of the samples it is read on. So the whole procedure, weights and
-    all, is run once more inside a random half of the samples, and its committee of inner models judges the other half:
-    the band then holds with 95 % for all λ at once, whatever the members do. (Folds cannot be pooled for this: each
-    one's model has seen the others' samples, and bounds that allow for it are no tighter than half the samples are.)
+    The certificate needs a score that is independent of the samples on which it is evaluated. Therefore the whole
+    procedure, including the weights, is run once more inside a random half of the samples, and the average of these
+    inner models scores the other half. The band then holds with probability 95 % for all λ simultaneously, whatever the
+    members are. (The folds cannot be pooled for this purpose: each model was trained on samples of the other folds, and
+    bounds that account for this are no tighter than those from half of the samples.)
 
     Args:
-        real: real features, shape (n, d), n ≥ 50.
-        fake: fake features, shape (m, d), m ≥ 50.
-        folds: K.
-        seed: seeds folds, halves and members; same seed, same numbers.
-        progress: called with (members done, number of members).
+        real: Real features, shape (n, d), n ≥ 50.
+        fake: Fake features, shape (m, d), m ≥ 50.
+        folds: K, the number of folds.
+        seed: Seed of folds, halves and members; the same seed gives the same numbers.
+        progress: Called with (members done, number of members).
 
     Returns:
-        The result; `settings["weights"]` says who was heard.
+        The result; `settings["weights"]` holds the weight of each member.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -147,13 +149,14 @@ def auto(
 def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> ClassifierResult:
     samples = _folded(pair, folds, seed)
     half = ~samples.held_out
-    # each inner task judges all that it does not learn from: its own inner fold and the whole second half
+    # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
     tasks = samples.fold_tasks(Task.standardised) + [samples.task(rows, ~rows, Task.standardised) for rows in inner]
-    judged = list(_judgements(tasks, seed, progress))
-    log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in judged])
+    by_member = list(_scores_by_member(tasks, seed, progress))
+    log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
-    committee = _committee(samples, [np.column_stack([scores[folds + k] for scores in judged]) for k in range(INNER)])
+    inner_ratios = [np.column_stack([scores[folds + k] for scores in by_member]) for k in range(INNER)]
+    committee = _committee(samples, inner_ratios)
     excess = learning_excess(
         small=committee,
         large=scores[samples.held_out],
@@ -181,31 +184,31 @@ def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
     return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
 
 
-def _judgements(tasks: list[Task], seed: int, progress: StageProgress | None) -> Iterator[list[Matrix]]:
-    """What every member says about every task."""
+def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | None) -> Iterator[list[Matrix]]:
+    """For each member, its scores of the test points of every task."""
     from threadpoolctl import threadpool_limits
 
-    # small problems spread over threads take longer, much longer where another core is busy
+    # with several threads small problems take longer, above all on a busy machine
     small = tasks[0].train.size < SMALL
     for done, member in enumerate(MEMBERS.values(), start=1):
         with threadpool_limits(1 if small else None):
-            judged = member(tasks, seed)
-        yield judged
+            scores = member(tasks, seed)
+        yield scores
         if progress is not None:
             progress(done, len(MEMBERS))
 
 
 def _committee(samples: FoldedSamples, log_ratios: list[Array]) -> list[Array]:
-    """Scores of the second half by each inner model of the first, stacked with weights of the first half alone."""
+    """Scores of the held-out half by each inner model, stacked with weights fitted to the training half only."""
     half = ~samples.held_out
     inside = np.empty((half.sum(), log_ratios[0].shape[1]))
     outside = []
-    for k, judged in enumerate(log_ratios):
+    for k, ratios in enumerate(log_ratios):
         tested = samples.inner[~(half & (samples.inner != k))]
-        inside[samples.inner[half] == k] = judged[tested == k]
-        outside.append(judged[tested < 0])
+        inside[samples.inner[half] == k] = ratios[tested == k]
+        outside.append(ratios[tested < 0])
     weights = stacking_weights(inside, samples.real[half])
-    return [weighted(judged, weights) for judged in outside]
+    return [weighted(ratios, weights) for ratios in outside]
 
 
 def _result(
@@ -216,7 +219,7 @@ def _result(
     held_out_scores: Array,
     settings: Mapping[str, Any],
 ) -> ClassifierResult:
-    """Everything that is read off cross-fitted scores and off the scores of the held-out half."""
+    """The result from cross-fitted scores of all samples and from scores of the held-out half."""
     real = samples.real
     certified = certify(held_out_scores, samples.real[samples.held_out])
     return ClassifierResult(
@@ -232,13 +235,13 @@ def _result(
 
 
 def _curve(name: str, run: Run) -> Found:
-    """The curve of the estimator of this name."""
+    """Compute the curve of the estimator of this name."""
     found = run.classifiers[name] = classify_pair(name, run.pair, seed=run.seed, progress=run.stage(name))
     return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": name, **found.settings})
 
 
 def _two_sample_test(run: Run) -> Found:
-    """The test of the first classifier that was computed, or of a linear one if there is none."""
+    """The test of the first classifier that was computed, or of a linear classifier if there is none."""
     if not run.classifiers:
         run.classifiers["linear"] = classify_pair("linear", run.pair, seed=run.seed)
     return Found({"c2st": next(iter(run.classifiers.values())).two_sample_test})
@@ -261,9 +264,9 @@ QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunke
 LINEAR = _estimator("linear", "ridge logistic regression, cross-fitted")
 C2ST = Metric(
     name="c2st",
-    reads="classifier two-sample test on samples that the classifier has not seen; `settings` has the exact p-value",
+    reads="classifier two-sample test on held-out samples; `settings` has the exact p-value",
     scores=(ScoreInfo("c2st", "two-sample accuracy", 0.0, 1.0, "lower", "balanced accuracy; 0.5 if P = Q", "page"),),
-    interval="Hoeffding: the accuracy of this very classifier on new samples",
+    interval="Hoeffding: the accuracy of this trained classifier on new samples",
     compute=_two_sample_test,
     needs="the first classifier among the metrics; a linear one if there is none",
     default=True,

@@ -1,4 +1,4 @@
-"""Cross-fitting: learn from some samples and judge others, with every transformation fitted to the training part."""
+"""Cross-fitting: train on some samples and score others; every transformation is fitted to the training part only."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from precall.theory.arrays import Array, Flags, Index
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 View: TypeAlias = tuple[Matrix, Matrix]
 
-WIDTH = 512  # dimensions the linear members see
-NARROW = 64  # for neighbours, trees and full covariances of each class
-LEADING = 8  # for mixtures: k separated modes span at most k − 1 dimensions
-FEWEST = 50  # samples of each kind: the panel halves them, and splits a half in three
-CONTRAST = 3  # for mixtures on the axes where the classes differ
+WIDTH = 512  # number of dimensions for the linear members
+NARROW = 64  # number of dimensions for neighbours, trees and full covariances per class
+LEADING = 8  # number of dimensions for mixtures: k separated modes span at most k − 1 dimensions
+FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
+CONTRAST = 3  # number of dimensions for mixtures on the axes along which the classes differ
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Learn from `train` and its `labels` (True is real), then judge `test`.
+    """A classification task: train on `train` with `labels` (True means real), then score `test`.
 
-    The views are pairs (train, test) in fewer dimensions, computed once and shared by the members.
+    The views are pairs (train, test) in fewer dimensions. They are computed once and shared by the members.
     """
 
     train: Matrix
@@ -35,9 +35,9 @@ class Task:
 
     @classmethod
     def standardised(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
-        """A float32 task with unit variances on the training points, on at most `WIDTH` of their principal axes."""
+        """A float32 task, standardised on the training points and projected to at most `WIDTH` principal axes."""
         mean, scale = train.mean(axis=0), train.std(axis=0)
-        scale = np.where(scale > 1e-7 * (1 + np.abs(mean)), scale, np.inf)  # a constant column says nothing
+        scale = np.where(scale > 1e-7 * (1 + np.abs(mean)), scale, np.inf)  # a constant column becomes 0
         train, test = (((x - mean) / scale).astype(np.float32) for x in (train, test))
         if train.shape[1] > WIDTH:
             axes = principal_axes(train, WIDTH)
@@ -46,7 +46,7 @@ class Task:
 
     @property
     def log_odds(self) -> float:
-        """Log-odds of real among the training labels: what a classifier's logit holds beside the log-ratio."""
+        """Log-odds of "real" among the training labels, which a classifier's logit adds to the log-ratio."""
         return float(np.log(self.labels.sum()) - np.log((~self.labels).sum()))
 
     @cached_property
@@ -56,22 +56,22 @@ class Task:
 
     @cached_property
     def narrow(self) -> View:
-        """The points as they are, or on their `NARROW` leading principal axes where there are more dimensions."""
+        """The points, projected to the `NARROW` leading principal axes if there are more dimensions."""
         if self.train.shape[1] <= NARROW:
             return self.train, self.test
         return self.train @ self.axes, self.test @ self.axes
 
     @cached_property
     def leading(self) -> View:
-        """The points on their `LEADING` first principal axes: where well-separated modes show."""
+        """The points projected to the first `LEADING` principal axes, along which well-separated modes differ."""
         return self.train @ self.axes[:, :LEADING], self.test @ self.axes[:, :LEADING]
 
     @cached_property
     def contrast(self) -> View:
-        """The points on the axes where the two classes differ most in mean or in variance.
+        """The points projected to the axes along which the two classes differ most in mean or in variance.
 
-        Where the average within-class covariance is the identity, these are the leading eigenvectors of
-        `δδᵀ + (Σ_P − Σ_Q)²`, δ being the difference of the means.
+        After whitening by the average within-class covariance, these are the leading eigenvectors of
+        `δδᵀ + (Σ_P − Σ_Q)²`, where δ is the difference of the means.
 
         References:
             Cook and Weisberg (1991); Li and Wang (2007), on directional regression.
@@ -82,23 +82,24 @@ class Task:
         whiten = vectors / np.sqrt(values)
         delta = (real.mean(axis=0) - fake.mean(axis=0)) @ whiten
         spread = whiten.T @ (sigma_p - sigma_q) @ whiten
+        # leading eigenvectors of δδᵀ + (Σ_P − Σ_Q)²
         axes = whiten @ np.linalg.eigh(np.outer(delta, delta) + spread @ spread)[1][:, ::-1][:, :CONTRAST]
         return self.train @ axes, self.test @ axes
 
 
 Member: TypeAlias = Callable[[Sequence[Task], int], list[Matrix]]
-"""Judges every task's test points, given the tasks and a seed: one score a point, larger meaning more real."""
+"""Maps tasks and a seed to scores of each task's test points, one per point; a larger score means more real."""
 
 
 def each(score: Callable[[Task, int], Matrix]) -> Member:
-    """A member that goes through its tasks one by one."""
+    """A member that handles its tasks one by one with `score`."""
     return lambda tasks, seed: [np.asarray(score(task, seed), dtype=np.float64) for task in tasks]
 
 
 def principal_axes(x: Matrix, most: int) -> Matrix:
-    """At most `most` leading principal axes of `x` as columns, by decreasing variance.
+    """At most `most` leading principal axes of `x` as columns, in order of decreasing variance.
 
-    From the smaller of the two Gram matrices: `XXᵀ u = s² u` gives the axis `Xᵀu/s`.
+    They are computed from the smaller of the two Gram matrices: `XXᵀ u = s² u` gives the axis `Xᵀu/s`.
     """
     from scipy.linalg import eigh
 
@@ -109,12 +110,12 @@ def principal_axes(x: Matrix, most: int) -> Matrix:
     values, vectors = eigh(gram, subset_by_index=leading, check_finite=False)
     if n >= d:
         return np.asarray(vectors[:, ::-1])
-    spread = values > 1e-6 * values[-1]  # n centred points span n − 1 dimensions at most
+    spread = values > 1e-6 * values[-1]  # n centred points span at most n − 1 dimensions
     return np.asarray((centred.T @ (vectors[:, spread] / np.sqrt(values[spread])))[:, ::-1])
 
 
 def shrunk_covariance(x: Matrix) -> Array:
-    """Covariance shrunk towards a multiple of the identity by the oracle-approximating rule, positive definite.
+    """Positive definite covariance, shrunk towards a multiple of the identity by oracle approximating shrinkage.
 
     References:
         Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation.
@@ -123,18 +124,18 @@ def shrunk_covariance(x: Matrix) -> Array:
 
     d = x.shape[1]
     covariance = np.asarray(oas(x.astype(np.float64))[0]).reshape(d, d)
-    return covariance + 1e-6 * np.eye(d)  # the columns are standardised: constant ones would make it singular
+    return covariance + 1e-6 * np.eye(d)  # keeps it positive definite if a (standardised) column is constant
 
 
 @dataclass(frozen=True, eq=False)
 class FoldedSamples:
-    """Both sample sets in one matrix, the real ones first, with their folds and halves.
+    """Both sample sets in one matrix, real samples first, with their folds and halves.
 
     Attributes:
-        x: features, shape (n + m, d).
-        real: which rows are real.
-        fold: fold of every row; real and fake samples are spread evenly.
-        inner: fold of every row inside the half that trains for the certificate; −1 in the other half, which is judged.
+        x: Features, shape (n + m, d).
+        real: Whether each row is real.
+        fold: Fold of each row. Real and fake samples are spread evenly over the folds.
+        inner: Inner fold of each row in the training half of the certificate; −1 for the held-out half.
     """
 
     x: Matrix
@@ -144,11 +145,11 @@ class FoldedSamples:
 
     @classmethod
     def split(cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int) -> FoldedSamples:
-        """Checked features with folds and halves drawn from `seed`."""
+        """Split checked features into folds and halves at random, with `seed`."""
         x, is_real = joined(real, fake)
         most = int(min(is_real.sum(), (~is_real).sum()))
         if not 2 <= folds <= most:
-            raise ValueError(f"`folds` must be between 2 and the size of the smaller set, {most}; got {folds}.")
+            raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng), spread(is_real, 2, rng) == 0
         inner_fold = np.full(len(x), -1)
@@ -157,19 +158,19 @@ class FoldedSamples:
 
     @property
     def held_out(self) -> Flags:
-        """The half that no model of the certificate has seen."""
+        """Whether each row belongs to the held-out half, on which no model of the certificate is trained."""
         return self.inner < 0
 
     def task(self, train: Flags, test: Flags, make: Callable[[Matrix, Flags, Matrix], Task]) -> Task:
-        """Learn from the rows of `train`, judge those of `test`."""
+        """The task to train on the rows in `train` and score the rows in `test`."""
         return make(self.x[train], self.real[train], self.x[test])
 
     def fold_tasks(self, make: Callable[[Matrix, Flags, Matrix], Task]) -> list[Task]:
-        """One task a fold: learn from the other folds, judge this one."""
+        """One task per fold: train on the other folds and score this one."""
         return [self.task(self.fold != k, self.fold == k, make) for k in np.unique(self.fold)]
 
     def pooled(self, scores: Sequence[Matrix]) -> Array:
-        """Scores of the folds put back in the order of the samples."""
+        """Scores of all folds in the order of the samples."""
         pooled = np.empty(len(self.x))
         for k, score in zip(np.unique(self.fold), scores, strict=True):
             pooled[self.fold == k] = score
@@ -177,12 +178,12 @@ class FoldedSamples:
 
 
 def joined(real: Matrix, fake: Matrix) -> tuple[Matrix, Flags]:
-    """Features of both sets in one matrix, the real ones first, and which rows are real."""
+    """Features of both sets in one matrix, real samples first, and whether each row is real."""
     return np.concatenate([real, fake]), np.arange(len(real) + len(fake)) < len(real)
 
 
 def spread(groups: Flags, parts: int, rng: np.random.Generator) -> Index:
-    """A random part in 0, …, parts − 1 for every row, in which both groups are spread evenly."""
+    """Assign each row at random to a part 0, …, parts − 1, such that both groups are spread evenly over the parts."""
     part = np.empty(len(groups), dtype=np.intp)
     for group in (groups, ~groups):
         part[group] = rng.permutation(np.arange(group.sum()) % parts)

@@ -1,4 +1,4 @@
-"""Logistic regression with non-negative coefficients: what stacks the panel and calibrates its score."""
+"""Logistic regression with non-negative coefficients, which stacks the panel and calibrates its score."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from precall.theory.arrays import Array, Flags
 
 
 def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array) -> Array:
-    """Coefficients `w ≥ 0` and offset b of the log-ratio `w·x + b` with the least balanced log-loss, shape (k + 1,).
+    """Coefficients `w ≥ 0` and offset b of the log-ratio `w·x + b` that minimise the balanced log-loss, shape (k + 1,).
 
-    Both classes weigh one half whatever their sizes, so that the logit is a log-ratio.
+    Each class has weight one half whatever its size, so the logit is a log-ratio.
 
     Args:
-        x: features, shape (n, k).
-        real: which samples are real, shape (n,).
-        ridge: penalty on `|w − centre|²/2`.
-        centre: where the coefficients and the offset start, shape (k + 1,); the offset is not penalised.
+        x: Features, shape (n, k).
+        real: Whether each sample is real, shape (n,).
+        ridge: Penalty on `|w − centre|²/2`.
+        centre: Initial coefficients and offset, shape (k + 1,). The offset is not penalised.
     """
     from scipy.optimize import minimize
     from scipy.special import expit

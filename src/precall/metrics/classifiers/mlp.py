@@ -17,21 +17,25 @@ if TYPE_CHECKING:
 HIDDEN = 48
 STEPS, HALF_BATCH, CHECK_EVERY = 250, 128, 25
 RATE, DECAY = 1e-2, 1.0
-HELD_OUT = 0.15  # share of the training points that says when to stop
+HELD_OUT = 0.15  # share of the training points that is held out for early stopping
 
 
 def mlp(tasks: Sequence[Task], seed: int) -> list[Matrix]:
-    """Log-ratios of a perceptron with two hidden layers, one a task, all trained as one batched tensor problem.
+    """Log-ratios of perceptrons with two hidden layers, one per task, trained together as one batched problem.
 
-    AdamW with a cosine rate on balanced minibatches (half real, half fake, so the logit is the log-ratio itself). Each
-    task keeps the weights of the step with the least log-loss on an inner held-out part of its training points.
+    They are trained by AdamW with a cosine learning rate schedule. Minibatches are balanced (half real, half fake), so
+    the logit is the log-ratio. Each task keeps the weights with the smallest log-loss on a held-out part of its
+    training points.
     """
     with _one_thread():
         return _trained(_equally_wide(tasks), seed)
 
 
 def _equally_wide(tasks: Sequence[Task]) -> list[Task]:
-    """The tasks with as many dimensions as the widest: n points span n − 1, and some tasks have fewer points."""
+    """The tasks, padded with zeros to the same number of dimensions.
+
+    The numbers can differ: n centred points span at most n − 1 dimensions, and some tasks have fewer points.
+    """
     width = max(task.train.shape[1] for task in tasks)
 
     def widened(x: Matrix) -> Matrix:
@@ -42,7 +46,7 @@ def _equally_wide(tasks: Sequence[Task]) -> list[Task]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The steps are many and tiny: spread over threads they take longer, much longer where the other core is busy."""
+    """Use one thread: the steps are many and small, so more threads are slower, above all on a busy machine."""
     import torch
 
     threads = torch.get_num_threads()
@@ -73,11 +77,11 @@ def _trained(tasks: Sequence[Task], seed: int) -> list[Matrix]:
         schedule.step()
         if step % CHECK_EVERY == 0:
             best = _keep_better(weights, kept, best, pools)
-    return [_judge(kept, i, torch.from_numpy(task.test)) for i, task in enumerate(tasks)]
+    return [_log_ratios(kept, i, torch.from_numpy(task.test)) for i, task in enumerate(tasks)]
 
 
 class _Pool:
-    """The training points of one task: those to learn from, and a balanced part held out to stop early."""
+    """The training points of one task: those to train on, and a balanced held-out part for early stopping."""
 
     def __init__(self, task: Task, generator: torch.Generator) -> None:
         import torch
@@ -95,7 +99,7 @@ class _Pool:
 
 
 def _padded(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Parts of unequal length as one tensor (tasks, points, dimensions), with their lengths."""
+    """Parts of unequal length as one padded tensor (tasks, points, dimensions), and their lengths."""
     import torch
 
     counts = torch.tensor([len(part) for part in parts])
@@ -103,7 +107,7 @@ def _padded(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _drawn(points: torch.Tensor, counts: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Half a minibatch for every task, drawn with replacement."""
+    """Half a minibatch per task, drawn with replacement."""
     import torch
 
     u = torch.rand(len(counts), HALF_BATCH, generator=generator)
@@ -112,7 +116,7 @@ def _drawn(points: torch.Tensor, counts: torch.Tensor, generator: torch.Generato
 
 
 def _initial(tasks: int, dimensions: int, generator: torch.Generator) -> list[torch.Tensor]:
-    """He-scaled layers; the last one starts at zero, so that training starts from the ratio 1."""
+    """Initial weights with He scaling; the last layer is zero, so that training starts at the ratio 1."""
     import torch
 
     weights = []
@@ -134,7 +138,7 @@ def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 
 
 def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Mean log-loss of each task on points of which the first half is real."""
+    """Mean log-loss of each task, `log(1 + exp(∓logit))` for real and fake; the first half of the points is real."""
     import torch
 
     logit = _forward(weights, x)
@@ -145,7 +149,7 @@ def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 def _keep_better(
     weights: list[torch.Tensor], kept: list[torch.Tensor], best: torch.Tensor, pools: Sequence[_Pool]
 ) -> torch.Tensor:
-    """Copy into `kept` the weights of the tasks that improved on their held-out part; the new least log-losses."""
+    """Copy the weights of tasks that improved on their held-out part to `kept`; return the smallest log-losses."""
     import torch
 
     with torch.no_grad():
@@ -157,7 +161,8 @@ def _keep_better(
     return torch.minimum(loss, best)
 
 
-def _judge(weights: Sequence[torch.Tensor], task: int, x: torch.Tensor) -> Matrix:
+def _log_ratios(weights: Sequence[torch.Tensor], task: int, x: torch.Tensor) -> Matrix:
+    """Log-ratios of the points `x` by the network of one task."""
     import torch
 
     with torch.no_grad():

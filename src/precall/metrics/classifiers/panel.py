@@ -1,7 +1,7 @@
-"""The panel: classifiers of different kinds, a few lines each, that return a log-ratio `log p/q` for every test point.
+"""The panel: classifiers of different kinds that return a log-ratio `log p/q` for every test point.
 
-No classifier is good everywhere: a shift in 512 dimensions wants a shrunken linear rule, a shell around a blob wants
-the radius, dropped modes want a mixture, and what nobody thought of wants neighbours, trees and a network.
+No classifier is good for every pair. A shift in 512 dimensions needs a regularised linear rule, a shell around a blob
+needs the radius, and dropped modes need a mixture. Nearest neighbours, trees and a network cover other differences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from precall.theory.arrays import Array, Flags
 
 
 def logistic(task: Task, seed: int) -> Matrix:
-    """`log p/q = w·x + b` by ridge logistic regression: right wherever the log-ratio is linear."""
+    """`log p/q = w·x + b` by ridge logistic regression; the model is correct if the log-ratio is linear."""
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=0.01, max_iter=1000).fit(task.train, task.labels)
@@ -23,7 +23,10 @@ def logistic(task: Task, seed: int) -> Matrix:
 
 
 def discriminant(task: Task, seed: int) -> Matrix:
-    """`log p/q = w·(x − m)`, `w = Σ⁻¹(μ_P − μ_Q)`, with one shrunken covariance: right for a shift of Gaussians."""
+    """Linear discriminant with one shrunken covariance; the model is correct for a shift between Gaussians.
+
+    `log p/q = w·(x − m)` with `w = Σ⁻¹(μ_P − μ_Q)` and `m = (μ_P + μ_Q)/2`.
+    """
     real, fake = task.train[task.labels], task.train[~task.labels]
     mu_p, mu_q = real.mean(axis=0, dtype=np.float64), fake.mean(axis=0, dtype=np.float64)
     w = np.linalg.solve(shrunk_covariance(np.concatenate([real - mu_p, fake - mu_q])), mu_p - mu_q)
@@ -37,20 +40,20 @@ def quadratic(task: Task, seed: int) -> Matrix:
 
 
 def gaussian_log_density(train: Matrix, test: Matrix) -> Array:
-    """Log-density at `test` of the Gaussian fitted to `train`, up to the constant that all Gaussians share."""
+    """Log-density at `test` of the Gaussian fitted to `train`, up to a constant that is the same for all Gaussians."""
     root = np.linalg.cholesky(shrunk_covariance(train))
     return np.asarray(-(mahalanobis(train.mean(axis=0), root, test) ** 2) / 2 - np.log(np.diag(root)).sum())
 
 
 def mahalanobis(mean: Matrix, root: Matrix, x: Matrix) -> Array:
-    """`|R⁻¹(x − mean)|` of every row of `x`, R being a root of the covariance."""
+    """`|R⁻¹(x − mean)|` for each row of `x`, where `R Rᵀ` is the covariance."""
     from scipy.linalg import solve_triangular
 
     return np.asarray(np.linalg.norm(solve_triangular(root, (x - mean).T, lower=True), axis=0))
 
 
 def diagonal(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two Gaussians with independent coordinates: small changes of scale in many dimensions."""
+    """Log-ratio of two Gaussians with independent coordinates, for small changes of scale in many dimensions."""
 
     def log_density(x: Matrix) -> Matrix:
         mean, variance = x.mean(axis=0), x.var(axis=0) + 1e-6
@@ -60,7 +63,7 @@ def diagonal(task: Task, seed: int) -> Matrix:
 
 
 def radial(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two densities of the log Mahalanobis radius: elliptic laws with other tails, scales or shells."""
+    """Log-ratio of two densities of the log Mahalanobis radius, for elliptical distributions that differ in radius."""
     mean, root = task.train.mean(axis=0), np.linalg.cholesky(shrunk_covariance(task.train))
     train, test = (np.log(mahalanobis(mean, root, x) + 1e-9)[:, None] for x in (task.train, task.test))
     centre, scale = train.mean(), train.std() + 1e-9
@@ -68,21 +71,21 @@ def radial(task: Task, seed: int) -> Matrix:
 
 
 def contrast(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two mixtures on the axes where the classes differ most in mean or variance."""
+    """Log-ratio of two mixtures on the axes along which the classes differ most in mean or variance."""
     train, test = task.contrast
     return mixture_ratio(train, task.labels, test, 8, "full", seed)
 
 
 def mixture_ratio(train: Matrix, labels: Flags, test: Matrix, k: int, kind: str, seed: int) -> Matrix:
-    """Log-ratio of the Gaussian mixtures with k components fitted to each class."""
+    """Log-ratio of two Gaussian mixtures with k components, one fitted to each class."""
     real, fake = (fitted_mixture(train[mask], k, kind, seed) for mask in (labels, ~labels))
     return np.asarray(real.score_samples(test) - fake.score_samples(test))
 
 
 def modes(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two mixtures that share their components, fitted to the union, and differ in their weights.
+    """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
 
-    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k`: what dropping, inventing and re-weighting modes do.
+    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
     """
     from scipy.special import logsumexp
 
@@ -95,7 +98,7 @@ def modes(task: Task, seed: int) -> Matrix:
 
 
 def component_log_densities(mixture: Any, x: Matrix) -> Array:
-    """Log-density of every diagonal component at every point, shape (n, k), up to a common constant."""
+    """Log-density of each diagonal component at each point, shape (n, k), up to a common constant."""
     x = x.astype(np.float64)
     mean, precision = mixture.means_, 1 / mixture.covariances_
     squares = x**2 @ precision.T - 2 * x @ (mean * precision).T + (mean**2 * precision).sum(axis=1)
@@ -103,7 +106,7 @@ def component_log_densities(mixture: Any, x: Matrix) -> Array:
 
 
 def mixture_weights(log_densities: Array, steps: int = 30) -> Array:
-    """Weights of known components by expectation-maximisation, half a sample added to each so that none is 0."""
+    """Weights of known components by expectation-maximisation; half a sample is added to each, so that none is 0."""
     from scipy.special import softmax
 
     n, k = log_densities.shape
@@ -114,7 +117,7 @@ def mixture_weights(log_densities: Array, steps: int = 30) -> Array:
 
 
 def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
-    """A scikit-learn Gaussian mixture after at most 30 steps; it is judged held-out, so it need not converge."""
+    """A Gaussian mixture after at most 30 steps. It need not converge, because it is evaluated on held-out points."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -134,7 +137,7 @@ def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
 
 
 def neighbors(task: Task, seed: int) -> Matrix:
-    """Log of reals over fakes among the k ≈ 1.5 √n nearest training points, half a sample added to each."""
+    """`log((r + ½)/(k − r + ½))` with r the number of reals among the k ≈ 1.5 √n nearest training points."""
     from sklearn.neighbors import NearestNeighbors
 
     train, test = task.narrow
@@ -145,7 +148,7 @@ def neighbors(task: Task, seed: int) -> Matrix:
 
 
 def boosting(task: Task, seed: int) -> Matrix:
-    """Gradient-boosted trees on histograms, stopped early."""
+    """Histogram-based gradient boosting with early stopping."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     train, test = task.narrow
@@ -162,7 +165,7 @@ def boosting(task: Task, seed: int) -> Matrix:
 
 
 def of_classifier(classifier: Any) -> Member:
-    """A member from any scikit-learn classifier: its decision function, else the log-odds of its probabilities."""
+    """A member from any scikit-learn classifier: its decision function, or the log-odds of its probabilities."""
     from sklearn.base import clone
 
     def score(task: Task, seed: int) -> Matrix:

@@ -1,4 +1,4 @@
-"""What a classifier's held-out scores say about a pair: curve, ratios, certificate and two-sample test."""
+"""The result of a classifier estimator: curve, density ratios, certificate and two-sample test."""
 
 from __future__ import annotations
 
@@ -21,22 +21,25 @@ LEVEL = 0.95
 @brief
 @dataclass(frozen=True, eq=False)
 class ClassifierResult:
-    """What a classifier's held-out scores say about the pair.
+    """What the held-out scores of a classifier show about two sample sets.
 
     Attributes:
-        name: the estimator.
-        spectrum: the curve, as a spectrum.
-        log_ratio_real: calibrated log-ratio `log p/q` of every real sample, shape (n,), finite; NaN where the sample
-            trained the only model there is (the paper's estimator; cross-fitting judges all).
-        log_ratio_fake: the same for the fake samples, shape (m,).
-        scores_real: held-out scores, larger meaning more real, shape (n,); NaN as above.
-        scores_fake: the same for the fake samples, shape (m,).
-        certificate: simultaneous 95 % upper band on precision for all λ, from samples no part of its score has seen.
-        accuracy: balanced accuracy on the certificate's samples, ½ P(called real | real) + ½ P(called fake | fake).
-        p_value: chance of so many real samples among those called real, or more, if P = Q.
-        settings: the choices that change the numbers, and for auto the members' weights.
-        excess: what auto's learning curve takes off precision at `learning_curve.SLOPES`, or None.
-        members: for auto, the spectrum of each member alone, from its cross-fitted scores.
+        name: Name of the estimator.
+        spectrum: The curve, as a spectrum.
+        log_ratio_real: Calibrated log-ratio `log p/q` of each real sample, shape (n,). It is finite, or NaN for the
+            training samples of `simon`; cross-fitted estimators score all samples.
+        log_ratio_fake: The same for the fake samples, shape (m,).
+        scores_real: Held-out scores, shape (n,); larger means more real. NaN as above.
+        scores_fake: The same for the fake samples, shape (m,).
+        certificate: Simultaneous 95 % upper band on precision for all λ, from samples that no part of its score was
+            trained on.
+        accuracy: Balanced accuracy on the samples of the certificate, ½ P(real | real) + ½ P(fake | fake) of the
+            predictions.
+        p_value: Probability under P = Q of at least as many real samples among those classified as real.
+        settings: The choices that change the numbers; for `auto` also the weights of the members.
+        excess: For `auto`, the correction by the learning curve that is subtracted from precision at
+            `learning_curve.SLOPES`, or None.
+        members: For `auto`, the spectrum of each member alone, from its cross-fitted scores.
     """
 
     name: str
@@ -54,22 +57,22 @@ class ClassifierResult:
 
     @property
     def two_sample_test(self) -> Score:
-        """The classifier two-sample test: balanced accuracy with its exact one-sided p-value in `settings`.
+        """The classifier two-sample test: balanced accuracy, with the exact one-sided p-value in `settings`.
 
-        The interval (Hoeffding) is for the accuracy of this very classifier on new samples.
+        The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
         """
         n, m = self.certificate.n_real, self.certificate.n_fake
         settings = {"classifier": self.name, "p_value": self.p_value, "test": "Fisher, one-sided"}
-        half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # Hoeffding
-        covers = "the balanced accuracy of this very classifier on new samples"
+        half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
+        covers = "the balanced accuracy of this trained classifier on new samples"
         interval = Interval(max(0.0, self.accuracy - half), min(1.0, self.accuracy + half), LEVEL, covers)
         return Score(self.accuracy, interval, 0.5, n, m, settings)
 
     def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
-        """The curve of some of the samples, read from the scores they already have: what resampling asks for.
+        """The spectrum of a subsample, given by row indices, from the existing scores; resampling uses it.
 
-        For auto from the samples' own ratios: the plainer ones its curve is read from may be equal for all samples, and
-        would then show no spread.
+        For `auto`, the log-ratios of the samples are used. The simpler ratios behind its curve may be equal for all
+        samples, and would then show no variation.
         """
         auto = self.name == "auto"
         values = (self.log_ratio_real, self.log_ratio_fake) if auto else (self.scores_real, self.scores_fake)
@@ -80,15 +83,15 @@ class ClassifierResult:
 
 
 def plugged_in(*, real: Array, fake: Array, excess: Array | None) -> RatioSpectrum:
-    """Auto's reading of calibrated log-ratios; any other score counts by its order only."""
+    """Spectrum of calibrated log-ratios, as `auto` uses them; of other scores, only the order is used."""
     return lowered(RatioSpectrum.from_log_ratios(real=real, fake=fake), excess)
 
 
 def certify(scores: Array, real: Flags) -> dict[str, Any]:
-    """Certificate, accuracy and p-value from scores of samples that the score has not seen.
+    """Certificate, accuracy and p-value from the scores of samples that were not used for training.
 
-    The p-value is Fisher's: given how many samples are called real (score above 0), the number of real ones among them
-    is hypergeometric if P = Q, whatever the classifier and the two sizes.
+    The p-value is that of Fisher's exact test. Given the number of samples classified as real (score above 0), the
+    number of real samples among them is hypergeometric under P = Q, for any classifier and any two sizes.
     """
     from scipy.stats import hypergeom
 

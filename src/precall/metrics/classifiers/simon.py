@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precall.metrics.run import Run
 
 ENSEMBLE = 10
-FEWEST = 20  # samples of each kind
+FEWEST = 20  # samples per class
 EPOCHS, BATCH = 50, 128
 RATE, DECAY = 1e-3, 0.1
 
@@ -28,23 +28,23 @@ RATE, DECAY = 1e-3, 0.1
 def simon_ensemble(*, real: object, fake: object, seed: int = 0) -> ClassifierResult:
     """Precision-recall curve of the paper's ensemble: the median of 10 linear classifiers on one coin-flip split.
 
-    Sample i of each set form a pair; a fair coin sends one of the two to the training half, the other to the test half.
-    Every member minimises the log-loss of `w·x` by Adam (rate 10⁻³ falling to 0 along a cosine, 50 epochs, weight
-    decay 0.1), from its own start and on its own minibatches; the score of a test point is the median of the ten. The
-    spectrum is that of the test scores, exact for all λ. Sets of unequal size are paired as far as they go, and the
-    rest of the larger set is split by its own coins.
+    The i-th samples of both sets form a pair; a fair coin assigns one of the two to the training half and the other to
+    the test half. If the sets differ in size, the remaining samples of the larger set are assigned by their own coins.
+    Each member minimises the log-loss of the logit `w·x` by Adam (learning rate 10⁻³ with a cosine schedule to 0, 50
+    epochs, weight decay 0.1), with its own initial weights and minibatches. The score of a test point is the median of
+    the ten logits. The spectrum is computed exactly from the test scores, for all λ.
 
-    What the paper leaves open is settled as in its public code: no bias, features as they are (not standardised),
-    the decay as an L2 penalty inside the gradient. The early stopping of that code, on the half the curve is read from,
-    is left out: it would void the certificate.
+    Details that the paper does not state follow its public code: no bias, no standardisation of the features, and
+    weight decay as an L2 penalty in the gradient. That code stops early on the half from which the curve is estimated;
+    this step is omitted, because it would invalidate the certificate.
 
     Args:
-        real: real features, shape (n, d), n ≥ 20.
-        fake: fake features, shape (m, d), m ≥ 20.
-        seed: seeds coins, starts and minibatches.
+        real: Real features, shape (n, d), n ≥ 20.
+        fake: Fake features, shape (m, d), m ≥ 20.
+        seed: Seed of the coin flips, the initial weights and the minibatches.
 
     Returns:
-        The result on the test half; scores and ratios of the samples that trained are NaN.
+        The result on the test half. Scores and ratios of the training samples are NaN.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -59,37 +59,37 @@ def simon_ensemble(*, real: object, fake: object, seed: int = 0) -> ClassifierRe
 
 
 def ensemble_of_pair(pair: Pair, *, seed: int) -> ClassifierResult:
-    """The same for checked features."""
+    """`simon_ensemble` for features that have been checked already."""
     for name, n in zip(("real", "fake"), pair.sizes, strict=True):
         check_count(name, n, FEWEST)
     x, is_real = joined(*pair.to_numpy())
     rng = np.random.default_rng(seed)
     training = coin_flips(int(is_real.sum()), int((~is_real).sum()), rng)
     tested = is_real[~training]
-    judged = ensemble_scores(x[training], is_real[training], x[~training], seed)
+    test_scores = ensemble_scores(x[training], is_real[training], x[~training], seed)
     scores, log_ratio = np.full(len(x), np.nan), np.full(len(x), np.nan)
-    scores[~training] = judged
-    log_ratio[~training] = calibrated(judged, tested, spread(tested, 5, rng))
+    scores[~training] = test_scores
+    log_ratio[~training] = calibrated(test_scores, tested, spread(tested, 5, rng))
     return ClassifierResult(
         name="simon",
-        spectrum=RatioSpectrum.from_scores(real=judged[tested], fake=judged[~tested]),
+        spectrum=RatioSpectrum.from_scores(real=test_scores[tested], fake=test_scores[~tested]),
         log_ratio_real=log_ratio[is_real],
         log_ratio_fake=log_ratio[~is_real],
         scores_real=scores[is_real],
         scores_fake=scores[~is_real],
         settings={"members": ENSEMBLE, "epochs": EPOCHS, "batch": BATCH, "weight_decay": DECAY, "seed": seed},
-        **certify(judged, tested),
+        **certify(test_scores, tested),
     )
 
 
 def coin_flips(n: int, m: int, rng: np.random.Generator) -> Flags:
-    """Which of the n real and m fake samples train: of each pair (i, i) exactly one, the rest by their own coins."""
+    """Whether each of the n real and m fake samples is in the training half; exactly one of each pair (i, i) is."""
     coins = rng.random(max(n, m)) < 0.5
     return np.concatenate([coins[:n], ~coins[:m]])
 
 
 def ensemble_scores(train: Matrix, labels: Flags, test: Matrix, seed: int) -> Array:
-    """Median over the members of `w·x` at the test points; all members are one tensor, one step moves them all."""
+    """Median over the members of `w·x` at the test points. All members are trained together, as one tensor."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -107,12 +107,14 @@ def ensemble_scores(train: Matrix, labels: Flags, test: Matrix, seed: int) -> Ar
             schedule.step()
     with torch.no_grad():
         logits = torch.from_numpy(test).float() @ w.T
-        middle = logits.sort(dim=1).values[:, [ENSEMBLE // 2 - 1, ENSEMBLE // 2]]  # an even number has two medians
+        middle = logits.sort(dim=1).values[
+            :, [ENSEMBLE // 2 - 1, ENSEMBLE // 2]
+        ]  # the median of an even number is the mean of the two middle values
     return np.asarray(middle.double().mean(dim=1))
 
 
 def _shuffled_batches(n: int, batches: int, generator: torch.Generator) -> list[torch.Tensor]:
-    """Row indices (members, batch) of one epoch: every member walks the points in its own order."""
+    """Row indices (members, batch) of each minibatch of one epoch; every member has its own order of the points."""
     import torch
 
     order = torch.rand(ENSEMBLE, n, generator=generator).argsort(dim=1)
@@ -120,10 +122,11 @@ def _shuffled_batches(n: int, batches: int, generator: torch.Generator) -> list[
 
 
 def _log_loss(w: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Sum over the members of their mean log-loss: their gradients do not mix."""
+    """Sum over the members of their mean log-loss; the gradient of each member depends on its own loss only."""
     import torch
 
     logits = torch.bmm(x, w[:, :, None])[..., 0]
+    # −log σ(w·x) for real points and −log σ(−w·x) for fake ones (Simon et al., 2019, section 6)
     return torch.nn.functional.softplus(torch.where(y > 0, -logits, logits)).mean(dim=1).sum()
 
 
@@ -136,7 +139,7 @@ SIMON = Metric(
     name="simon",
     reads="the paper's ensemble: the median of ten linear classifiers on one coin-flip split (Simon et al.)",
     scores=CURVE_SCORES,
-    interval="disjoint subsamples of the judged half: the expectation at these sizes, given the classifiers",
+    interval="disjoint subsamples of the test half: the expectation at these sizes, given the classifiers",
     compute=_compute,
     is_curve=True,
     fewest=FEWEST,

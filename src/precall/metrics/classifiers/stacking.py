@@ -1,4 +1,4 @@
-"""Stacking: the panel's held-out log-ratios become one score, with weights fitted on the other folds."""
+"""Stacking: combine the held-out log-ratios of the panel into one score, with weights fitted on the other folds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from precall.metrics.classifiers.logistic import nonnegative_logistic
 from precall.theory.arrays import Array, Flags, Index
 
-CAP = 8.0  # log-ratios beyond ±8 say no more about a curve, and a stray one must not rule the fit
+CAP = 8.0  # log-ratios are clipped to ±8: larger ones do not change the curve, and an outlier would dominate the fit
 
 
 def stacking_weights(log_ratios: Array, real: Flags) -> Array:
-    """Weights of the members and an offset, shape (members + 1,).
+    """Non-negative weights of the members and an offset, shape (members + 1,).
 
-    The members agree to a large degree; non-negative weights keep them from being played off against each other.
+    The members are strongly correlated. Non-negative weights prevent large weights of opposite signs.
 
     References:
         Breiman (1996), Stacked regressions.
@@ -23,12 +23,12 @@ def stacking_weights(log_ratios: Array, real: Flags) -> Array:
 
 
 def weighted(log_ratios: Array, weights: Array) -> Array:
-    """The stacked score `w·z + b`, members along the last axis."""
+    """The stacked score `w·z + b`; the members are along the last axis."""
     return np.asarray(np.clip(log_ratios, -CAP, CAP) @ weights[:-1] + weights[-1])
 
 
 def stacked(log_ratios: Array, real: Flags, fold: Index) -> Array:
-    """Stacked score of every sample, with the weights of the other folds' samples."""
+    """Stacked score of each sample, with weights fitted to the samples of the other folds."""
     score = np.empty(len(real))
     for k in np.unique(fold):
         rest = fold != k

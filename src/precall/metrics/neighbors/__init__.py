@@ -1,11 +1,11 @@
 """Every k-nearest-neighbour quantity of two sample sets, from one exact pass over the pairs.
 
     sweep       the pass itself: `within`, `cross`, `sweep`
-    distances   bounded float32 tiles of squared distances, settled in float64
-    tallies     decisions from those bounds: who is nearest, who lies in whose ball
-    scores      `Neighborhoods`: precision, recall, density, coverage, … read off the counts
+    distances   squared distances: bounds from float32 tiles, exact float64 values for close calls
+    tallies     nearest neighbours and counts in balls, decided from these bounds
+    scores      `Neighborhoods`: precision, recall, density, coverage, … from the counts
     cover       the precision-recall curve from the counts
-    metrics     these readings, as the registry knows them
+    metrics     the entries of the registry
 
 Expected values under P = Q are exact mathematics and live in `precall.theory.chance`.
 """

@@ -1,4 +1,4 @@
-"""The precision-recall curve read from counts in k-NN balls: precision-recall cover over all slopes."""
+"""The precision-recall curve from counts in k-NN balls: precision-recall cover at all slopes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from precall.theory.chance import expected_precision_cover, expected_recall_cove
 
 @dataclass(frozen=True, eq=False)
 class CoverCurve:
-    """The precision-recall curve as k-NN balls see it; arrays of the shape of `lam`.
+    """A precision-recall curve estimated from k-NN balls. All arrays have the shape of `lam`.
 
     Attributes:
         lam: The slopes λ.
-        precision_cover: PC, share of fakes whose ball holds enough reals: estimates Q(λp ≥ q).
-        recall_cover: RC, share of reals whose ball holds enough fakes: estimates P(q ≥ λp).
-        ties: Share of reals whose ball holds exactly enough fakes: estimates P(λp = q).
+        precision_cover: PC, the share of fakes whose ball contains enough reals; estimates Q(λp ≥ q).
+        recall_cover: RC, the share of reals whose ball contains enough fakes; estimates P(q ≥ λp).
+        ties: Share of reals whose ball contains exactly the required number of fakes; estimates P(λp = q).
         chance: E[alpha] under P = Q at these sample sizes.
-        k: k', the neighbours that define a ball.
+        k: k', the number of neighbours that defines a ball.
         n_real: Number of real samples.
         n_fake: Number of fake samples.
     """
@@ -38,35 +38,35 @@ class CoverCurve:
 
     @property
     def alpha(self) -> Array:
-        """Precision at slope λ, PC + λ RC − λ ties. Not clipped: noise may carry it above min(1, λ)."""
+        """Precision at slope λ, PC + λ RC − λ ties. It is not clipped: noise may lift it above min(1, λ)."""
         return self.precision_cover + self.lam * (self.recall_cover - self.ties)
 
     @property
     def beta(self) -> Array:
-        """Recall at slope λ, alpha / λ (NaN or ∞ at λ = 0). Not clipped."""
+        """Recall at slope λ, alpha / λ (NaN or ∞ at λ = 0). It is not clipped."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.alpha / self.lam
 
 
 def cover_curve(*, lam: npt.ArrayLike, fakes_in_ball: Counts, reals_in_ball: Counts, k: int) -> CoverCurve:
-    """The precision-recall curve from precision-recall cover, tie term included.
+    """Compute the precision-recall curve from precision-recall cover, including the tie term.
 
         alpha(λ) = PC_{k'/λ, k'} + λ RC_{λk', k'} − λ ties,        k' = `k`
 
-    A ball of k' fakes has mass k'/M, so λp ≥ q there asks for k'N/(λM) reals; a ball of k' reals asks for λk'M/N fakes
-    to have q ≥ λp. A ball with exactly that many says λp = q and would count on both sides: `ties` is the share of
-    reals with such a ball, and is taken off once. What is left is one test, "real where λp ≥ q": its error on fakes
-    plus λ times its error on reals. Asked-for numbers within 1e-9 (relatively) of a whole one are that whole one, so
-    that λ = 0.07 and k' = 100 ask for 7.
+    A ball of k' fakes has mass k'/M under Q, so λp ≥ q there requires k'N/(λM) reals. A ball of k' reals has mass k'/N
+    under P, so q ≥ λp there requires λk'M/N fakes. A ball with exactly the required number has λp = q and would count
+    on both sides. `ties` is the share of reals with such a ball, and it is subtracted once. The result is the error of
+    a single test, "real if λp ≥ q": its error on fakes plus λ times its error on reals. Required numbers are rounded if
+    they are within a relative distance of 1e-9 of an integer, so that λ = 0.07 and k' = 100 require 7.
 
-    The limit k' → ∞ with k'/N, k'/M → 0 is alpha(λ). At finite k' counts are noisy: under P = Q, N = M and λ = 1 the
-    expectation, reported as `chance`, is about 1 − 0.28/√k' instead of 1. Nothing is clipped to [0, min(1, λ)].
+    The limit is alpha(λ) as k' → ∞ with k'/N, k'/M → 0. At finite k' the counts are noisy: under P = Q, N = M and λ = 1
+    the expectation, reported as `chance`, is about 1 − 0.28/√k' instead of 1. Values are not clipped to [0, min(1, λ)].
 
     Args:
         lam: Slopes λ ≥ 0, finite: a number or an array.
-        fakes_in_ball: Fakes in the ball of each real's k' nearest other reals, shape (N,).
-        reals_in_ball: Reals in the ball of each fake's k' nearest other fakes, shape (M,).
-        k: k', the neighbours that define a ball.
+        fakes_in_ball: Number of fakes in the k'-NN ball of each real, shape (N,).
+        reals_in_ball: Number of reals in the k'-NN ball of each fake, shape (M,).
+        k: k', the number of neighbours that defines a ball.
 
     Returns:
         The curve at `lam`.
@@ -85,8 +85,8 @@ def cover_curve(*, lam: npt.ArrayLike, fakes_in_ball: Counts, reals_in_ball: Cou
     lam = checks.nonnegative("lam", lam, infinite=False)
     sizes = {"n_real": len(fakes_in_ball), "n_fake": len(reals_in_ball)}
     with np.errstate(divide="ignore"):
-        reals = _whole(k * sizes["n_real"] / (lam * sizes["n_fake"]))
-    fakes = _whole(lam * k * sizes["n_fake"] / sizes["n_real"])
+        reals = _near_integers_rounded(k * sizes["n_real"] / (lam * sizes["n_fake"]))  # k'N/(λM)
+    fakes = _near_integers_rounded(lam * k * sizes["n_fake"] / sizes["n_real"])  # λk'M/N
     more_fakes = np.floor(fakes) + 1
     recall_cover = _share_at_least(fakes_in_ball, fakes)
     return CoverCurve(
@@ -101,13 +101,13 @@ def cover_curve(*, lam: npt.ArrayLike, fakes_in_ball: Counts, reals_in_ball: Cou
     )
 
 
-def _share_at_least(counts: Counts, wanted: Array) -> Array:
-    """mean_i 1{counts_i ≥ wanted}, for every entry of `wanted`."""
-    return np.asarray(1 - np.searchsorted(np.sort(counts), wanted) / len(counts))
+def _share_at_least(counts: Counts, required: Array) -> Array:
+    """mean_i 1{counts_i ≥ required}, for every entry of `required`."""
+    return np.asarray(1 - np.searchsorted(np.sort(counts), required) / len(counts))
 
 
-def _whole(numbers: Array) -> Array:
-    """Numbers within 1e-9 (relatively) of a whole one as that whole one: what rounding in λ moved."""
-    whole = np.round(numbers)
+def _near_integers_rounded(numbers: Array) -> Array:
+    """Round numbers within a relative distance of 1e-9 of an integer: rounding errors in λ moved them."""
+    rounded = np.round(numbers)
     with np.errstate(invalid="ignore"):
-        return np.where(np.abs(numbers - whole) <= 1e-9 * np.maximum(whole, 1), whole, numbers)
+        return np.where(np.abs(numbers - rounded) <= 1e-9 * np.maximum(rounded, 1), rounded, numbers)

@@ -1,20 +1,22 @@
-"""Squared distances between sample sets: bounded tile by tile in float32, settled pair by pair in float64.
+"""Squared distances between sample sets: bounds from float32 tiles, exact float64 values only for close calls.
 
-The truth is the brute-force number
+The reference value is the brute-force squared distance of the given features,
 
-    d²(x, y) = Σ_t (x_t − y_t)²        of the given features, in float64, summed by halves.
+    d²(x, y) = Σ_t (x_t − y_t)²        in float64, with the sum computed by adding halves.
 
-One matrix product gives a whole tile of it, with an error that is known beforehand. In d dimensions, with z = x − c for
-a centre c, u the unit roundoff and v the rounding of the factors inside the product (0 in float32, 2⁻¹⁰ in TF32):
+A matrix product computes a whole tile of distances at once, with an error bound that is known in advance. Let d be the
+dimension, z = x − c and w = y − c for a centre c, u the unit roundoff, and v the rounding error of the factors inside
+the product (0 in float32, 2⁻¹⁰ in TF32). Then
 
     |fl(‖z‖² + ‖w‖² − 2 z·w) − d²(x, y)| ≤ ε (‖z‖ + ‖w‖)² ≤ 2ε‖z‖² + 2ε‖w‖²,     ε = (d + 32)u / (1 − (d + 32)u) + 3v.
 
-(d + 2 roundings are the product's; the rest of 32 covers those of z, of the norms, of the bounds and of d² itself.)
-The product here carries the norms and this slack in two extra columns, so that it returns *lower bounds* of d²; adding
-the slack back twice gives upper bounds. A comparison that the two bounds decide is decided; any other asks for the
-pair's d² itself. So counts and orders are those of float64 brute force, whatever the product runs in.
+The product accounts for d + 2 of the roundings. The remaining 30 cover the roundings of z, of the norms, of the bounds
+and of d² itself. Two extra columns of the factors hold the norms and this slack, so the product returns *lower bounds*
+of d²; adding the slack twice gives upper bounds. If the two bounds decide a comparison, it is decided; otherwise the
+exact d² of that pair is computed. Counts and orders therefore equal those of float64 brute force, whatever the
+precision of the product.
 
-This module imports torch: `precall.metrics.neighbors.sweep` loads it when a sweep starts.
+This module imports torch. `precall.metrics.neighbors.sweep` therefore imports it only when a sweep starts.
 """
 
 from __future__ import annotations
@@ -29,31 +31,32 @@ from torch import Tensor
 
 from precall.theory.arrays import is_tensor
 
-GROUP = 16  # entries of a tile that share one minimum; a tile's sides are padded to whole groups
-TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # most rows and columns of a tile: 128, 512 MiB
-FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # and most values of its factors
-SETTLED_VALUES = 1 << 20  # values of the pairs settled at once: 8 MiB in float64
-GROUPS_AT_ONCE = 1 << 16  # groups looked into at once: 8 MiB of indices
+GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
+TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
+FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
+SETTLED_VALUES = 1 << 20  # feature values per batch of exact distances: 8 MiB in float64
+GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 
 
 class Cloud:
-    """A checked sample set without superfluous copies: a sample's `copies` + 1 first occurrences, weighed.
+    """A checked sample set with duplicates removed beyond the first `copies` + 1 occurrences of each sample.
 
-    No sample has a further copy among its `copies` nearest, so nothing is lost for neighbours; for counts the last copy
-    kept stands for those left out. A collapsed model costs no more than its distinct samples.
+    The `copies` nearest neighbours of a sample are unaffected, because enough of its duplicates are kept. For counts,
+    the last kept duplicate carries the weight of those that were removed. The cost of a collapsed model therefore
+    depends on its number of distinct samples only.
 
     Attributes:
         n: Number of samples kept.
-        dimension: Their dimension.
-        device: Where they are.
-        single: Whether they are float32 (else float64).
-        position: Which of the given samples each one is, shape (n,).
-        stand_in: Which kept sample stands for each given one, an equal one, shape (given,).
-        weight: How many given samples each one stands for, shape (n,); None where each stands for itself.
+        dimension: Number of features per sample.
+        device: Device that holds the samples.
+        single: Whether the samples are float32; otherwise they are float64.
+        position: Index of each kept row in the input, shape (n,).
+        stand_in: Index of the kept row that is equal to each input row, shape (number of input rows,).
+        weight: Number of input rows that each kept row represents, shape (n,); None if no row was removed.
     """
 
     def __init__(self, features: Any, copies: int) -> None:
-        # Apple's device lacks the float64 that settles comparisons.
+        # Apple's devices have no float64, which the exact comparisons need.
         on_apple = is_tensor(features) and features.device.type == "mps"
         self.features = features.cpu() if on_apple else features
         self.device = self.features.device if is_tensor(features) else torch.device("cpu")
@@ -65,7 +68,7 @@ class Cloud:
         self.n = len(self.position)
 
     def rows(self, start: int, stop: int) -> Tensor:
-        """Rows start … stop − 1, in the dtype they came in."""
+        """Rows start … stop − 1, in the dtype of the input."""
         if len(self.features) == self.n:
             return _tensor(self.features[start:stop])
         return self._at(self.position[start:stop])
@@ -75,20 +78,20 @@ class Cloud:
         return self._at(self.position[index]).double()
 
     def given(self, kept: slice) -> int:
-        """How many of the given samples these kept ones stand for."""
+        """Number of input rows that these kept rows represent."""
         return int(kept.stop - kept.start if self.weight is None else self.weight[kept].sum())
 
     def blocks(self) -> Iterator[Tensor]:
-        """All rows in order, a bounded number at once, in float64 (perhaps the caller's own memory: read only)."""
+        """All kept rows in order, as float64 blocks of bounded size. Do not write to them: they may share memory."""
         for start, stop in ranges(self.n, max(1, SETTLED_VALUES // self.dimension)):
             yield self.rows(start, stop).double()
 
     def some(self, count: int) -> Tensor:
-        """Indices of at most `count` rows, evenly spread."""
+        """Indices of at most `count` evenly spaced rows."""
         return torch.arange(0, self.n, -(-self.n // count), device=self.device)
 
     def centre(self) -> Tensor:
-        """About the middle: the median of some rows, which an outlier does not move."""
+        """Approximate centre of the samples: the coordinatewise median of some rows, which is robust to outliers."""
         return self.take(self.some(255)).median(0).values
 
     def _at(self, position: Tensor) -> Tensor:
@@ -97,7 +100,7 @@ class Cloud:
         return _tensor(np.take(self.features, position.numpy(), axis=0))
 
     def _without_copies(self, copies: int) -> tuple[Tensor, Tensor]:
-        """The positions of the rows to keep, and the kept row that stands for each row."""
+        """The indices of the rows to keep, and for each row the kept row that represents it."""
         here, first = self.position, self._first_copies()
         order = first.argsort(stable=True)
         rank = torch.empty_like(here)
@@ -108,11 +111,11 @@ class Cloud:
         return here[keep], torch.where(keep, kept_as, last[first])
 
     def _first_copies(self) -> Tensor:
-        """For each row the first row equal to it: a random projection proposes, the rows themselves decide."""
+        """For each row, the first row equal to it. A random projection finds candidates; the rows are then compared."""
         fixed = torch.Generator().manual_seed(0)
         weights = torch.randn(self.dimension, dtype=torch.float64, generator=fixed).to(self.device)
-        shadows = torch.cat([fold(rows * weights) for rows in self.blocks()])
-        _, group = torch.unique(shadows, return_inverse=True)
+        projections = torch.cat([fold(rows * weights) for rows in self.blocks()])
+        _, group = torch.unique(projections, return_inverse=True)
         first = torch.full_like(group, self.n).scatter_reduce(0, group, self.position, "amin")[group]
         for some in torch.split(torch.nonzero(first != self.position)[:, 0], max(1, SETTLED_VALUES // self.dimension)):
             same = (self.take(some) == self.take(first[some])).all(1)
@@ -121,14 +124,14 @@ class Cloud:
 
 
 def _tensor(rows: Any) -> Tensor:
-    """`rows` as a tensor: a view where NumPy lets one be written through, else a copy."""
+    """`rows` as a tensor: a view if the array is writeable, otherwise a copy."""
     if is_tensor(rows):
         return rows
     return torch.from_numpy(np.ascontiguousarray(rows) if rows.flags.writeable else np.array(rows))
 
 
 def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
-    """d²(left_i, right_j) of the paired indices: the float64 truth."""
+    """Exact d²(left_i, right_j) of the paired indices, in float64."""
     squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
     for start, stop in ranges(len(i), max(1, SETTLED_VALUES // left.dimension)):
         squared[start:stop] = fold(left.take(i[start:stop]).sub_(right.take(j[start:stop])).square_())
@@ -136,7 +139,7 @@ def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor
 
 
 def fold(values: Tensor) -> Tensor:
-    """Sum over the last axis by adding halves, in place: the same bits on every device and in every batch."""
+    """Sum over the last axis by adding halves, in place. The result has the same bits on every device and batch."""
     width = values.shape[1]
     while width > 1:
         half = (width + 1) // 2
@@ -147,14 +150,15 @@ def fold(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """Bounds of d² between a range of rows (points of one cloud) and a range of columns (points of another).
+    """Bounds of d² between some points of one cloud (the rows) and some points of another (the columns).
 
     Attributes:
-        low: low ≤ d², shape (rows, columns) padded to whole groups: ∞ in the padding and between a point and itself.
-        rows: Which points the rows are.
-        columns: Which points the columns are.
-        row_slack: With column_slack, d² ≤ low + 2 (row_slack + column_slack).
-        column_slack: See row_slack.
+        low: Lower bounds of d², shape (rows, columns), padded to whole groups. Entries are ∞ in the padding and
+            between a point and itself.
+        rows: Range of the points that form the rows.
+        columns: Range of the points that form the columns.
+        row_slack: Slack of each row: d² ≤ low + 2 (row_slack + column_slack).
+        column_slack: Slack of each column.
     """
 
     low: Tensor
@@ -164,40 +168,41 @@ class Tile:
     column_slack: Tensor
 
     def transposed(self) -> Tile:
-        """The same bounds with the two clouds' roles exchanged (a view)."""
+        """The same bounds with the roles of the two clouds exchanged (a view)."""
         return Tile(self.low.T, self.columns, self.rows, self.column_slack, self.row_slack)
 
     def high(self, i: Tensor, j: Tensor, low: Tensor) -> Tensor:
-        """Upper bounds of d² at the entries (i, j), whose lower bounds are `low`."""
+        """Upper bounds of d² at the entries (i, j) with lower bounds `low`."""
         return low.double() + 2 * (self.row_slack[i] + self.column_slack[j])
 
 
 def common_centre(cloud: Cloud, *others: Cloud) -> Tensor:
-    """The cloud's centre, rounded to float32 where a float32 cloud must subtract it without a second rounding."""
+    """Centre of the first cloud, rounded to float32 if any cloud is float32, so that subtracting it rounds once."""
     if not any(one.single for one in (cloud, *others)):
         return cloud.centre()
     return cloud.centre().clamp(-1e38, 1e38).float().double()
 
 
 class Frame:
-    """A cloud seen from a centre: ‖z‖² of every row, and the factors of the tile products."""
+    """A cloud relative to a centre c: ‖z‖² of every row with z = x − c, and the factors of the tile products."""
 
     def __init__(self, cloud: Cloud, centre: Tensor) -> None:
         self.cloud, self.centre = cloud, centre
         self.squared_norms = torch.cat([fold((rows - centre).square_()) for rows in cloud.blocks()])
 
     def factors(self, start: int, stop: int, precision: Precision) -> tuple[Tensor, Tensor]:
-        """[z, 1, ‖z‖² − slack] of some rows and their slack, padded to whole groups with points at infinity."""
+        """The rows [z, 1, ‖z‖² − slack] and their slack, padded to whole groups with points at infinity."""
         count, dtype, d = stop - start, precision.dtype, self.cloud.dimension
-        # Tensor cores want rows that are a multiple of 16 bytes; the CPU only has more to multiply.
+        # Tensor cores need rows whose length is a multiple of 16 bytes. On the CPU, padding would only add work.
         inner = d + 2 if self.cloud.device.type == "cpu" else -(-(d + 2) // 8) * 8
         factors = torch.zeros((-(-count // GROUP) * GROUP, inner), dtype=dtype, device=self.cloud.device)
         slack = torch.zeros(len(factors), dtype=torch.float64, device=self.cloud.device)
         slack[:count] = precision.slack(self.squared_norms[start:stop], d)
-        # float32 less float32 rounds once, like float64 less float64 made float32: both within the bound.
+        # Either way z is rounded once: float32 − float32, or float64 − float64 converted to float32.
         wide = dtype if self.cloud.single else torch.float64
         torch.sub(self.cloud.rows(start, stop).to(wide), self.centre.to(wide), out=factors[:count, :d])
         factors[:, d] = 1
+        # Column d + 1 is ‖z‖² − slack, so that the product is a lower bound of ‖z‖² + ‖w‖² − 2 z·w.
         factors[:count, d + 1] = (self.squared_norms[start:stop] - slack[:count]).to(dtype)
         factors[count:, d + 1] = torch.inf
         return factors, slack
@@ -205,11 +210,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Precision:
-    """What the tile products run in.
+    """Precision of the tile products.
 
     Attributes:
-        dtype: float32, or float64 where float32 would settle too little.
-        roundoff: v, the relative rounding of the factors inside the product.
+        dtype: float32, or float64 if the bounds in float32 would decide too few comparisons.
+        roundoff: v, the relative rounding error of the factors inside the product.
     """
 
     dtype: torch.dtype
@@ -217,7 +222,7 @@ class Precision:
 
     @staticmethod
     def of(left: Frame, right: Frame) -> Precision:
-        """float32 where squares stay in its range and its bounds tell near from far; factors round as found here."""
+        """float32 if all squares are in its range and its bounds separate near from far points, otherwise float64."""
         single = Precision(torch.float32, factor_roundoff(left.cloud.device))
         largest = float(torch.maximum(left.squared_norms.max(), right.squared_norms.max()))
         in_range = largest == 0 or 2.0**-80 < largest < 2.0**100
@@ -226,7 +231,7 @@ class Precision:
         return Precision(torch.float64, 0.0)
 
     def _is_vague(self, left: Frame, right: Frame) -> bool:
-        """Whether one point in twenty, of some, has a slack that is much of the distance to its nearest, of some."""
+        """Whether the bounds are too wide: for 5 % of a subsample, the slack exceeds 1/8 of the nearest distance."""
         i, j = left.cloud.some(64), right.cloud.some(64)
         squared = torch.cdist(left.cloud.take(i), right.cloud.take(j), compute_mode="donot_use_mm_for_euclid_dist") ** 2
         slack = 4 * self.slack(left.squared_norms[i], left.cloud.dimension)
@@ -234,18 +239,18 @@ class Precision:
         return bool((slack > nearest / 8).double().mean() > 0.05)
 
     def slack(self, squared_norms: Tensor, dimension: int) -> Tensor:
-        """2ε‖z‖², and a floor for what underflows (a point at the centre itself loses nothing)."""
+        """2ε‖z‖² plus a term for underflow, which is 0 for a point at the centre."""
         limits = torch.finfo(self.dtype)
         terms = (dimension + 32) * limits.eps
-        epsilon = terms / (1 - terms) + 3 * self.roundoff
+        epsilon = terms / (1 - terms) + 3 * self.roundoff  # ε of the module's docstring
         return 2 * epsilon * squared_norms + 16 * (dimension + 32) * limits.tiny * (squared_norms > 0)
 
 
 def factor_roundoff(device: torch.device) -> float:
-    """The relative rounding that float32 factors suffer inside `torch.mm` here, whatever setting decides it.
+    """Relative rounding error of float32 factors inside `torch.mm` on this device, found by a test product.
 
-    Tensor cores in TF32 keep 10 bits, bfloat16 keeps 7; global settings and environment variables choose. So ask: a
-    product with the identity returns 1 + 2⁻ᵇ unharmed where b bits are kept.
+    Tensor cores keep 10 bits in TF32 and 7 in bfloat16, and global settings and environment variables decide which is
+    used. If b bits are kept, a product with the identity returns 1 + 2⁻ᵇ unchanged.
     """
     identity = torch.eye(128 if device.type == "cpu" else 512, dtype=torch.float32, device=device)
     for bits, roundoff in ((23, 0.0), (10, 2.0**-10), (7, 2.0**-7)):
@@ -255,15 +260,16 @@ def factor_roundoff(device: torch.device) -> float:
 
 
 def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
-    """The tiles of left × right, row by row; where both are one frame, the squares on the diagonal and what is right.
+    """The tiles of left × right, row by row.
 
-    A tile lives until the next one is asked for: they share their memory.
+    If both are the same frame, only the square tiles on the diagonal and the tiles to the right of them are computed.
+    Tiles share their memory: a tile is valid until the next one is requested.
     """
     precision, (height, width), d = Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
     for start, stop in ranges(left.cloud.n, height):
         factors, row_slack = left.factors(start, stop, precision)
-        # z·w becomes −2 z·w, and [1, ‖z‖²] becomes [‖z‖², 1] to meet the other side's [1, ‖w‖²].
+        # [−2z, ‖z‖², 1] · [w, 1, ‖w‖²] = ‖z‖² + ‖w‖² − 2 z·w, with the slack subtracted from both norms.
         factors[:, :d] *= -2
         factors[:, [d, d + 1]] = factors[:, [d + 1, d]]
         square = [(start, stop)] if left is right else []
@@ -276,7 +282,7 @@ def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
 
 
 def tile_shape(cloud: Cloud) -> tuple[int, int]:
-    """Rows and columns of a tile: fewer where the dimension is large, more on an accelerator."""
+    """Number of rows and columns of a tile: fewer if the dimension is large, more on an accelerator."""
     kind = "cpu" if cloud.device.type == "cpu" else "accelerator"
     fitting = (values // cloud.dimension // GROUP * GROUP for values in FACTOR_VALUES[kind])
     rows, columns = (max(GROUP, min(pair)) for pair in zip(TILE_SIDES[kind], fitting, strict=True))
@@ -284,25 +290,25 @@ def tile_shape(cloud: Cloud) -> tuple[int, int]:
 
 
 def ranges(n: int, size: int, start: int = 0) -> list[tuple[int, int]]:
-    """Consecutive ranges of at most `size` that make up start … n."""
+    """Consecutive ranges of at most `size` that cover start … n − 1."""
     return [(begin, min(begin + size, n)) for begin in range(start, n, size)]
 
 
 def group_minima(low: Tensor) -> Tensor:
-    """The least entry of each of a row's groups, shape (rows, columns / GROUP); `low` may be a transposed view.
+    """Smallest entry of each group of a row, shape (rows, columns / GROUP); `low` may be a transposed view.
 
-    A row's groups are strided and a column's are contiguous, so that either one's minimum runs along memory.
+    Groups of a row are strided and groups of a column are contiguous, so both minima are computed along memory.
     """
     return _groups(low).amin(1) if low.is_contiguous() else _groups(low).amin(1).T
 
 
 def group_maxima(values: Tensor, low: Tensor) -> Tensor:
-    """The largest in each group of the columns of `low`, of a value that each column has."""
+    """Largest value per group of columns of `low`, given one value per column."""
     return values.view(GROUP, -1).amax(0) if low.is_contiguous() else values.view(-1, GROUP).amax(1)
 
 
 def _groups(low: Tensor) -> Tensor:
-    """The entries with every group's along the second axis, between the two axes that memory has."""
+    """The entries as a 3-d view whose second axis runs over the members of a group."""
     rows, columns = low.shape
     if low.is_contiguous():
         return low.view(rows, GROUP, columns // GROUP)
@@ -310,9 +316,10 @@ def _groups(low: Tensor) -> Tensor:
 
 
 def below(low: Tensor, groups: Tensor, limit: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Entries (i, j, low_ij) of these groups (pairs row, group) with low_ij ≤ limit_i, a bounded number at once.
+    """Entries (i, j, low_ij) with low_ij ≤ limit_i in the given groups, in batches of bounded size.
 
-    With `groups` those whose minimum passes, one comparison has served sixteen entries.
+    `groups` holds pairs (row, group). Pass only groups whose minimum is below the limit: then a single comparison
+    rules out all `GROUP` entries of any other group.
     """
     entries, along = _groups(low), low.is_contiguous()
     step, stride = (1, low.shape[1] // GROUP) if along else (GROUP, 1)
@@ -324,11 +331,11 @@ def below(low: Tensor, groups: Tensor, limit: Tensor) -> Iterator[tuple[Tensor, 
 
 
 def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The least number of `dtype` not below each value."""
+    """Smallest number of `dtype` that is at least each value."""
     near = values.to(dtype)
     return torch.where(near.double() < values, torch.nextafter(near, near.new_tensor(torch.inf)), near)
 
 
 def just_under(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The largest number of `dtype` below each value."""
+    """Largest number of `dtype` that is below each value."""
     return torch.nextafter(rounded_up(values, dtype), torch.tensor(-torch.inf, dtype=dtype, device=values.device))

@@ -1,4 +1,4 @@
-"""The metrics that are read off the k-nearest-neighbour sweep, as the registry knows them."""
+"""Registry entries of the metrics that are computed from the k-nearest-neighbour sweep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SWEPT = "disjoint subsamples: the expectation at these sample sizes, not the bia
 
 
 def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
-    """The scores of one metric, for all samples and for some of them."""
+    """The scores of one metric on all samples, with a function that computes them on a subsample."""
 
     def chosen(swept: Neighborhoods) -> dict[str, Score]:
         available = swept.scores(run.k)

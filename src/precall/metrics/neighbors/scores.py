@@ -1,4 +1,4 @@
-"""What a sweep over pairs found: counts in k-NN balls, and every score that is read from them."""
+"""The result of a sweep over pairs: counts in k-NN balls, and every score that is computed from them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from precall.theory.spectrum import RatioSpectrum
 
 N = TypeVar("N", bound=np.generic)
 
-COPY_RATIO = 0.5  # nearer to a real than half the way to that real's nearest other: no other real can be as near
+COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real sample can be as near to the fake
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The nearest samples of each sample, from near to far; ties go to the lower index.
+    """The m nearest neighbours of each of n samples, sorted by distance; ties go to the lower index.
 
     Attributes:
-        index: Which samples, shape (n, m).
-        distance: How far they are, shape (n, m).
+        index: Indices of the neighbours, shape (n, m).
+        distance: Distances to the neighbours, shape (n, m).
     """
 
     index: Counts
@@ -36,20 +36,20 @@ class Nearest:
 @brief
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:
-    """Who lies in whose k-NN ball, and every score that is read from it.
+    """Counts of samples in k-NN balls, with every score that is computed from them.
 
-    Column c of the arrays below belongs to `k[c]`. The methods take one of those k, or none where there is only one.
-    "Inside" is d ≤ rad where `ties` is "closed" and d < rad where it is "open"; a sample is never its own neighbour.
+    Column c of the arrays below belongs to `k[c]`. The methods take one of these k; it may be omitted if there is only
+    one. "Inside" means d ≤ rad if `ties` is "closed" and d < rad if it is "open". A sample is never its own neighbour.
 
     Attributes:
-        k: Neighbours that define a ball, increasing.
+        k: Numbers of neighbours that define a ball, in increasing order.
         ties: "closed" or "open".
-        radii_real: rad_k(X_i), distance from each real to its k-th nearest other real, shape (N, len(k)).
+        radii_real: rad_k(X_i), the distance from each real to its k-th nearest other real, shape (N, len(k)).
         radii_fake: rad_k(Y_j), the same among fakes, shape (M, len(k)).
-        fakes_in_ball: Fakes inside the ball around each real, shape (N, len(k)).
-        balls_over_fake: Balls around reals that each fake is inside of, shape (M, len(k)).
-        reals_in_ball: Reals inside the ball around each fake, shape (M, len(k)).
-        balls_over_real: Balls around fakes that each real is inside of, shape (N, len(k)).
+        fakes_in_ball: Number of fakes inside the ball of each real, shape (N, len(k)).
+        balls_over_fake: Number of balls of reals that contain each fake, shape (M, len(k)).
+        reals_in_ball: Number of reals inside the ball of each fake, shape (M, len(k)).
+        balls_over_real: Number of balls of fakes that contain each real, shape (N, len(k)).
         realisms: Realism of each fake, shape (M, len(k)).
         real_to_real: Nearest other reals of each real.
         real_to_fake: Nearest fakes of each real.
@@ -82,48 +82,51 @@ class Neighborhoods:
         return len(self.radii_fake)
 
     def members_fake(self, k: int | None = None) -> Flags:
-        """Which fakes are inside the ball of some real: those that improved precision counts, shape (M,)."""
+        """Whether each fake is inside the ball of some real, shape (M,): the terms of improved precision."""
         return np.asarray(self._column(self.balls_over_fake, k) > 0)
 
     def members_real(self, k: int | None = None) -> Flags:
-        """Which reals are inside the ball of some fake: those that improved recall counts, shape (N,)."""
+        """Whether each real is inside the ball of some fake, shape (N,): the terms of improved recall."""
         return np.asarray(self._column(self.balls_over_real, k) > 0)
 
     def precision(self, k: int | None = None) -> float:
         """Improved precision, mean_j 1{∃i: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1].
 
-        The share of fakes that look real. One outlying real has a large ball and can make many fakes pass.
+        This is the share of fakes that look real. A single outlier among the reals has a large ball, which may contain
+        many fakes and raise the score.
 
         References:
             Kynkäänniemi et al. (2019), eq. 2.
         """
-        return float(self.members_fake(k).mean())
+        return float(self.members_fake(k).mean())  # 1/M Σ_j f(Y_j, X), eq. 2
 
     def recall(self, k: int | None = None) -> float:
         """Improved recall, mean_i 1{∃j: d(X_i, Y_j) ≤ rad_k(Y_j)}, in [0, 1].
 
-        The share of reals within reach of the fakes: precision with the roles exchanged.
+        This is the share of reals that the fakes cover: precision with the roles exchanged.
 
         References:
             Kynkäänniemi et al. (2019), eq. 2.
         """
-        return float(self.members_real(k).mean())
+        return float(self.members_real(k).mean())  # 1/N Σ_i f(X_i, Y), eq. 2
 
     def density(self, k: int | None = None) -> float:
         """Density, Σ_ij 1{d(Y_j, X_i) ≤ rad_k(X_i)} / (k M), in [0, N/k].
 
-        How many balls of reals hold a fake, against k; its expectation is 1 under P = Q. Values far above 1 are no
-        error: in high dimension a fake near the middle of the data is inside nearly every ball.
+        This is the average number of balls of reals that contain a fake, divided by k. Its expectation is 1 under
+        P = Q. Values far above 1 are not errors: in high dimension, a fake near the centre of the data is inside nearly
+        every ball.
 
         References:
             Naeem et al. (2020), eq. 3.
         """
-        return float(self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake))
+        return float(self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake))  # eq. 3
 
     def coverage(self, k: int | None = None) -> float:
-        """Coverage, mean_i 1{∃j: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1]; it is RC_{1,k}.
+        """Coverage, mean_i 1{∃j: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1]; it equals the recall cover RC_{1,k}.
 
-        The share of reals with a fake in their ball. Under P = Q it comes to `chance.expected_coverage`, not to 1.
+        This is the share of reals with a fake in their ball. Its expectation under P = Q is
+        `chance.expected_coverage`, which is less than 1.
 
         References:
             Naeem et al. (2020), eq. 4; docs/errata.md, VER-19 and VER-23.
@@ -131,7 +134,9 @@ class Neighborhoods:
         return self.recall_cover(1, k)
 
     def corrected_coverage(self, k: int | None = None) -> float:
-        """(coverage − E) / (1 − E), with E the expectation under P = Q: 0 for fresh data, negative below, at most 1.
+        """Coverage corrected for chance, (coverage − E) / (1 − E), where E is its expectation under P = Q; at most 1.
+
+        It is 0 in expectation for fresh samples of the data, and negative for a model that covers less than these.
 
         References:
             docs/theory.md, Neighbours.
@@ -140,11 +145,11 @@ class Neighborhoods:
         return chance.chance_corrected(self.coverage(k), expected)
 
     def recall_cover(self, k: float, k_prime: int | None = None) -> float:
-        """Recall cover RC_{k,k'}, the share of reals whose ball of k' other reals holds at least k fakes, in [0, 1].
+        """Recall cover RC_{k,k'}: the share of reals whose k'-NN ball contains at least k fakes, in [0, 1].
 
         Args:
-            k: Fakes asked for.
-            k_prime: k', neighbours that define a ball: one of the swept.
+            k: Required number of fakes.
+            k_prime: k', the number of neighbours that defines a ball; one of `self.k`.
 
         References:
             Cheema and Urner (2023), Def. 2.
@@ -152,11 +157,11 @@ class Neighborhoods:
         return float((self._column(self.fakes_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
 
     def precision_cover(self, k: float, k_prime: int | None = None) -> float:
-        """Precision cover PC_{k,k'}, the share of fakes whose ball of k' other fakes holds at least k reals, in [0, 1].
+        """Precision cover PC_{k,k'}: the share of fakes whose k'-NN ball contains at least k reals, in [0, 1].
 
         Args:
-            k: Reals asked for.
-            k_prime: k', neighbours that define a ball: one of the swept.
+            k: Required number of reals.
+            k_prime: k', the number of neighbours that defines a ball; one of `self.k`.
 
         References:
             Cheema and Urner (2023), Def. 2.
@@ -164,7 +169,10 @@ class Neighborhoods:
         return float((self._column(self.reals_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
 
     def cover_curve(self, lam: npt.ArrayLike, k: int | None = None) -> CoverCurve:
-        """The precision-recall curve at slopes `lam`, from precision-recall cover with k' = `k`: see `cover_curve`."""
+        """The precision-recall curve at slopes `lam` from precision-recall cover with k' = `k`.
+
+        See `precall.metrics.neighbors.cover.cover_curve`.
+        """
         return cover_curve(
             lam=lam,
             fakes_in_ball=self._column(self.fakes_in_ball, k),
@@ -173,11 +181,11 @@ class Neighborhoods:
         )
 
     def cover_spectrum(self, k: int | None = None) -> RatioSpectrum:
-        """Spectrum from the counts in k-NN balls: each sample is scored by its local ratio, real over fake.
+        """Spectrum from the counts in k-NN balls: the score of a sample is its local density ratio, real over fake.
 
-        A ball of k' reals (mass k'/N) that holds c fakes (mass c/M) gives the ratio (k'/N)/(c/M). A ball of k' fakes
-        that holds c reals gives (c/N)/(k'/M). The hull of these scores is the cover curve made concave; its threshold
-        at 1/λ is that of `cover_curve`.
+        A ball of k' reals (mass k'/N) that contains c fakes (mass c/M) has the ratio (k'/N)/(c/M). A ball of k' fakes
+        that contains c reals has the ratio (c/N)/(k'/M). The curve of the spectrum is the concave version of
+        `cover_curve`, which thresholds the same ratios at 1/λ.
         """
         k_prime, scale = self._level(k), self.n_fake / self.n_real
         with np.errstate(divide="ignore"):
@@ -187,8 +195,8 @@ class Neighborhoods:
     def realism(self, k: int | None = None) -> Array:
         """Realism of each fake, max_i rad_k(X_i) / d(Y_j, X_i) over the reals with at most median radius, shape (M,).
 
-        At least 1 where the fake is inside (or on) one of those balls; ∞ where it equals their centre, unless that
-        ball has radius 0: then it lies on the boundary, 1.
+        It is at least 1 if the fake is inside one of these balls or on its boundary. It is ∞ if the fake equals the
+        centre of a ball with a positive radius. A fake at the centre of a ball of radius 0 counts as on the boundary.
 
         References:
             Kynkäänniemi et al. (2019), eq. 3.
@@ -196,50 +204,52 @@ class Neighborhoods:
         return np.asarray(self._column(self.realisms, k))
 
     def copy_ratios(self) -> Array:
-        """d(Y_j, X) / d(X, X'), with X the real nearest to the fake Y_j and X' the real nearest to X, shape (M,).
+        """Copy ratio d(Y_j, X) / d(X, X') of each fake Y_j, shape (M,).
 
-        Far below 1 means closer to a training sample than the training samples are to each other; 0 is a copy.
+        X is the real nearest to Y_j, and X' is the real nearest to X. A value far below 1 means that the fake is closer
+        to a real sample than real samples are to each other. The ratio of an exact copy is 0.
         """
         nearest, distance = self.fake_to_real.index[:, 0], self.fake_to_real.distance[:, 0]
         return _copy_ratios(distance, self.real_to_real.distance[nearest, 0])
 
     def copies(self, threshold: float = COPY_RATIO) -> float:
-        """Share of fakes whose copy ratio is below the threshold, in [0, 1]: memorised samples.
+        """Share of fakes that are near-copies of a real sample: those with a copy ratio below `threshold`; in [0, 1].
 
         Args:
-            threshold: The largest ratio that is not a copy, more than 0.
+            threshold: Smallest copy ratio that does not count as a copy; more than 0.
         """
         if not checks.numbers("threshold", threshold) > 0:
             raise ValueError(f"`threshold` must be more than 0; got {threshold:g}.")
         return float((self.copy_ratios() < threshold).mean())
 
     def expected_copies(self) -> float | None:
-        """What `copies` comes to for fresh data: the share of reals that seem copies of another real.
+        """Expected value of `copies` for fresh data, estimated by the share of reals that look like copies of a real.
 
-        For a threshold t ≤ ½ that is about tᵈ, with d the dimension the data really fill: a quarter in the plane. None
-        where a single neighbour was kept of each.
+        For a threshold t ≤ ½ it is about tᵈ, where d is the intrinsic dimension of the data; in the plane it is 1/4.
+        None if only one neighbour per sample was kept.
         """
         index, distance = self.real_to_real.index, self.real_to_real.distance
         if index.shape[1] < 2:
             return None
         nearest = index[:, 0]
-        ours = index[nearest, 0] == np.arange(self.n_real)  # then its nearest other is the second
-        ratios = _copy_ratios(distance[:, 0], distance[nearest, ours.astype(np.intp)])
+        # If X_i is itself the nearest neighbour of its neighbour, the second nearest takes its place.
+        mutual = index[nearest, 0] == np.arange(self.n_real)
+        ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
         return float((ratios < COPY_RATIO).mean())
 
     def scores(self, k: int | None = None) -> dict[str, Score]:
-        """The scalar scores by name, each with its expectation under P = Q where that holds for every law, or the data
-        tell it (copies).
+        """All scalar scores by name, with their expectation under P = Q if it is known.
 
-        Precision and recall cover ask for a third of k' = `k` samples, as Cheema and Urner do, and at least for 1.
-        Realism is the median over the fakes.
+        The expectation is included if it is the same for every distribution, and for `copies`, where it is estimated
+        from the data. Precision cover and recall cover require k'/3 samples with k' = `k`, as in Cheema and Urner, and
+        at least one. Realism is the median over the fakes.
         """
         k_prime = self._level(k)
-        wanted = max(1, k_prime // 3)
+        required = max(1, k_prime // 3)
         n_real, n_fake = self.n_real, self.n_fake
         expected_coverage = chance.expected_coverage(n_real=n_real, n_fake=n_fake, k=k_prime)
-        expected_pc = chance.expected_precision_cover(n_real=n_real, n_fake=n_fake, k=wanted, k_prime=k_prime)
-        expected_rc = chance.expected_recall_cover(n_real=n_real, n_fake=n_fake, k=wanted, k_prime=k_prime)
+        expected_pc = chance.expected_precision_cover(n_real=n_real, n_fake=n_fake, k=required, k_prime=k_prime)
+        expected_rc = chance.expected_recall_cover(n_real=n_real, n_fake=n_fake, k=required, k_prime=k_prime)
 
         def score(value: float, expected: float | None = None, **settings: float) -> Score:
             return Score(value, None, expected, n_real, n_fake, {**settings, "ties": self.ties})
@@ -250,8 +260,8 @@ class Neighborhoods:
             "density": score(self.density(k_prime), chance.expected_density(), k=k_prime),
             "coverage": score(self.coverage(k_prime), expected_coverage, k=k_prime),
             "corrected_coverage": score(self.corrected_coverage(k_prime), 0.0, k=k_prime),
-            "precision_cover": score(self.precision_cover(wanted, k_prime), expected_pc, k=wanted, k_prime=k_prime),
-            "recall_cover": score(self.recall_cover(wanted, k_prime), expected_rc, k=wanted, k_prime=k_prime),
+            "precision_cover": score(self.precision_cover(required, k_prime), expected_pc, k=required, k_prime=k_prime),
+            "recall_cover": score(self.recall_cover(required, k_prime), expected_rc, k=required, k_prime=k_prime),
             "realism": score(float(np.median(self.realism(k_prime))), k=k_prime),
             "copies": score(self.copies(), self.expected_copies(), threshold=COPY_RATIO),
         }
@@ -265,8 +275,8 @@ class Neighborhoods:
         if k is None and len(self.k) == 1:
             return self.k[0]
         if k not in self.k:
-            swept = ", ".join(map(str, self.k))
-            raise ValueError(f"`k` must be one of the swept {swept}; got {k}. Pass it to `sweep(k=…)` as well.")
+            computed = ", ".join(map(str, self.k))
+            raise ValueError(f"`k` must be one of {computed}; got {k}. Pass it to `sweep(k=…)` as well.")
         return int(k)
 
     def _column(self, values: npt.NDArray[N], k: int | None) -> npt.NDArray[N]:
@@ -274,6 +284,6 @@ class Neighborhoods:
 
 
 def _copy_ratios(distance: Array, other: Array) -> Array:
-    """distance / other; 0 where a sample is found again."""
+    """distance / other, with 0 for an exact copy even if `other` is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(distance == 0, 0.0, distance / other)

@@ -1,16 +1,18 @@
-"""One sweep over pairs: every k-nearest-neighbour quantity of two sample sets, exact, in memory that grows with N.
+"""One exact pass over all pairs of two sample sets, from which every k-nearest-neighbour quantity is read.
 
-Around each real sample X_i lies a ball of radius rad_k(X_i), the distance to its k-th nearest *other* real sample;
-likewise around each fake sample Y_j. Counting who is inside whose ball gives improved precision and recall, density
-and coverage, precision-recall cover and its curve; the distances give realism, nearest neighbours and copies.
+The ball of a real sample X_i has radius rad_k(X_i), the distance to its k-th nearest *other* real sample. The balls of
+the fake samples Y_j are defined in the same way. Counting which samples lie in which balls gives improved precision and
+recall, density, coverage, and precision-recall cover with its curve. The distances give realism, nearest neighbours and
+copies.
 
-    within(real), within(fake)     radii and neighbours of each set: reuse them against other sets
-    cross(real=…, fake=…)          who is inside whose ball
-    sweep(real=…, fake=…)          the three at once
+    within(real), within(fake)     radii and neighbours within each set; they can be reused with other sets
+    cross(real=…, fake=…)          which samples lie in which balls
+    sweep(real=…, fake=…)          all three steps at once
 
-Balls are closed (d ≤ rad) as in Kynkäänniemi et al. (2019); `ties="open"` gives Naeem et al.'s (2020) d < rad. A sample
-is never its own neighbour. Every comparison is that of float64 brute force, although the matrix products run in float32
-(see `distances`). NumPy arrays, including memory-mapped ones, are processed on the CPU, tensors on their own device.
+Balls are closed (d ≤ rad) as in Kynkäänniemi et al. (2019); `ties="open"` gives d < rad as in Naeem et al. (2020). A
+sample is never its own neighbour. Every comparison has the result of float64 brute force, although the matrix products
+run in float32 (see `distances`). Memory grows with the number of samples, not with the number of pairs. NumPy arrays,
+including memory-mapped ones, are processed on the CPU, and tensors on their own device.
 """
 
 from __future__ import annotations
@@ -38,13 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Balls:
-    """The k-nearest-neighbour balls of one sample set, for several k: what `cross` needs of it, computed once.
+    """The k-nearest-neighbour balls of one sample set, for several k. They are computed once and passed to `cross`.
 
     Attributes:
-        k: Neighbours that define a ball, increasing.
-        neighbors: Nearest samples of another set that `cross` keeps.
+        k: Numbers of neighbours that define a ball, in increasing order.
+        neighbors: Number of nearest samples of another set that `cross` keeps.
         squared_radii: rad_k(X_i)², shape (n, len(k)).
-        nearest: The nearest other samples of the set.
+        nearest: The nearest other samples within the set.
+        cloud: The samples, prepared for the sweep.
     """
 
     k: tuple[int, ...]
@@ -68,21 +71,21 @@ def sweep(
     neighbors: int = 1,
     progress: StageProgress | None = None,
 ) -> Neighborhoods:
-    """Every k-NN quantity of two sample sets, for several k, in one pass over the pairs.
+    """Compute every k-NN quantity of two sample sets, for several k, in one pass over the pairs.
 
-    Time is that of half a product of each set with itself and one of the two with each other, N²d, and memory that of
-    a tile beside the samples.
+    The time is that of half a matrix product of each set with itself and one product of the two sets, O((N + M)²d). The
+    memory is that of the samples and one tile.
 
     Args:
         real: Real samples, shape (N, d), N ≥ 2: array, memory-mapped array or tensor.
         fake: Fake samples, shape (M, d), M ≥ 2.
-        k: Neighbours that define a ball, 1 ≤ k < min(N, M): a number or several.
+        k: Number of neighbours that defines a ball, 1 ≤ k < min(N, M), or several such numbers.
         ties: "closed" (d ≤ rad is inside, Kynkäänniemi et al.) or "open" (d < rad, Naeem et al.).
-        neighbors: Nearest samples to keep in each direction, for galleries.
-        progress: Called with (ordered pairs done, (N + M)²).
+        neighbors: Number of nearest samples to keep in each direction, for galleries.
+        progress: Called with (number of ordered pairs done, (N + M)²).
 
     Returns:
-        The counts, and every score read from them.
+        The counts, with methods for every score.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -107,7 +110,7 @@ def sweep_pair(
     neighbors: int = 1,
     progress: StageProgress | None = None,
 ) -> Neighborhoods:
-    """The same for checked features."""
+    """`sweep` for features that have been checked already."""
     pair = pair.together()
     checks.choice("ties", ties, ("closed", "open"))
     levels = _levels(k, neighbors, real=len(pair.real), fake=len(pair.fake))
@@ -120,15 +123,17 @@ def sweep_pair(
 def within(
     samples: object, *, k: int | Iterable[int] = 5, neighbors: int = 1, progress: StageProgress | None = None
 ) -> Balls:
-    """The k-NN balls of one sample set, for several k: half a product of the set with itself.
+    """Compute the k-NN balls of one sample set, for several k.
 
-    Compute them once for a reference set and `cross` them with those of each model's samples.
+    The cost is half a matrix product of the set with itself. Compute the balls of a reference set once, and `cross`
+    them with the balls of each model's samples.
 
     Args:
         samples: Samples, shape (n, d), n ≥ 2: array, memory-mapped array or tensor.
-        k: Neighbours that define a ball, 1 ≤ k < n: a number or several.
-        neighbors: Nearest samples to keep, of this set (max(k) in any case) and of another one in `cross`.
-        progress: Called with (ordered pairs done, n²).
+        k: Number of neighbours that defines a ball, 1 ≤ k < n, or several such numbers.
+        neighbors: Number of nearest samples to keep, both within this set (at least max(k) are kept) and of the other
+            set in `cross`.
+        progress: Called with (number of ordered pairs done, n²).
 
     Returns:
         The balls.
@@ -152,22 +157,22 @@ def within(
 def balls_around(
     features: Features, *, k: int | Iterable[int], neighbors: int = 1, progress: StageProgress | None = None
 ) -> Balls:
-    """The same for checked features."""
+    """`within` for features that have been checked already."""
     levels = _levels(k, neighbors, samples=len(features))
     return _within("samples", features, levels, neighbors, _Watch(progress, len(features) ** 2))
 
 
 def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProgress | None = None) -> Neighborhoods:
-    """Who is inside whose ball: one product of the two sets.
+    """Count which samples of one set lie in which balls of the other. The cost is one matrix product of the two sets.
 
     Args:
         real: Balls of the real samples, from `within`.
         fake: Balls of the fake samples, with the same k.
         ties: "closed" (d ≤ rad is inside) or "open" (d < rad).
-        progress: Called with (ordered pairs done, 2NM).
+        progress: Called with (number of ordered pairs done, 2NM).
 
     Returns:
-        The counts, and every score read from them.
+        The counts, with methods for every score.
 
     Example:
         >>> found = cross(real=within([[0.0], [1.0], [3.0]], k=1), fake=within([[0.5], [9.0]], k=1))
@@ -180,7 +185,8 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
     checks.choice("ties", ties, ("closed", "open"))
     same_dimension(real=real.cloud.features, fake=fake.cloud.features)
     if real.k != fake.k:
-        raise ValueError(f"`real` and `fake` must have balls for the same k; got {real.k} and {fake.k}.")
+        way_out = "Pass the same `k` to `within` for both."
+        raise ValueError(f"`real` and `fake` must have balls for the same k; got {real.k} and {fake.k}. {way_out}")
     if real.cloud.device != fake.cloud.device:
         devices = f"{real.cloud.device} and {fake.cloud.device}"
         raise ValueError(f"`real` and `fake` must be on the same device; got {devices}. Move one before `within`.")
@@ -188,7 +194,7 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
 
 
 class _Watch:
-    """Counts ordered pairs and tells the caller; left-out copies pass with the samples that stand for them."""
+    """Counts the ordered pairs that are done and reports them; removed duplicates are included in the count."""
 
     def __init__(self, progress: StageProgress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
@@ -225,7 +231,7 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
     frames = [distances.Frame(balls.cloud, centre) for balls in (real, fake)]
     for name, frame in zip(("real", "fake"), frames, strict=True):
         _check_range(name, frame)
-    # The same readings twice, roles exchanged: balls around reals hold fakes, balls around fakes hold reals.
+    # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
     around_real, around_fake = _BallReadings(real, fake, ties), _BallReadings(fake, real, ties)
     depths = around_real.depths()
     for tile in distances.tiles(*frames):
@@ -252,7 +258,7 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
 
 
 class _BallReadings:
-    """What is read of the pairs for the balls around one set: its nearest of the other set, and who is inside."""
+    """For each ball of one set (`own`): the number of samples of the `other` set inside it, and the nearest of them."""
 
     def __init__(self, own: Balls, other: Balls, ties: str) -> None:
         import torch
@@ -273,7 +279,7 @@ class _BallReadings:
         self.tally.read(tile, minima)
 
     def depths(self) -> list[Depth]:
-        """For each k, how deep the other set's points are in these balls, those above the median radius left out."""
+        """One `Depth` per k: the realism of the other set's points, from balls of at most the median radius."""
         from precall.metrics.neighbors.tallies import Depth
 
         medians = np.median(self.own.radii, axis=0)
@@ -292,7 +298,7 @@ class _BallReadings:
 
 
 def _given(balls: Balls, values: Tensor) -> npt.NDArray[Any]:
-    """`values` of the samples a cloud keeps, for all that were given."""
+    """`values` of the kept samples, expanded to one per input sample."""
     return to_numpy(values[balls.cloud.stand_in])
 
 
@@ -301,8 +307,8 @@ def _nearest(squared: Tensor, index: Tensor) -> Nearest:
 
 
 def _levels(k: int | Iterable[int], neighbors: int, **sizes: int) -> tuple[int, ...]:
-    """`k` as an increasing tuple; each of it, and `neighbors`, is less than every size."""
-    levels, (kept,) = tuple(sorted(set(_whole("k", k)))), _whole("neighbors", neighbors)
+    """`k` as an increasing tuple, after checking that all values and `neighbors` are less than every size."""
+    levels, (kept,) = tuple(sorted(set(_integers("k", k)))), _integers("neighbors", neighbors)
     for samples, n in sizes.items():
         for level in levels:
             _check_level("k", level, samples, n)
@@ -316,7 +322,7 @@ def _check_level(name: str, value: int, samples: str, n: int) -> None:
         raise ValueError(f"`{name}` must be between 1 and {most}; got {value}. Lower it or pass more samples.")
 
 
-def _whole(name: str, values: int | Iterable[int]) -> list[int]:
+def _integers(name: str, values: int | Iterable[int]) -> list[int]:
     array = np.atleast_1d(np.asarray(list(values) if isinstance(values, Iterable) else values))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         raise ValueError(f"`{name}` must be whole numbers; got {values!r}.")
@@ -326,5 +332,5 @@ def _whole(name: str, values: int | Iterable[int]) -> list[int]:
 def _check_range(name: str, frame: Frame) -> None:
     if not float(frame.squared_norms.max()) < 1e300:
         raise ValueError(
-            f"`{name}` must stay below 1e150 in size, or squared distances overflow. Rescale the features."
+            f"`{name}` must stay below 1e150 in absolute value, or squared distances overflow. Rescale the features."
         )

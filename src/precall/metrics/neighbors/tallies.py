@@ -1,7 +1,9 @@
-"""Decisions from bounded distances: who is nearest (`Shortlist`), inside whose ball (`Tally`), how deep (`Depth`).
+"""Nearest neighbours (`Shortlist`), counts in balls (`Tally`) and realism (`Depth`) from bounds of the distances.
 
-All read tiles of bounds low ≤ d² ≤ high, decide what the bounds decide, and settle the rest in float64. Memory grows
-with the number of owners, not of pairs. This module imports torch, like `precall.metrics.neighbors.distances`.
+All three read tiles of bounds low ≤ d² ≤ high. They decide every comparison that the bounds decide, and compute the
+exact float64 distance for the rest. An "owner" is a sample whose neighbours or whose ball is considered. Memory grows
+with the number of owners, not with the number of pairs. This module imports torch, like
+`precall.metrics.neighbors.distances`.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from precall.metrics.neighbors.distances import (
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
 
-STRIP = 256  # rows of a tile that are scaled or counted at once: 16 MiB
-CROWD = 16  # a tile is crowded when one group in so many has a point inside
+STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
+CROWD = 16  # a tile is "crowded" if more than 1/CROWD of its groups have a point inside a ball
 
 
 class Shortlist:
-    """The `size` least values of each owner among all that were offered, ties to the lower index.
+    """The `size` smallest values of each owner among all values offered; ties go to the lower index.
 
-    A candidate stays as long as its lower bound does not exceed the owner's size-th least upper bound (`limit`). When
-    an owner has more such candidates than fit, they are settled. Offer indices in increasing order, tile by tile: then
-    a later candidate matters only if it is strictly less than the limit.
+    A candidate is kept as long as its lower bound does not exceed the owner's size-th smallest upper bound (`limit`).
+    If an owner has more such candidates than fit, their exact values are computed. Offer indices in increasing order,
+    tile by tile: then a later candidate matters only if it is strictly below the limit.
     """
 
     def __init__(self, owners: int, size: int, settle: Settle, device: torch.device) -> None:
@@ -46,32 +48,32 @@ class Shortlist:
         self.limit = self.low[:, 0].clone()
 
     def read(self, tile: Tile, minima: Tensor) -> None:
-        """Offer a tile of d², whose rows are the owners."""
+        """Offer a tile of d² whose rows are the owners."""
         self._tighten(tile, minima)
         limit = _padded(just_under(self.limit[tile.rows], tile.low.dtype), len(tile.low))
         for i, j, low in below(tile.low, torch.nonzero(minima <= limit[:, None]), limit):
             self.offer(tile.rows.start + i, tile.columns.start + j, low.double(), tile.high(i, j, low))
 
     def _tighten(self, tile: Tile, minima: Tensor) -> None:
-        """A limit to begin with: the size-th least group minimum, since every group has a point of its own there."""
+        """Lower the initial limit to the size-th smallest group minimum: each group holds a point at most that far."""
         seen, new = tile.columns.start, tile.columns.stop - tile.columns.start
         if seen > new or minima.shape[1] < self.size:
             return
-        # Each group has a point at most this far, but for the row's own slack.
+        # Each group has a point at most this far, apart from the slack of the row.
         count, slack = tile.rows.stop - tile.rows.start, 2 * group_maxima(tile.column_slack, tile.low)
         reach = (minima[:count] + slack.to(minima.dtype)).topk(self.size, dim=1, largest=False).values[:, -1].double()
-        # Just above, since a candidate must be strictly less.
+        # Slightly larger, because a candidate must be strictly below the limit.
         reach = (reach + 2 * tile.row_slack[:count]) * (1 + 2.0**-20) + 2.0**-1000
         self.limit[tile.rows] = torch.minimum(self.limit[tile.rows], reach)
 
     def offer(self, owner: Tensor, index: Tensor, low: Tensor, high: Tensor) -> None:
-        """Offer candidates with low ≤ value ≤ high; `owner` is sorted."""
+        """Offer candidates with low ≤ value ≤ high. `owner` must be sorted."""
         if not len(owner):
             return
         owners, counts = torch.unique_consecutive(owner, return_counts=True)
         width = int(counts.max())
         line = torch.arange(len(owners), device=owner.device).repeat_interleave(counts)
-        if len(owners) * width > 8 * len(owner):  # a few long lines among short ones: apart they need less room
+        if len(owners) * width > 8 * len(owner):  # a few owners have many candidates: separate grids need less memory
             for part in (counts[line] > width // 8, counts[line] <= width // 8):
                 self.offer(owner[part], index[part], low[part], high[part])
             return
@@ -93,7 +95,7 @@ class Shortlist:
         self.index[owners], self.limit[owners] = index.gather(1, best), limit
 
     def _settled(self, owners: Tensor, low: Tensor, high: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """The exact `size` least of every line in front, ∞ behind them; ties to the lower index."""
+        """Each line sorted by exact value, ties by index; values after the first `size` become ∞."""
         line, slot = torch.nonzero(low.isfinite() & (low < high), as_tuple=True)
         values = low.clone()
         values[line, slot] = self.settle(owners[line], index[line, slot])
@@ -104,14 +106,18 @@ class Shortlist:
         return values, index
 
     def result(self) -> tuple[Tensor, Tensor]:
-        """The values (owners, size) in float64, increasing, and their indices."""
+        """The exact values in increasing order and their indices, both of shape (owners, size)."""
         owners = torch.arange(len(self.low), device=self.low.device)
         values, index = self._settled(owners, self.low, self.high, self.index)
         return values[:, : self.size], index[:, : self.size]
 
 
 class Depth:
-    """The least d²/r² of each point over the balls whose radius is at most the median: 1/realism²."""
+    """Smallest d²/r² of each point over the balls whose radius r is at most the median radius: 1/realism².
+
+    References:
+        Kynkäänniemi et al. (2019), eq. 3.
+    """
 
     def __init__(self, squared_radii: Tensor, median: float, points: int, settle: Settle) -> None:
         self.squared_radii, self.kept = squared_radii, squared_radii.sqrt() <= median
@@ -120,12 +126,12 @@ class Depth:
         )
 
     def read(self, tile: Tile) -> None:
-        """Offer a tile of d², whose rows are the balls' centres."""
+        """Offer a tile of d² whose rows are the centres of the balls."""
         largest = torch.finfo(tile.low.dtype).max
-        # A little under 1/r², so that low · weight stays a lower bound; negative for a row that does not count.
+        # Slightly below 1/r², so that low · weight remains a lower bound; negative for rows that are excluded.
         weights = ((1 - 2.0**-20) / self.squared_radii[tile.rows]).clamp(max=largest / 2).to(tile.low.dtype)
         weights = _padded(torch.where(self.kept[tile.rows], weights, -1), len(tile.low), -1)
-        # Points are the owners here: the columns of a strip.
+        # Here the owners of the shortlist are the points, which are the columns of a strip.
         minima = torch.cat([group_minima(_scaled(tile.low[strip], weights[strip]).T) for strip in _strips(tile.low)], 1)
         if torch.isinf(self.shortlist.limit[tile.columns]).any():
             least = minima[: tile.columns.stop - tile.columns.start].amin(1)
@@ -133,7 +139,7 @@ class Depth:
         self._offer(tile, weights, minima, just_under(self.shortlist.limit[tile.columns], minima.dtype))
 
     def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, limit: Tensor) -> None:
-        """Offer the entries whose scaled bound is at most their column's limit."""
+        """Offer the entries whose scaled lower bound is at most the limit of their column."""
         limit = _padded(limit, len(minima))
         lowest, anything = torch.finfo(limit.dtype).min, torch.full_like(limit, torch.finfo(limit.dtype).max)
         for column, row, low in below(tile.low.T, torch.nonzero(minima <= limit[:, None]), anything):
@@ -145,21 +151,21 @@ class Depth:
             self.shortlist.offer(point, owner, scaled.double(), high)
 
     def _ratio(self, owner: Tensor, squared: Tensor) -> Tensor:
-        """d²/r²; a point on a ball of radius 0 lies on its boundary: 0/0 is 1."""
+        """d²/r², with 0/0 = 1: a point at the centre of a ball of radius 0 lies on its boundary."""
         radii = self.squared_radii[owner]
         return torch.where((radii == 0) & (squared == 0), 1.0, squared / radii)
 
     def result(self) -> Tensor:
-        """The least ratio of each point."""
+        """Smallest ratio of each point."""
         return self.shortlist.result()[0][:, 0]
 
 
 class Tally:
-    """How many points lie in each owner's balls, and in how many balls each point lies, for several radii at once.
+    """Number of points in each owner's ball and number of balls that contain each point, for several radii at once.
 
     Attributes:
-        inside: Points in the ball of each owner, shape (owners, radii).
-        around: Balls around each point, shape (points, radii).
+        inside: Number of points in the ball of each owner, shape (owners, radii).
+        around: Number of balls that contain each point, shape (points, radii).
     """
 
     def __init__(self, squared_radii: Tensor, closed: bool, owners: Cloud, points: Cloud) -> None:
@@ -169,7 +175,7 @@ class Tally:
         self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
 
     def read(self, tile: Tile, minima: Tensor) -> None:
-        """Count a tile of d², whose rows are the owners."""
+        """Count a tile of d² whose rows are the owners."""
         largest = _padded(rounded_up(self.squared_radii[tile.rows, -1], tile.low.dtype), len(tile.low))
         groups = torch.nonzero(minima <= largest[:, None])
         if len(groups) * CROWD > minima.numel():
@@ -180,7 +186,7 @@ class Tally:
             self._add(owner, point, self._rank(owner, point, low.double(), tile.high(i, j, low)))
 
     def _rank(self, owner: Tensor, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """How many of the owner's balls, which are nested, do not hold the point."""
+        """Number of the owner's (nested) balls that do not contain the point."""
         radii = self.squared_radii[owner]
         rank = (radii < low[:, None]).sum(1)
         vague = torch.nonzero(rank != (radii <= high[:, None]).sum(1))[:, 0]
@@ -196,7 +202,7 @@ class Tally:
         self.around += around.view(-1, levels)[:, :-1].cumsum(1)
 
     def _count_crowd(self, tile: Tile) -> None:
-        """The same where many points lie inside: whole rows are compared, and only the undecided entries listed."""
+        """The same for a tile with many points inside balls: compare whole rows and list only undecided entries."""
         count, width = tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start
         for here in _strips(tile.low[:count]):
             rows = slice(tile.rows.start + here.start, tile.rows.start + here.stop)
@@ -220,27 +226,27 @@ class Tally:
 
 
 def _count(who: Tensor, length: int, whom: Tensor, weight: Tensor | None) -> Tensor:
-    """How often each number below `length` is in `who`, the entries weighed by weight[whom]."""
+    """Number of occurrences in `who` of each integer below `length`, weighted by weight[whom] if there are weights."""
     if weight is None:
         return torch.bincount(who, minlength=length)
     return torch.zeros(length, dtype=torch.int64, device=who.device).index_add_(0, who, weight[whom])
 
 
 def _total(flags: Tensor, weight: Tensor | None, columns: slice) -> Tensor:
-    """How many flags each row has, the columns weighed."""
+    """Number of flags per row, with the columns weighted if there are weights."""
     return flags.sum(1) if weight is None else (flags * weight[columns]).sum(1)
 
 
 def _padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:
-    """`values` with `fill` for the rows that pad a tile; a limit of −∞ is one that nothing is below."""
+    """`values` extended by `fill` for the padding rows of a tile; nothing is below a limit of −∞."""
     return torch.nn.functional.pad(values, (0, length - len(values)), value=fill)
 
 
 def _strips(low: Tensor) -> list[slice]:
-    """The rows in strips that stay in the CPU's cache; an accelerator takes them all at once."""
+    """The rows in strips that fit into the CPU's cache; on an accelerator, all rows at once."""
     return [slice(*strip) for strip in ranges(len(low), STRIP if low.device.type == "cpu" else len(low))]
 
 
 def _scaled(low: Tensor, weights: Tensor) -> Tensor:
-    """Rows times their weights; ∞ where the weight is negative, which marks a row that does not count."""
+    """Rows multiplied by their weights; ∞ for excluded rows, whose weight is negative."""
     return (low * weights[:, None]).index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)
