@@ -198,7 +198,7 @@ def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | No
             progress(done, len(MEMBERS))
 
 
-def _committee(samples: FoldedSamples, log_ratios: list[Array]) -> list[Array]:
+def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> list[Array]:
     """Scores of the held-out half by each inner model, stacked with weights fitted to the training half only."""
     half = ~samples.held_out
     inside = np.empty((half.sum(), log_ratios[0].shape[1]))
