@@ -1,43 +1,48 @@
 """Rejection for a diffusion model at equal network calls: more steps, rejection at the end, or inside the chain?
 
-    python experiments/diffusion_rejection.py [--smoke] [--seeds 3] [--out experiments/results]
+    python -m experiments.extensions.diffusion_rejection [--smoke] [--seeds 3] [--out DIR]
 
-An under-trained denoiser of eight Gaussians (a small perceptron, 400 steps), and the ratio of noised data to noised
-samples of its own, learnt by `ScoreMatching.ratio_loss`. For every number of network calls a sample may cost (denoiser
-and ratio together; the two are of one size) each way of sampling gets the budget that costs as much:
+The model is an under-trained denoiser of eight Gaussians (a small perceptron, 400 steps). The ratio between noised
+data and noised samples of the model is learnt by `ScoreMatching.ratio_loss`. For each number of network calls per
+sample (denoiser and ratio together; both networks have the same size), each way of sampling gets the budget that
+costs as much:
 
     plain        no rejection, more steps of Heun's method
     end s        OBRS of finished samples, s steps
     inside s     rejection after some of the s steps, in equal parts (`sample_with_rejection`)
 
-Training the ratio is not counted. Precision is the share within 3 σ of a mode, recall `Σ_k min(1/8, share of mode k)`;
-area and divergence (twice Jensen-Shannon) are those of the masses of cells of 0.4 × 0.4.
+Training the ratio is not counted. Precision is the share within 3 σ of a mode, recall is `Σ_k min(1/8, share of mode
+k)`; area and divergence (twice Jensen-Shannon) are those of the masses of cells of 0.4 × 0.4.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import time
-from pathlib import Path
-from statistics import mean, stdev
-from typing import Any
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from torch import Tensor
 
-from precall import RatioSpectrum
+from experiments.common.arguments import parser
+from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
+from experiments.common.saving import save
+from experiments.common.summaries import Row, spread
 from precall.improve.diffusion import Denoised, sample_with_rejection
+from precall.theory.arrays import Array
 from precall.tune.data import load_data
 from precall.tune.models.diffusion import MLPDenoiser, edm_loss, noise_levels, sample
 from precall.tune.score_matching import MLPRatio, ScoreMatching
 
-SCALE, SIGMA_DATA = 0.3, 2.84
-CENTERS = 4 * np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)], axis=1)
-# steps of the chain, and the steps after which it is judged
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "diffusion_rejection"
+SIGMA_DATA = 2.84
+# steps of the chain, and the steps after which samples are rejected
 WAYS: dict[str, tuple[int, tuple[int, ...]]] = {
     "end 9": (9, (9,)),
     "end 18": (18, (18,)),
@@ -45,18 +50,20 @@ WAYS: dict[str, tuple[int, tuple[int, ...]]] = {
     "inside 18": (18, (11, 14, 18)),
     "inside 18, once": (18, (13,)),
 }
+PROTOCOL: Row = {"steps": 400, "ratio_steps": 3000, "n": 4000, "calls": (36, 72, 144)}
+SMOKE: Row = {"steps": 80, "ratio_steps": 150, "n": 200, "calls": (48,)}
 
 
 def rng_of(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def batch_of(data: torch.Tensor, size: int, rng: torch.Generator) -> torch.Tensor:
+def batch_of(data: Tensor, size: int, rng: torch.Generator) -> Tensor:
     return data[torch.randint(len(data), (size,), generator=rng)]
 
 
-def trained_denoiser(data: torch.Tensor, steps: int, seed: int) -> MLPDenoiser:
-    """A denoiser after a few hundred steps."""
+def trained_denoiser(data: Tensor, steps: int, seed: int) -> MLPDenoiser:
+    """Train a denoiser for a few hundred steps."""
     torch.manual_seed(seed)
     denoiser, rng = MLPDenoiser((2,), width=64, depth=3, sigma_data=SIGMA_DATA), rng_of(seed)
     optimizer = torch.optim.Adam(denoiser.parameters(), lr=2e-3)
@@ -68,8 +75,8 @@ def trained_denoiser(data: torch.Tensor, steps: int, seed: int) -> MLPDenoiser:
     return denoiser.eval()
 
 
-def trained_ratio(denoiser: MLPDenoiser, data: torch.Tensor, steps: int, fakes: int, seed: int) -> MLPRatio:
-    """log p_σ/q_σ, from noised data and noised samples of the 18-step sampler."""
+def trained_ratio(denoiser: MLPDenoiser, data: Tensor, steps: int, fakes: int, seed: int) -> MLPRatio:
+    """Train log p_σ/q_σ on noised data and noised samples of the 18-step sampler."""
     torch.manual_seed(seed)
     ratio, rng = MLPRatio((2,), width=64, depth=3, sigma_data=SIGMA_DATA), rng_of(seed + 1)
     pool = sample(denoiser, fakes, generator=rng)
@@ -86,7 +93,7 @@ def trained_ratio(denoiser: MLPDenoiser, data: torch.Tensor, steps: int, fakes: 
 
 
 def cost(K: float, steps: int, levels: tuple[int, ...]) -> float:
-    """Network calls a kept sample, where every judged step passes one chain in `K^(1/m)`."""
+    """Network calls per kept sample if each of the m rejections keeps one chain in `K^(1/m)`."""
     calls, alive, before = 0.0, K, 0
     for level in levels:
         calls += alive * (2 * (level - before) - (level == steps) + 1)
@@ -95,14 +102,13 @@ def cost(K: float, steps: int, levels: tuple[int, ...]) -> float:
 
 
 def budgets_of(calls: float, steps: int, levels: tuple[int, ...]) -> dict[int, float]:
-    """Equal budgets at the levels that cost `calls` a sample."""
+    """Equal budgets at the levels that together cost `calls` per sample."""
     log_K = brentq(lambda log_K: cost(math.exp(log_K), steps, levels) - calls, 0.0, 12.0)
-    each = math.exp(log_K / len(levels))
-    return dict.fromkeys(levels, each)
+    return dict.fromkeys(levels, math.exp(log_K / len(levels)))
 
 
 def draw(way: str, calls: int, denoiser: MLPDenoiser, ratio: MLPRatio, n: int, seed: int) -> Denoised | None:
-    """n samples at about `calls` network calls each; None where the chain alone costs more."""
+    """Draw n samples at about `calls` network calls each; None if the chain alone costs more."""
     steps, levels = WAYS.get(way, (calls // 2, ()))
     if levels and cost(1.0, steps, levels) >= calls:
         return None
@@ -112,30 +118,15 @@ def draw(way: str, calls: int, denoiser: MLPDenoiser, ratio: MLPRatio, n: int, s
     )
 
 
-def scores(points: np.ndarray) -> dict[str, float]:
-    """Precision, recall, area, divergence."""
-    distances = np.linalg.norm(points[:, None] - CENTERS, axis=2)
-    good = distances.min(1) < 3 * SCALE
-    share = np.bincount(distances.argmin(1)[good], minlength=8) / len(points)
-    spectrum = spectrum_of(points)
-    return {
-        "precision": float(good.mean()),
-        "recall": float(np.minimum(share, 1 / 8).sum()),
-        "area": spectrum.area,
-        "divergence": spectrum.divergence("2js"),
-    }
+def scores(points: Array) -> dict[str, float]:
+    """Precision, recall, area and divergence of samples."""
+    found, spectrum = mode_scores(points), spectrum_on_cells(points, 0.4)
+    readings = {"area": spectrum.area, "divergence": spectrum.divergence("2js")}
+    return {"precision": found["precision"], "recall": found["recall"], **readings}
 
 
-def spectrum_of(points: np.ndarray) -> RatioSpectrum:
-    """Exact masses of the data in cells against the shares of samples."""
-    edges = np.arange(-7.0, 7.01, 0.4)
-    q = np.histogram2d(*np.clip(points, -6.9, 6.9).T, bins=edges)[0].ravel() / len(points)
-    x, y = (np.diff(ndtr((edges[:, None] - center) / SCALE), axis=0) for center in CENTERS.T)
-    return RatioSpectrum.from_masses(p=np.einsum("ik,jk->ij", x, y).ravel() / 8, q=q)
-
-
-def run(seed: int, *, steps: int, ratio_steps: int, n: int, calls: tuple[int, ...]) -> list[dict[str, Any]]:
-    """One model: a row for each way at each number of calls."""
+def run(seed: int, *, steps: int, ratio_steps: int, n: int, calls: Sequence[int]) -> list[Row]:
+    """Train one model and sample from it; one row per way of sampling and number of calls."""
     data = torch.from_numpy(load_data("8-gaussians").samples)
     denoiser = trained_denoiser(data, steps, seed)
     ratio = trained_ratio(denoiser, data, ratio_steps, 5 * n, seed)
@@ -149,8 +140,8 @@ def run(seed: int, *, steps: int, ratio_steps: int, n: int, calls: tuple[int, ..
     return rows
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """Mean and deviation over seeds, a row a way and number of calls."""
+def summary(rows: list[Row]) -> dict[str, Row]:
+    """Mean and deviation over seeds, one row per way of sampling and number of calls."""
     table = {}
     names = ("calls", "draws", "precision", "recall", "area", "divergence")
     for way, asked in dict.fromkeys((row["way"], row["asked"]) for row in rows):
@@ -159,8 +150,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
     return table
 
 
-def gains(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Divergence at the end less divergence inside, seed by seed: mean and deviation; positive is for inside."""
+def gains(rows: list[Row]) -> dict[str, list[float]]:
+    """Divergence at the end minus divergence inside, per seed: mean and deviation; positive if inside is better."""
     at = {(row["way"], row["asked"], row["seed"]): row["divergence"] for row in rows}
     found: dict[str, list[float]] = {}
     for (way, asked, seed), inside in at.items():
@@ -170,13 +161,8 @@ def gains(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
     return {label: spread(values) for label, values in found.items()}
 
 
-def spread(values: list[float]) -> list[float]:
-    """Mean and standard deviation."""
-    return [round(mean(values), 4), round(stdev(values), 4) if len(values) > 1 else 0.0]
-
-
-def figure(table: dict[str, dict[str, list[float]]], path: Path) -> None:
-    """Precision, recall and divergence over calls, a line a way."""
+def figure(table: dict[str, Row]) -> Figure:
+    """Precision, recall and divergence over calls, one line per way of sampling."""
     from matplotlib.figure import Figure
 
     sheet = Figure(figsize=(13, 4), layout="constrained")
@@ -184,37 +170,32 @@ def figure(table: dict[str, dict[str, list[float]]], path: Path) -> None:
         for way in ("plain", *WAYS):
             rows = [row for label, row in table.items() if label.rpartition(" at ")[0] == way]
             axes.errorbar(*zip(*((r["calls"][0], *r[name]) for r in rows), strict=True), marker="o", label=way)
-        axes.set(title=name, xlabel="network calls a sample", xscale="log")
+        axes.set(title=name, xlabel="network calls per sample", xscale="log")
     sheet.axes[0].legend(fontsize=8)
-    sheet.savefig(path, dpi=110)
+    return sheet
 
 
-def main() -> None:
-    """Train and sample at every seed, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--smoke", action="store_true", help="one seed, few steps, few samples")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    protocol: dict[str, Any] = {"steps": 400, "ratio_steps": 3000, "n": 4000, "calls": (36, 72, 144)}
-    if options.smoke:
-        options.seeds, protocol = 1, {"steps": 80, "ratio_steps": 150, "n": 200, "calls": (48,)}
-    started, rows = time.perf_counter(), []
-    for seed in range(options.seeds):
-        rows += run(seed, **protocol)
-        print(f"seed {seed}: {time.perf_counter() - started:.0f} s", flush=True)
-    table = summary(rows)
+def show(table: dict[str, Row], gained: dict[str, Any]) -> None:
+    """Print the table and the gains."""
     for label, row in table.items():
         print(f"{label:22}", *(f"{name} {value[0]:.3f} ± {value[1]:.3f}" for name, value in row.items()))
-    print(json.dumps(gains(rows), indent=1))
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        levels = {str(s): [round(v, 4) for v in noise_levels(s).tolist()] for s in (9, 18)}
-        results = {"protocol": {**protocol, "seeds": options.seeds, "noise_levels": levels}, "table": table}
-        results |= {"gains": gains(rows), "rows": rows}
-        (options.out / "diffusion_rejection.json").write_text(json.dumps(results, indent=1) + "\n")
-        figure(table, options.out / "diffusion_rejection.png")
+    print(json.dumps(gained, indent=1))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser(__doc__, smoke="one seed, few steps, few samples", seeds=3).parse_args(arguments)
+    torch.set_num_threads(1)
+    seeds, protocol = (1, SMOKE) if options.smoke else (options.seeds, PROTOCOL)
+    started, rows = perf_counter(), []
+    for seed in range(seeds):
+        rows += run(seed, **protocol)
+        print(f"seed {seed}: {perf_counter() - started:.0f} s", flush=True)
+    table, gained = summary(rows), gains(rows)
+    show(table, gained)
+    levels = {str(s): [round(v, 4) for v in noise_levels(s).tolist()] for s in (9, 18)}
+    about = {**protocol, "seeds": seeds, "noise_levels": levels}
+    results = {"protocol": about, "table": table, "gains": gained, "rows": rows}
+    save(options.out, NAME, results, figure=lambda: figure(table))
 
 
 if __name__ == "__main__":
