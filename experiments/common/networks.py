@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
-from precall.tune.trainer import Settings
+from precall.tune import Settings
+from precall.tune.models import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
 
 SMALL_GAN = Settings(
     batch_size=256,

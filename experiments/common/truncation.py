@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from precall.tune.trainer import Trainer
+from precall.tune import Trainer
 
 Truncate = Callable[[Tensor], Tensor]  # from standard normal latents to truncated ones
 

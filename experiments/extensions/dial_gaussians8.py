@@ -29,10 +29,8 @@ from experiments.common.eight_gaussians import CENTERS, CENTERS_32, MODES, SCALE
 from experiments.common.parallel import each
 from experiments.common.saving import save
 from experiments.common.summaries import Row
-from precall.tune.models.flows import RealNVP
-from precall.tune.models.mlp import MLPDiscriminator
-from precall.tune.objectives import DensityPR, PRObjective, Scheduled
-from precall.tune.trainer import Settings, Trainer
+from precall.tune import DensityPR, PRObjective, Scheduled, Settings, Trainer
+from precall.tune.models import MLPDiscriminator, RealNVP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

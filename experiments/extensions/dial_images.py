@@ -37,10 +37,9 @@ from experiments.common.parallel import each
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.truncation import KINDS, Truncate, truncated
-from precall.tune.data import TrainingData, load_data
-from precall.tune.objectives import FGAN, Hinge, PRObjective, Scheduled
+from precall.tune import FGAN, Hinge, PRObjective, Scheduled, Settings, Trainer, TrainingData, load_data
 from precall.tune.pictures import grid
-from precall.tune.trainer import Settings, Trainer, neighbor_scores
+from precall.tune.trainer import neighbor_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

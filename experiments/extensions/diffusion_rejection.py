@@ -31,11 +31,12 @@ from experiments.common.arguments import parser
 from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
 from experiments.common.saving import save
 from experiments.common.summaries import Row, spread
-from precall.improve.diffusion import Denoised, sample_with_rejection
+from precall.improve import Denoised, sample_with_rejection
 from precall.theory.arrays import Array
-from precall.tune.data import load_data
-from precall.tune.models.diffusion import MLPDenoiser, edm_loss, noise_levels, sample
-from precall.tune.score_matching import MLPRatio, ScoreMatching
+from precall.tune import ScoreMatching, load_data
+from precall.tune.models import MLPDenoiser, edm_loss, sample
+from precall.tune.models.diffusion import noise_levels
+from precall.tune.score_matching import MLPRatio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -35,10 +35,8 @@ from precall.improve import Ratio
 from precall.improve.ratio import RatioWarning
 from precall.theory.arrays import Array
 from precall.theory.divergences import divergence
+from precall.tune import FGAN, Trainer, load_data
 from precall.tune.batches import as_float
-from precall.tune.data import load_data
-from precall.tune.objectives import FGAN
-from precall.tune.trainer import Trainer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

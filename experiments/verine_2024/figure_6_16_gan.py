@@ -28,10 +28,8 @@ from experiments.common.summaries import Row, spread
 from precall import RatioSpectrum
 from precall.improve import LatentGenerator, Ratio, sample
 from precall.theory.arrays import Array
-from precall.tune.data import load_data
-from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
-from precall.tune.objectives import FGAN, OBRSObjective
-from precall.tune.trainer import Settings, Trainer
+from precall.tune import FGAN, OBRSObjective, Settings, Trainer, load_data
+from precall.tune.models import MLPDiscriminator, MLPGenerator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
-from precall.tune.objectives import FGAN
+from precall.tune import FGAN
+from precall.tune.models import MLPDiscriminator, MLPGenerator
 
 LINE = torch.arange(-4.0, 5.0, 2.0)
 CENTERS, SIGMA = torch.cartesian_prod(LINE, LINE) / math.sqrt(8), 0.05 / math.sqrt(8)

@@ -38,11 +38,9 @@ from experiments.common.parallel import each
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.truncation import update_batch_statistics
-from precall.tune.data import load_data
-from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator
-from precall.tune.objectives import FGAN, PRObjective, Scheduled
+from precall.tune import FGAN, PRObjective, Scheduled, Settings, Trainer, load_data
+from precall.tune.models import BigGANDiscriminator, BigGANGenerator
 from precall.tune.pictures import grid
-from precall.tune.trainer import Settings, Trainer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -28,11 +28,10 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.verine_2024 import gaussians25_networks as networks
 from experiments.verine_2024.gaussians25_networks import SIGMA, TARGET, Recipe, data, quality
+from precall.improve import LatentGenerator, Ratio, sample
 from precall.improve.chains import Metropolis
 from precall.improve.gradient_flow import GradientFlow
-from precall.improve.latent import LatentGenerator
-from precall.improve.ratio import Ratio, log_ratios
-from precall.improve.sampling import sample
+from precall.improve.ratio import log_ratios
 from precall.improve.transport import Transport
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, objective, flow):
     first._cool(9)  # the rates of a run of nine steps
     while first.step < 5:
         first._cool(9)
-        first._one_step(objective.at(first.step) if isinstance(objective, Scheduled) else objective)
+        first.one_step(objective.at(first.step) if isinstance(objective, Scheduled) else objective)
         first.step += 1
     first.save(tmp_path / "parts" / "checkpoint.safetensors")
     if isinstance(objective, OBRSObjective):
@@ -451,7 +451,7 @@ torch.set_num_threads(1)
 fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
 fabric.launch()
 run = trainer(settings=replace(SETTINGS, log_every=4, checkpoint_every=5), out={out!r}, fabric=fabric)
-one_step = run._one_step
+one_step = run.one_step
 
 
 def troubled(objective):
@@ -463,7 +463,7 @@ def troubled(objective):
     return row
 
 
-run._one_step = troubled
+run.one_step = troubled
 try:
     run.fit(1000)
 except (KeyboardInterrupt, TrainingStopped):

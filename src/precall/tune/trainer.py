@@ -186,7 +186,7 @@ class Trainer:
         with processes.interrupts_after_a_step() as pressed:
             while self.step < total and not self._interrupted(pressed()):
                 self._cool(total)
-                row = self._one_step(_at(self.objective, self.step))
+                row = self.one_step(_at(self.objective, self.step))
                 self.step += 1
                 self._after(row, total, progress)
             self._checkpoint()
@@ -201,7 +201,12 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------------------ one step
 
-    def _one_step(self, objective: Any) -> dict[str, Tensor]:
+    def one_step(self, objective: Any) -> dict[str, Tensor]:
+        """Take one step of the generator, and those of the discriminator that belong to it; `fit` repeats this.
+
+        Returns:
+            Both losses, and the discriminator's logits of data and draws.
+        """
         for _ in range(self.settings.discriminator_steps):
             judged = self._step("discriminator", lambda: self._discriminator_loss(objective))
         made = self._step("generator", lambda: self._generator_loss(objective))
