@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -439,6 +440,12 @@ def test_the_benchmark_runs_and_jobs_change_no_error(capsys, tmp_path, monkeypat
     one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
     timeless = [[{**row, "seconds": None} for row in rows] for rows in (one, two)]
     assert timeless[0] == timeless[1]
+
+
+def test_the_documented_tables_are_those_of_the_recorded_rows():
+    root = Path(__file__).parents[2]
+    rows = json.loads((root / "benchmarks" / "results" / "curve_error.json").read_text())
+    assert benchmark.markdown(rows).rstrip() in (root / "docs" / "curve_error.md").read_text()
 
 
 def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is():
