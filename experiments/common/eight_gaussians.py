@@ -56,6 +56,7 @@ def mode_scores(points: Array) -> dict[str, float]:
 def spectrum_on_cells(points: Array, side: float) -> RatioSpectrum:
     """Compare the exact masses of the data with the shares of the samples, on square cells of the given side."""
     edges = np.arange(-7.0, 7.01, side)
-    q = np.histogram2d(*np.clip(points, -6.99, 6.99).T, bins=edges)[0].ravel() / len(points)
+    inside = np.clip(points, -6.99, 6.99)
+    q = np.histogram2d(inside[:, 0], inside[:, 1], bins=[edges, edges])[0].ravel() / len(points)
     x, y = (np.diff(ndtr((edges[:, None] - center) / SCALE), axis=0) for center in CENTERS.T)
     return RatioSpectrum.from_masses(p=np.einsum("ik,jk->ij", x, y).ravel() / MODES, q=q)

@@ -52,8 +52,8 @@ SIZES = {"digits": (16, 16, 0.2), "fashion-mnist": (32, 32, 0.3)}
 SMOKE = {"seeds": 1, "base_steps": 2, "steps": 2, "jobs": 1, "n": 60, "ch": 4}
 TUNED = replace(SMALL_GAN, discriminator_steps=2)
 SCORES = ("precision", "recall", "density", "coverage")
-KEPT = ("data", "seeds", "base_steps", "steps", "n")  # options that are saved with the results
-KEPT += ("form", "ch", "latent", "noise", "r1", "spectral", "truncation")
+# options that are saved with the results
+KEPT = ("data", "seeds", "base_steps", "steps", "n", "form", "ch", "latent", "noise", "r1", "spectral", "truncation")
 
 
 # ------------------------------------------------------------------------------------------------------------ training

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 NAME = "figure_6_13_landscape"
 D = divergence("2js")
-SPACING, PLACES = 2.0, np.arange(10) - 4.5
+SPACING = 2.0
+PLACES = np.arange(10.0) - 4.5
 WIDTHS, BUDGETS = (0.3, 0.5), (1.0, 2.0, 5.0, 10.0)
 ENDS = (0.4, 5.0)  # of θ
 NEAR = 0.01  # a divergence below this counts as having reached the data
