@@ -109,13 +109,13 @@ def steps_taken(monkeypatch):
     """The steps that trainers take from now on."""
     from precall.tune.trainer import Trainer
 
-    one_step, taken = Trainer._one_step, []
+    one_step, taken = Trainer.one_step, []
 
     def noted(self, objective):
         taken.append(self.step)
         return one_step(self, objective)
 
-    monkeypatch.setattr(Trainer, "_one_step", noted)
+    monkeypatch.setattr(Trainer, "one_step", noted)
     return taken
 
 

@@ -1,9 +1,6 @@
 """Classifier estimators: the paper's ensemble, cross-fitted classifiers, the auto panel, certificates and tests."""
 
-import importlib.util
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from hypothesis import given
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks import curve_error as benchmark
 from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted
@@ -429,32 +427,28 @@ def test_the_curve_of_a_million_scores_is_exact_and_quick():
     assert spectrum.alpha(1.0) == pytest.approx(toys.gaussian_shift(distance=1.0).alpha(1.0), abs=3e-3)
 
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "curve_error.py"
-
-
-@pytest.fixture(scope="module")
-def benchmark():
-    spec = importlib.util.spec_from_file_location("curve_error", BENCHMARK)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_benchmark_runs_and_jobs_change_no_error(benchmark, capsys, tmp_path):
+def test_the_benchmark_runs_and_jobs_change_no_error(capsys, tmp_path, monkeypatch):
+    for name, value in benchmark.ONE_THREAD.items():  # what `--jobs` sets for its processes, restored after the test
+        monkeypatch.setenv(name, value)
     benchmark.main(["--smoke", "--out", str(tmp_path / "one.json")])
     printed = capsys.readouterr()
     assert "| mode dropping | 2 |" in printed.out
     assert "1/1 after" in printed.err
     benchmark.main(["--from-json", str(tmp_path / "one.json")])
     assert "auto's mean error is" in capsys.readouterr().out
-    command = [sys.executable, BENCHMARK, "--smoke", "--jobs", "2", "--out", tmp_path / "two.json"]
-    subprocess.run(command, check=True, capture_output=True)
+    benchmark.main(["--smoke", "--jobs", "2", "--out", str(tmp_path / "two.json")])
     one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
     timeless = [[{**row, "seconds": None} for row in rows] for rows in (one, two)]
     assert timeless[0] == timeless[1]
 
 
-def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is(benchmark):
+def test_the_documented_tables_are_those_of_the_recorded_rows():
+    root = Path(__file__).parents[2]
+    rows = json.loads((root / "benchmarks" / "results" / "curve_error.json").read_text())
+    assert benchmark.markdown(rows).rstrip() in (root / "docs" / "curve_error.md").read_text()
+
+
+def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is():
     """Rows in any order give the same table; pairs worse than 1.5 × the best member have standard errors."""
 
     def rows(pair, dim, seed, auto_error):

@@ -500,9 +500,9 @@ def test_a_wrong_input_costs_one_sentence(call, sentence):
 
 
 def test_the_benchmark_runs(tmp_path):
-    script = Path(__file__).parents[2] / "benchmarks" / "neighbors.py"
-    command = [sys.executable, script, "--smoke", "--repeats", "1", "--threads", "1", "--out", tmp_path / "out.json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    options = ["--smoke", "--repeats", "1", "--threads", "1", "--out", tmp_path / "out.json"]
+    command = [sys.executable, "-m", "benchmarks.neighbors", *options]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     results = json.loads((tmp_path / "out.json").read_text())
     assert {row["d"] for row in results["speed"]} == {64, 8}
     assert all(row["prdc / sweep"] > 0 for row in results["speed"])

@@ -203,7 +203,11 @@ class Trainer:
     # ------------------------------------------------------------------------------------------------ one step
 
     def one_step(self, objective: Any) -> dict[str, Tensor]:
-        """Update the discriminator, the generator and the average once; returns the losses and logits."""
+        """Take one step of the generator, with the discriminator steps that belong to it; `fit` repeats this.
+
+        Returns:
+            Both losses, and the discriminator's logits of data and draws.
+        """
         for _ in range(self.settings.discriminator_steps):
             judged = self.optimizer_step("discriminator", lambda: self.discriminator_loss(objective))
         made = self.optimizer_step("generator", lambda: self.generator_loss(objective))

@@ -1,0 +1,13 @@
+"""Benchmarks: measurements of time, memory and estimation error, run from a checkout on a quiet machine.
+
+    python -m benchmarks.neighbors --smoke
+    make bench
+
+What belongs here: one module per subject that measures the library and prints a table. `--smoke` runs a module at tiny
+sizes in seconds, and `--out FILE` also writes the numbers as JSON, with facts about the machine; `results/` holds the
+published files. Command line, saving and timing are in `common`. `same_numbers` is not a measurement: it compares the
+numbers of twenty assessments before and after a change of the code.
+
+What does not belong here: programs that train models to reproduce a figure (`experiments/`), and tests. Benchmarks use
+only public names of precall.
+"""

@@ -1,0 +1,55 @@
+"""Small GANs for images, and the settings with which they are trained."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from precall.tune import Settings
+from precall.tune.models import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
+
+SMALL_GAN = Settings(
+    batch_size=256,
+    generator_lr=2e-4,
+    discriminator_lr=4e-4,
+    betas=(0.5, 0.99),
+    ema=0.998,
+    log_every=200,
+    checkpoint_every=0,
+)
+
+
+class Sharpened(nn.Module):
+    """A critic with its logits multiplied by a constant.
+
+    Spectral normalisation bounds the slope of the logits and with it the density ratios that a critic can represent.
+    Multiplying the logits by `gain` raises that bound.
+    """
+
+    def __init__(self, critic: nn.Module, gain: float = 4.0) -> None:
+        super().__init__()
+        self.critic, self.gain = critic, gain
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.critic(x, labels)
+        return self.gain * logits
+
+
+def small_gan(shape: tuple[int, ...], latent: int, ch: int, *, spectral: bool = False) -> tuple[nn.Module, nn.Module]:
+    """Build a generator and a critic for images, the critic twice as wide.
+
+    Args:
+        shape: (channels, height, width). Images of fewer than 16 pixels a side get perceptrons of 8 `ch` units, larger
+            ones get convolutions of `ch` channels.
+        latent: dimension of the latents.
+        ch: channels of the generator.
+        spectral: whether the critic is spectrally normalised, and then sharpened.
+    """
+    generator: nn.Module
+    critic: nn.Module
+    if shape[-1] < 16:
+        generator = MLPGenerator(shape, latent=latent, widths=[8 * ch] * 2)
+        critic = MLPDiscriminator(shape, widths=[16 * ch] * 2, spectral=spectral)
+    else:
+        generator = ConvGenerator(shape, latent=latent, ch=ch)
+        critic = ConvDiscriminator(shape, ch=2 * ch, spectral=spectral)
+    return generator, Sharpened(critic) if spectral else critic

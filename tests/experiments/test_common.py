@@ -1,0 +1,64 @@
+"""The parts that experiments share."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from experiments.common import eight_gaussians
+from experiments.common.networks import SMALL_GAN, small_gan
+from experiments.common.parallel import each
+from experiments.common.saving import save
+from experiments.common.summaries import spread
+from experiments.common.truncation import hard, soft, truncated
+from precall.tune import FGAN, Trainer, load_data
+from precall.tune.models.layers import SpectralLinear
+
+
+def test_a_spectral_critic_is_normalised_and_sharpened():
+    critic = small_gan((1, 8, 8), 4, 4, spectral=True)[1].eval()
+    assert {type(layer) for layer in critic.modules() if isinstance(layer, nn.Linear)} == {SpectralLinear}
+    x = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(critic(x), 4 * critic.critic(x))
+
+
+def test_truncating_starts_from_the_models_own_latents():
+    data, settings = load_data("digits"), replace(SMALL_GAN, truncation=0.5)
+    run = Trainer(*small_gan((1, 8, 8), 4, 4), FGAN(), data.samples, settings=settings)
+    torch.testing.assert_close(truncated(run, 500, soft(1.0)), run.sample(500, seed=99))
+    with torch.no_grad():
+        narrow = truncated(run, 500, hard(1e-3))  # all but the origin is cut off
+        torch.testing.assert_close(narrow, run.average(torch.zeros(500, 4)), atol=1e-3, rtol=0)
+
+
+def test_eight_gaussians_are_those_of_the_training_data():
+    data = load_data("8-gaussians").samples
+    assert eight_gaussians.mode_scores(data)["modes"] == 8
+    assert eight_gaussians.mode_scores(data)["precision"] == pytest.approx(1 - np.exp(-4.5), abs=2e-3)
+    assert eight_gaussians.spectrum_on_cells(data, 0.4).divergence("2js") < 0.01
+    drawn = eight_gaussians.draw(50_000, seed=0)
+    assert eight_gaussians.spectrum_on_cells(drawn.numpy(), 0.4).divergence("2js") < 0.01
+    density = -eight_gaussians.log_density(drawn).mean()  # the entropy of eight modes that do not overlap
+    assert density == pytest.approx(np.log(8 * 2 * np.pi * 0.3**2) + 1, abs=0.02)
+
+
+def test_results_are_saved_only_where_requested(tmp_path):
+    save(None, "name", {}, figure=lambda: pytest.fail("drawn for nobody"))
+    save(tmp_path / "new", "name", {"a": 1}, figure=Figure)
+    assert json.loads((tmp_path / "new" / "name.json").read_text()) == {"a": 1}
+    assert (tmp_path / "new" / "name.png").exists()
+
+
+def test_cases_are_run_in_order():
+    for jobs in (1, 2):
+        assert list(each(max, [(1, 2), (4, 3)], jobs=jobs)) == [2, 4]
+    assert list(each(max, [], jobs=2)) == []
+
+
+def test_spread_is_mean_and_deviation():
+    assert spread([1.0, 2.0]) == [1.5, 0.7071]
+    assert spread([1.0]) == [1.0, 0.0]
