@@ -128,7 +128,7 @@ def test_interrupted_and_resumed_ends_in_the_same_bits(run, points, tmp_path, mo
         interrupted_at(3, patch)
         stopped = run(*words, "--out", parts)
     assert stopped.exit_code == 130
-    assert f"interrupted at step 3 of 6; go on with: precall tune --resume --out {parts}" in stopped.output
+    assert f"interrupted at step 3 of 6; resume with: precall tune --resume --out {parts}" in stopped.output
     assert read(parts / "checkpoint.safetensors")[1]["step"] == 3
     with monkeypatch.context() as patch:
         taken = steps_taken(patch)
@@ -145,8 +145,8 @@ def test_a_resumed_run_is_the_same_run(run, points, tmp_path):
     assert run("--resume", "--lam", 4, "--out", out).exit_code == 0
     done = run("--resume", "--lam", 5, "--out", out)
     assert done.exit_code == 1
-    assert "--lam was 4.0 when" in done.output
-    assert "cannot become 5.0" in done.output
+    assert "--lam must be 4.0, as when" in done.output
+    assert "got 5.0" in done.output
     nothing = run("--resume", "--out", tmp_path / "nothing")
     assert nothing.exit_code == 1
     assert "no run to resume" in nothing.output
@@ -173,7 +173,7 @@ def test_fine_tuning_from_the_precise_end(run, points, tmp_path):
     assert json.loads((narrow / "run.json").read_text())["settings"]["truncation"] == 0.5
     forgotten = run(*words, narrow / "checkpoint.safetensors", "--out", tmp_path / "third")
     assert forgotten.exit_code == 1
-    assert "set `truncation` to 0.5" in forgotten.output
+    assert "Set `truncation` to 0.5" in forgotten.output
     assert not (tmp_path / "third").exists()
 
 
@@ -216,13 +216,13 @@ def test_without_lightning_one_sentence(run, points, tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     done = run("--data", points, "--out", tmp_path / "run")
     assert done.exit_code == 1
-    assert "training needs Lightning" in done.output
+    assert "training requires Lightning" in done.output
 
 
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("--out", "x"), 2, "name the data"),
+        (("--out", "x"), 2, "pass the data"),
         (("--data", "digits"), 2, "--out"),
         (("--data", "digts", "--out", "x"), 1, "must be one of 8-gaussians"),
         (("--data", "digits", "--model", "gan", "--out", "x"), 2, "gan"),
@@ -230,9 +230,9 @@ def test_without_lightning_one_sentence(run, points, tmp_path, monkeypatch):
         (("--data", "digits", "--budget", 2, "--out", "x"), 2, "only the objective obrs"),
         (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must be positive"),
         (("--data", "digits", "--steps", 0, "--out", "x"), 1, "`steps` must be"),
-        (("--data", "digits", "--device", "abacus", "--out", "x"), 1, "--device must be one"),
+        (("--data", "digits", "--device", "abacus", "--out", "x"), 1, "--device must be available"),
         (("--data", "digits", "--init", "none", "--out", "x"), 1, "there is no such file"),
-        (("--data", "digits", "--model", "conv", "--objective", "likelihood", "--out", "x"), 1, "needs a flow"),
+        (("--data", "digits", "--model", "conv", "--objective", "likelihood", "--out", "x"), 1, "requires a flow"),
     ],
 )
 def test_mistakes_cost_a_line_and_leave_nothing(run, tmp_path, words, status, said):
@@ -254,5 +254,5 @@ def test_a_real_interrupt_keeps_a_checkpoint(tmp_path):
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert "go on with: precall tune --resume --out" in said
+    assert "resume with: precall tune --resume --out" in said
     assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000

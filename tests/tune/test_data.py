@@ -95,7 +95,7 @@ def test_malformed_idx_costs_a_sentence(tmp_path, content, said, packed):
 )
 def test_damaged_gzip_costs_a_sentence(tmp_path, content):
     (tmp_path / "file.gz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"must be a gzipped file.*Fetch it again"):
+    with pytest.raises(ValueError, match=r"must be a gzipped file.*Download it again"):
         read_idx(tmp_path / "file.gz")
 
 
@@ -103,7 +103,7 @@ def test_labels_must_belong_to_the_images(tmp_path):
     contents = arrays()
     contents[1] = contents[1][:-1]
     write_idx(tmp_path / "given", contents)
-    with pytest.raises(ValueError, match="a label from 0 to 9 each"):
+    with pytest.raises(ValueError, match="a label from 0 to 9 for each"):
         load_data("mnist", tmp_path / "given")
 
 
@@ -177,9 +177,9 @@ def test_celeba_is_the_centre_of_the_image(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mnist", "put train-images-idx3-ubyte, .* into `.*cache.*mnist`"),
-        ("cifar-10", "put data_batch_1.bin, .*cifar-10.npz"),
-        ("celeba-64", "put img_align_celeba"),
+        ("mnist", "Put train-images-idx3-ubyte, .* into `.*cache.*mnist`"),
+        ("cifar-10", "Put data_batch_1.bin, .*cifar-10.npz"),
+        ("celeba-64", "Put img_align_celeba"),
         ("nowhere", "must be one of 8-gaussians, .* or a path that exists; got `nowhere`"),
     ],
 )
@@ -219,7 +219,7 @@ def test_fashion_mnist_is_fetched_once_and_held_to_its_contents(monkeypatch):
 
 def test_other_contents_are_not_kept(monkeypatch, tmp_path):
     served(monkeypatch, arrays())
-    with pytest.raises(ValueError, match=r"must unpack to bytes of SHA-256 c59f468a.* Nothing was kept"):
+    with pytest.raises(ValueError, match=r"must have uncompressed contents of SHA-256 c59f468a.* Nothing was saved"):
         load_data("fashion-mnist")
     assert not list((tmp_path / "cache").rglob("*ubyte*"))
 
@@ -229,7 +229,7 @@ def test_no_network_says_what_to_put_where(monkeypatch):
         raise OSError("no route")
 
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
-    with pytest.raises(ValueError, match=r"put train-images-idx3-ubyte.gz, .*cannot be fetched \(no route\)"):
+    with pytest.raises(ValueError, match=r"Put train-images-idx3-ubyte.gz, .*cannot be downloaded \(no route\)"):
         load_data("fashion-mnist")
 
 
@@ -284,7 +284,7 @@ def test_a_folder_of_images(tmp_path, grey, shape):
 def test_images_of_two_sizes_are_refused(tmp_path):
     folder = images(tmp_path / "set")
     Image.fromarray(np.zeros((7, 5), np.uint8)).save(folder / "x.png")
-    with pytest.raises(ValueError, match=r"one size; `x.png` has 7 × 5 pixels, the first 6 × 5. Resize"):
+    with pytest.raises(ValueError, match=r"the same size; `x.png` has 7 × 5 pixels, the first 6 × 5. Resize"):
         load_data(folder)
 
 

@@ -155,7 +155,7 @@ def test_the_other_objectives():
 def test_likelihood_is_for_flows_and_lasts_the_whole_run():
     made = replace(recipe(fake("8-gaussians"), "nice"), steps=7)
     assert made.trainer(kind="likelihood").settings.warmup == 7
-    with pytest.raises(ValueError, match="likelihood needs a flow"):
+    with pytest.raises(ValueError, match="likelihood requires a flow"):
         recipe(fake("8-gaussians"), "mlp").trainer(kind="likelihood")
 
 
@@ -250,8 +250,8 @@ def test_an_own_generator_with_a_density_is_a_flow(here):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("networks.Mine", "must be named `package.module:Class`"),
-        (":Mine", "must be named"),
+        ("networks.Mine", "must be given as `package.module:Class`"),
+        (":Mine", "must be given as"),
         ("no_such_module:Mine", "cannot be imported: No module named 'no_such_module'"),
         ("precall.tune.data:Mine", "cannot be imported: .* has no attribute 'Mine'"),
         ("precall.tune.data:POINTS", "must be a class or a function; got int"),
@@ -266,7 +266,7 @@ def test_a_network_that_cannot_be_had_costs_a_sentence(path, said):
     ("call", "said"),
     [
         (lambda: recipe(fake("digits"), "gan"), "`model` must be one of mlp, conv"),
-        (lambda: recipe(fake("8-gaussians"), "conv"), r"`model` conv is for images; .* shape \(2,\). Use mlp"),
+        (lambda: recipe(fake("8-gaussians"), "conv"), r"`model` conv requires images; .* shape \(2,\). Use mlp"),
         (lambda: recipe(fake("mnist"), "residual").networks(), "at most 256 coordinates; got 784"),
         (lambda: recipe(fake("digits"), "biggan").networks(), "`size` must be one of 32, 64; got 8"),
         (lambda: recipe(fake("digits")).trainer(batchsize=3), "`overrides` must be one of batch_size.*'batchsize'"),

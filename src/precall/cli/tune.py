@@ -1,4 +1,4 @@
-"""`precall tune`: train or fine-tune a model at the trade-off you choose."""
+"""`precall tune`: train or fine-tune a model at a chosen precision/recall trade-off."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ import typer
 from precall.cli.console import bars, emit
 
 if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
     from precall.metrics.score import Score
     from precall.tune.recipes import Recipe
     from precall.tune.trainer import Trainer
 
 Objective = Literal["pr", "tail", "hinge", "area", "obrs", "gan", "likelihood"]
 Model = Literal["mlp", "conv", "nice", "realnvp", "glow", "residual", "biggan"]
-# what makes a run the run it is: written to run.json, and not to be changed when it is resumed
+# the options that define a run: written to run.json, and not to be changed when the run is resumed
 DEFAULTS = {
     "data": None,
     "model": None,
@@ -51,37 +53,45 @@ def tune(
             help="8-gaussians, 25-gaussians, digits, mnist, fashion-mnist, cifar-10, celeba-64, or a path to samples."
         ),
     ] = None,
-    model: Annotated[Model | None, typer.Option(help="The kind of networks; by default that of the data.")] = None,
+    model: Annotated[
+        Model | None, typer.Option(help="Family of networks. The default depends on the data.", show_default=False)
+    ] = None,
     lam: Annotated[
-        float | None, typer.Option(help="λ: above 1 for precision, below 1 for recall.  [default: 1]")
+        float | None,
+        typer.Option(help="Trade-off λ: above 1 favours precision, below 1 favours recall.  [default: 1]"),
     ] = None,
     objective: Annotated[
         Objective | None,
         typer.Option(
-            help="pr, tail or hinge, turned by --lam; area; obrs, with --budget; gan; likelihood.  [default: pr]",
+            help="Training objective. pr, tail and hinge use --lam; obrs uses --budget.  [default: pr]",
             show_default=False,
         ),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="Draws per kept sample, for obrs.  [default: 2]")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of the generator; by default those of the recipe.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples a step; by default those of the recipe.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.  [default: 0]")] = None,
-    init: Annotated[str | None, typer.Option(help="Fine-tune the networks of this checkpoint.")] = None,
-    truncation: Annotated[
-        float | None, typer.Option(help="Narrow the latents by this factor: start from the precise end.  [default: 1]")
+    steps: Annotated[
+        int | None, typer.Option(help="Number of generator steps. The default depends on data and model.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    generator: Annotated[str | None, typer.Option(help="Your own generator, package.module:Class.")] = None,
-    discriminator: Annotated[str | None, typer.Option(help="Your own discriminator, package.module:Class.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where to look for the data first.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Number of samples per step. The default depends on data and model.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.  [default: 0]")] = None,
+    init: Annotated[str | None, typer.Option(help="Checkpoint whose networks are fine-tuned.")] = None,
+    truncation: Annotated[
+        float | None,
+        typer.Option(help="Scale the latents by this factor, to start with higher precision.  [default: 1]"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
+    generator: Annotated[str | None, typer.Option(help="Custom generator, package.module:Class.")] = None,
+    discriminator: Annotated[str | None, typer.Option(help="Custom discriminator, package.module:Class.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="First folder to search for the data.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     assess_every: Annotated[
         int | None, typer.Option(help="Steps between two assessments on held-out data.  [default: 0, at the end only]")
     ] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Train or fine-tune a model at the precision/recall trade-off you choose.
+    """Train or fine-tune a model at a chosen precision/recall trade-off.
 
     Examples:
 
@@ -93,7 +103,7 @@ def tune(
     from precall.tune.watch import TrainingStopped
 
     made = _recipe(run, data_dir)
-    start = out / CHECKPOINT if resume and run["init"] else run["init"]  # a resumed run needs the first one no more
+    start = out / CHECKPOINT if resume and run["init"] else run["init"]  # a resumed run does not need --init any more
     loggers = _loggers(out) if tensorboard else ()
     trainer = made.trainer(**_training(run), init=start, out=out, fabric=fabric, loggers=loggers)
     if resume:
@@ -107,24 +117,24 @@ def tune(
         raise ValueError(str(error)) from error
     except KeyboardInterrupt:
         again = shlex.join(["precall", "tune", "--resume", "--out", str(out)])
-        typer.echo(f"precall: interrupted at step {trainer.step} of {made.steps}; go on with: {again}", err=True)
+        typer.echo(f"precall: interrupted at step {trainer.step} of {made.steps}; resume with: {again}", err=True)
         raise typer.Exit(130) from None
     scores = _finish(trainer, out)
     _write(out, facts | {"results": {name: score.to_dict() for name, score in scores.items()}})
-    _tell(out, scores, as_json)
+    _print_summary(out, scores, as_json)
 
 
-# ------------------------------------------------------------------------------------------------- what was asked for
+# ------------------------------------------------------------------------------------------------------------- options
 
 
 def _begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a new run, in a folder that holds no other."""
+    """The options of a new run, whose folder must be empty."""
     from precall.theory import checks
 
     if options["data"] is None:
-        raise typer.BadParameter("name the data to train on, or --resume a run", param_hint="--data")
+        raise typer.BadParameter("pass the data to train on, or --resume a run", param_hint="--data")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"--out `{out}` must be new or empty: go on with its run by --resume, or name another folder.")
+        raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
     run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
     if run["lam"] is not None and run["objective"] not in ("pr", "tail", "hinge"):
         raise typer.BadParameter(f"the objective {run['objective']} has no λ", param_hint="--lam")
@@ -136,15 +146,15 @@ def _begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options the run in `out` was started with; any that are given again must be the same."""
+    """The options with which the run in `out` was started. Options that are passed again must be the same."""
     for name in ("run.json", CHECKPOINT):
         if not (out / name).is_file():
-            raise ValueError(f"--out `{out}` has no {name}, so there is no run to resume: start it without --resume.")
+            raise ValueError(f"--out `{out}` has no {name}, so there is no run to resume. Start it without --resume.")
     run: dict[str, Any] = DEFAULTS | json.loads((out / "run.json").read_text())["options"]
     for name, value in options.items():
         if value is not None and value != run[name]:
             flag = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{flag} was {run[name]} when `{out}` was started, and cannot become {value}.")
+            raise ValueError(f"{flag} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out.")
     return run
 
 
@@ -152,28 +162,28 @@ def _recipe(run: Mapping[str, Any], data_dir: Path | None) -> Recipe:
     from precall.tune.recipes import recipe
 
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # where one's own networks are
+        sys.path.insert(0, os.getcwd())  # for custom networks
     networks = {name: run[name] for name in ("generator", "discriminator")}
     made = recipe(run["data"], run["model"], data_dir=data_dir, **networks)
     return made if run["steps"] is None else replace(made, steps=run["steps"])
 
 
 def _training(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as `Recipe.trainer` names them."""
+    """The options as arguments of `Recipe.trainer`."""
     given = {name: run[name] for name in ("lam", "budget", "batch_size", "truncation") if run[name] is not None}
     return {"kind": run["objective"], "seed": run["seed"], "assess_every": run["assess_every"], **given}
 
 
-def _fabric(device: str) -> Any:
+def _fabric(device: str) -> Fabric:
     try:
         from lightning.fabric import Fabric
     except ImportError:
-        raise ValueError("training needs Lightning: pip install 'precall[tune]'.") from None
+        raise ValueError("training requires Lightning. Install it with: pip install 'precall[tune]'.") from None
     kind, _, number = device.partition(":")
     try:
         return Fabric(accelerator=kind, devices=[int(number)] if number else 1)
-    except Exception as error:  # Lightning has many
-        raise ValueError(f"--device must be one this machine has; {device}: {error}") from None
+    except Exception as error:  # Lightning raises many types
+        raise ValueError(f"--device must be available on this machine; got {device}: {error}") from None
 
 
 def _loggers(out: Path) -> list[Any]:
@@ -182,14 +192,14 @@ def _loggers(out: Path) -> list[Any]:
     try:
         return [TensorBoardLogger(root_dir=out, name="tensorboard", version="")]
     except ImportError:
-        raise ValueError("--tensorboard needs TensorBoard: pip install tensorboard.") from None
+        raise ValueError("--tensorboard requires TensorBoard. Install it with: pip install tensorboard.") from None
 
 
-# ------------------------------------------------------------------------------------------------ what is left behind
+# ------------------------------------------------------------------------------------------------------------- results
 
 
 def _facts(made: Recipe, trainer: Trainer) -> dict[str, Any]:
-    """All that is needed to know what was run."""
+    """A complete description of the run."""
     import lightning
     import numpy as np
     import torch
@@ -220,7 +230,7 @@ def _facts(made: Recipe, trainer: Trainer) -> dict[str, Any]:
 
 
 def _finish(trainer: Trainer, out: Path) -> dict[str, Score]:
-    """Draw samples, keep them, and score them against held-out data, as they are (images by their pixels)."""
+    """Draw and save samples, and score them against held-out data. Images are compared by their pixels."""
     import numpy as np
 
     from precall.metrics.assessment import assess
@@ -244,11 +254,11 @@ def _write(out: Path, facts: Mapping[str, Any]) -> None:
     write_atomically(out / "run.json", (json.dumps(facts, indent=1) + "\n").encode())
 
 
-def _tell(out: Path, scores: Mapping[str, Score], as_json: bool) -> None:
+def _print_summary(out: Path, scores: Mapping[str, Score], as_json: bool) -> None:
     if as_json:
         emit((out / "run.json").read_text().rstrip())
     else:
         emit("\n".join(f"{name:<9}  {score}" for name, score in scores.items()))
     n = scores["precision"].n_real
-    typer.echo(f"scores: {n} held-out samples, as many draws, 95 % intervals, images by their pixels", err=True)
+    typer.echo(f"scores: {n} held-out samples and as many draws; 95 % intervals; images compared by pixels", err=True)
     typer.echo(f"model: {out / CHECKPOINT}; samples: {out / 'samples.npy'}; log, pictures: {out}", err=True)

@@ -1,4 +1,4 @@
-"""Data to train on: made, found on this machine, fetched where a checksum is known, or any samples by their path."""
+"""Training data: synthetic, found on this machine, downloaded with a checksum, or any samples by their path."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ Array = npt.NDArray[Any]
 Labels = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
 
-SYSTEM = Path("/usr/share/datasets")  # where Debian's dataset-* packages put their files
-HELD_OUT = 10  # one sample in so many is held out where the data brings no split of its own
+SYSTEM = Path("/usr/share/datasets")  # folder of Debian's dataset-* packages
+HELD_OUT = 10  # one sample in this many is held out if the data has no split
 POINTS, HELD_OUT_POINTS = 50_000, 10_000
-LARGEST = 1 << 30  # bytes of a file, unpacked
+LARGEST = 1 << 30  # maximum size of an uncompressed file, in bytes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainingData:
-    """Samples to train on, and others that are held out.
+    """Training samples and held-out samples.
 
     Attributes:
-        samples: images as bytes, shape (n, channels, height, width), or points as float32, shape (n, d).
-        labels: a class a sample, from 0; None where there are none.
-        held_out: other samples of the same law, for assessment.
-        held_out_labels: their classes.
-        classes: number of classes; 0 where there are none.
-        name: what was asked for.
+        samples: images as uint8, shape (n, channels, height, width), or points as float32, shape (n, d).
+        labels: one class per sample, from 0; None if there are none.
+        held_out: other samples of the same distribution, for assessment.
+        held_out_labels: classes of the held-out samples.
+        classes: number of classes; 0 if there are none.
+        name: requested name or path.
     """
 
     samples: Array
@@ -71,36 +71,36 @@ class TrainingData:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample: (channels, height, width), or (d,)."""
+        """Shape of one sample: (channels, height, width), or (d,)."""
         return tuple(self.samples.shape[1:])
 
 
 def load_data(name: str | Path, data_dir: str | Path | None = None) -> TrainingData:
-    """Data by name, or any samples by their path.
+    """Load data by name, or any samples by their path.
 
     | name | samples | files |
     |---|---|---|
-    | `8-gaussians`, `25-gaussians` | 50,000 points of the plane, and 10,000 | made from a seed |
-    | `digits` | 8 × 8 grey, 1,797 | come with scikit-learn |
+    | `8-gaussians`, `25-gaussians` | 50,000 points of the plane, and 10,000 | generated from a seed |
+    | `digits` | 8 × 8 grey, 1,797 | included in scikit-learn |
     | `mnist`, `fashion-mnist` | 28 × 28 grey, 60,000 and 10,000 | four idx files, gzipped or not |
     | `cifar-10` | 32 × 32 RGB, 50,000 and 10,000 | `data_batch_*.bin` and `test_batch.bin`, or one .npz |
     | `celeba-64` | 64 × 64 RGB, from the largest centred square | `img_align_celeba/`, or a zip of the images |
     | a path | as `precall.samples.open_samples` reads it | images of one size, features, tables of numbers |
 
-    Files are looked for in `data_dir` (and in its folder of that name), among the system's dataset packages, and in
-    `<cache>/data/<name>`. Fashion-MNIST is then fetched, and held to the SHA-256 of its contents; for the rest the
-    error says which files to put where. Data without a split of its own has one sample in ten held out, drawn with a
-    fixed seed. Images whose channels are all equal become grey ones.
+    Files are searched in `data_dir` (and in its subfolder of that name), in the system's dataset packages, and in
+    `<cache>/data/<name>`. If they are missing, Fashion-MNIST is downloaded and verified by the SHA-256 of its contents.
+    For the other data sets, the error states which files to put where. If the data has no split, one sample in ten is
+    held out, drawn with a fixed seed. Images whose channels are all equal are converted to grey.
 
     Args:
         name: one of the names above, or a path.
-        data_dir: where to look first.
+        data_dir: first folder to search.
 
     Returns:
         The data.
 
     Raises:
-        ValueError: if the data is not to be had, or its files are not what they should be.
+        ValueError: if the data is not available, or if its files are invalid.
 
     Example:
         >>> data = load_data("digits")
@@ -121,7 +121,7 @@ def load_data(name: str | Path, data_dir: str | Path | None = None) -> TrainingD
 
 
 def _gaussians(name: str, centers: npt.NDArray[np.float64], scale: float) -> TrainingData:
-    """Equal Gaussians around the centres; a point's label is its mode."""
+    """Equally weighted Gaussians with the given centres; the label of a point is its mode."""
     samples, labels = _drawn(centers, scale, POINTS, seed=0)
     held_out, held_out_labels = _drawn(centers, scale, HELD_OUT_POINTS, seed=1)
     return TrainingData(samples, labels, held_out, held_out_labels, len(centers), name)
@@ -140,14 +140,14 @@ def _eight(name: str, data_dir: Path | None) -> TrainingData:
 
 
 def _twenty_five(name: str, data_dir: Path | None) -> TrainingData:
-    """A 5 × 5 grid of spacing 2, scale 0.05, all divided by √8: the whole has about unit variance."""
+    """A 5 × 5 grid of spacing 2 and scale 0.05, divided by √8 to have about unit variance."""
     line = np.arange(-4.0, 5.0, 2.0)
     grid = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
     return _gaussians(name, grid / math.sqrt(8), 0.05 / math.sqrt(8))
 
 
 def _digits(name: str, data_dir: Path | None) -> TrainingData:
-    """Scikit-learn's digits; their grey levels 0, …, 16 become the bytes 0, …, 255."""
+    """The digits of scikit-learn, with their grey levels 0, …, 16 scaled to 0, …, 255."""
     from sklearn.datasets import load_digits
 
     levels, labels = load_digits(return_X_y=True)
@@ -160,9 +160,9 @@ def _digits(name: str, data_dir: Path | None) -> TrainingData:
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 CIFAR = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
 KERAS = ("x_train", "y_train", "x_test", "y_test")
-# folders that other tools unpack into
+# folders into which other tools extract the files
 CUSTOMARY = {"mnist": "MNIST/raw", "fashion-mnist": "FashionMNIST/raw", "cifar-10": "cifar-10-batches-bin"}
-# SHA-256 of what the archives hold: the archives themselves differ from mirror to mirror
+# SHA-256 of the uncompressed contents, since the archives differ between mirrors
 FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 CONTENTS = {
     "fashion-mnist": {
@@ -175,7 +175,7 @@ CONTENTS = {
 
 
 def places(name: str, data_dir: Path | None) -> Iterator[Path]:
-    """Folders where the files of `name` may lie, in the order they are looked through."""
+    """Folders that may contain the files of `name`, in the order in which they are searched."""
     roots = [] if data_dir is None else [data_dir]
     for root in (*roots, SYSTEM, cache_dir() / "data"):
         yield root / name
@@ -207,7 +207,7 @@ def _from_idx(name: str, files: Sequence[Path]) -> TrainingData:
         if pixels.ndim != 3 or classes.shape != pixels.shape[:1] or classes.max(initial=0) > 9:
             got = f"{pixels.shape} and {classes.shape} up to {classes.max(initial=0)}"
             raise ValueError(
-                f"`{shown(str(file))}` must hold images, and the file beside it a label from 0 to 9 each; got {got}."
+                f"`{shown(str(file))}` must hold images, and its label file a label from 0 to 9 for each; got {got}."
             )
     return TrainingData(
         images[:, None], labels.astype(np.int64), held_out[:, None], held_out_labels.astype(np.int64), 10, name
@@ -215,10 +215,10 @@ def _from_idx(name: str, files: Sequence[Path]) -> TrainingData:
 
 
 def read_idx(path: Path) -> Pixels:
-    """An array of bytes in the idx format, gzipped or not: two zeros, type 8, the number of axes, their lengths.
+    """Read a uint8 array in the idx format, gzipped or not: two zeros, type 8, the number of axes, their lengths.
 
     Raises:
-        ValueError: if the file is not that, or shorter or longer than it says.
+        ValueError: if the file is not in this format, or if its size does not match its header.
     """
     content = _content(path)
     axes = content[3] if len(content) > 3 else 0
@@ -229,20 +229,20 @@ def read_idx(path: Path) -> Pixels:
     if len(content) != header + math.prod(shape):
         raise ValueError(
             f"`{shown(str(path))}` must hold {' × '.join(map(str, shape))} bytes after its header; "
-            f"got {len(content) - header}. Fetch it again."
+            f"got {len(content) - header}. Download it again."
         )
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()  # torch wants to own its memory
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()  # writable memory for torch
 
 
 def _content(path: Path) -> bytes:
-    """A file's bytes, unpacked, refused beyond any size such data has."""
+    """The uncompressed bytes of a file; an error if they exceed the maximum size."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"`{shown(str(path))}` must be a gzipped file; {error}. Fetch it again.") from None
+        raise ValueError(f"`{shown(str(path))}` must be a gzipped file; {error}. Download it again.") from None
     if len(content) > LARGEST:
-        raise ValueError(f"`{shown(str(path))}` must hold at most {LARGEST:,} bytes, unpacked; it holds more.")
+        raise ValueError(f"`{shown(str(path))}` must hold at most {LARGEST:,} uncompressed bytes; it holds more.")
     return content
 
 
@@ -259,7 +259,7 @@ def _cifar(name: str, data_dir: Path | None) -> TrainingData:
 
 
 def read_cifar(path: Path) -> tuple[Pixels, Labels]:
-    """Images and labels of a CIFAR-10 binary file: records of a label and 3 × 32 × 32 bytes."""
+    """Images and labels of a CIFAR-10 binary file, with records of one label and 3 × 32 × 32 bytes."""
     content = _content(path)
     if not content or len(content) % 3073:
         raise ValueError(f"`{shown(str(path))}` must hold records of 3,073 bytes; got {len(content):,} bytes.")
@@ -316,11 +316,11 @@ def squared(image: Pixels, side: int) -> Pixels:
 
 def _missing(name: str, files: str) -> ValueError:
     place = cache_dir() / "data" / name
-    return ValueError(f"`{name}` is not on this machine: put {files} into `{place}`, or name their folder, `data_dir`.")
+    return ValueError(f"`{name}` is not on this machine. Put {files} into `{place}`, or pass the folder as `data_dir`.")
 
 
 def _fetched(name: str, file: str) -> Path:
-    """A file in the cache, fetched if it is not there, its contents held to their SHA-256."""
+    """A file in the cache, downloaded if it is missing and verified by the SHA-256 of its contents."""
     place, url = cache_dir() / "data" / name / f"{file}.gz", f"{FASHION}/{file}.gz"
     if not place.exists():
         try:
@@ -328,11 +328,12 @@ def _fetched(name: str, file: str) -> Path:
                 archive = answer.read(LARGEST)
             found = hashlib.sha256(zlib.decompressobj(31).decompress(archive, LARGEST)).hexdigest()
         except (OSError, zlib.error) as error:
-            reason = f"{url} cannot be fetched ({error})"
+            reason = f"{url} cannot be downloaded ({error})"
             raise ValueError(f"{_missing(name, ', '.join(f'{one}.gz' for one in IDX))} {reason}.") from None
         if found != CONTENTS[name][file]:
             raise ValueError(
-                f"{url} must unpack to bytes of SHA-256 {CONTENTS[name][file]}; got {found}. Nothing was kept."
+                f"{url} must have uncompressed contents of SHA-256 {CONTENTS[name][file]}; got {found}. "
+                "Nothing was saved."
             )
         write_atomically(place, archive)
     return place
@@ -354,10 +355,10 @@ def _read(samples: SampleSet) -> Array:
 
 
 def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixels:
-    """All images of a set, prepared one by one, as NCHW bytes; grey where all channels are equal.
+    """All images of a set as an NCHW uint8 array, after `prepare`; with one channel if all channels are equal.
 
     Raises:
-        ValueError: if the prepared images are not of one size.
+        ValueError: if the prepared images have different sizes.
     """
     first = prepare(samples[0])
     images = np.empty((len(samples), 3, *first.shape[:2]), np.uint8)
@@ -367,7 +368,7 @@ def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixe
         if image.shape != first.shape:
             (height, width), (h, w) = image.shape[:2], first.shape[:2]
             raise ValueError(
-                f"images must be of one size; `{shown(samples.ids[index])}` has {height} × {width} pixels, "
+                f"images must have the same size; `{shown(samples.ids[index])}` has {height} × {width} pixels, "
                 f"the first {h} × {w}. Resize them."
             )
         images[index] = image.transpose(2, 0, 1)
@@ -380,7 +381,7 @@ def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixe
 
 
 def _numbers(samples: SampleSet) -> Array:
-    """A table as a matrix, if all its cells are numbers."""
+    """A table of numbers as a matrix."""
     rows = [samples[index] for index in range(len(samples))]
     try:
         return checks.numbers("data", [[float(cell) for cell in row.values()] for row in rows]).astype(np.float32)
@@ -388,7 +389,7 @@ def _numbers(samples: SampleSet) -> Array:
         column, cell = next((c, x) for row in rows for c, x in row.items() if not _is_finite(x))
         raise ValueError(
             f"`data` as a table must hold finite numbers; column {shown(column)!r} has {shown(cell)!r}. "
-            "Drop or encode the others."
+            "Remove or encode other columns."
         ) from None
 
 
@@ -400,7 +401,7 @@ def _is_finite(cell: str) -> bool:
 
 
 def _split(samples: Array, labels: Labels | None, *, name: str, classes: int = 0) -> TrainingData:
-    """One sample in `HELD_OUT` held out, drawn with a fixed seed."""
+    """Hold out one sample in `HELD_OUT`, drawn with a fixed seed."""
     if len(samples) < 2 * HELD_OUT:
         raise ValueError(f"`data` must hold at least {2 * HELD_OUT} samples; got {len(samples)}.")
     order = np.random.default_rng(0).permutation(len(samples))

@@ -1,10 +1,10 @@
-"""Recipes: which networks, at which rates, for how long, for each data set and kind of model.
+"""Recipes: networks, hyperparameters and number of steps for each data set and family of models.
 
     made = recipe("digits")
     made.trainer(lam=5.0, out="runs/lam5").fit(made.steps)
 
-Networks and, where the thesis states them, rates and batch sizes are those of Verine (2024), App. C; they are named
-there below. The others are starting points.
+Networks and, if the thesis states them, learning rates and batch sizes are those of Verine (2024), App. C, cited below.
+All other values are starting points.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -38,15 +39,15 @@ Shape = tuple[int, ...]
 Build = Callable[[Shape, int], nn.Module]  # from the shape of a sample and the number of classes
 
 OBJECTIVES = ("pr", "tail", "hinge", "area", "obrs", "gan", "likelihood")
-DIALLED = ("pr", "tail", "hinge")  # those that λ turns
-RESIDUAL_LIMIT = 256  # coordinates: its log-determinants take as many backward passes a block
+DIALLED = ("pr", "tail", "hinge")  # objectives that depend on λ
+RESIDUAL_LIMIT = 256  # coordinates: an exact log-determinant takes one backward pass per coordinate and block
 
 
 # -------------------------------------------------------------------------------------------------------- networks
 
 
 def _glow(shape: Shape, classes: int) -> nn.Module:
-    """At 32 pixels that of App. C.1.3, 16 steps on each of 3 scales which keep all channels; small for small images."""
+    """At 32 pixels the model of App. C.1.3: 16 steps on each of 3 scales, which keep all channels. Smaller below 16."""
     if shape[1] < 16:
         return Glow(_image(shape), levels=2, steps=4, hidden=64)
     return Glow(_image(shape), levels=3, steps=16, hidden=512, factor_out=False)
@@ -55,14 +56,14 @@ def _glow(shape: Shape, classes: int) -> nn.Module:
 def _residual(shape: Shape, classes: int) -> nn.Module:
     if prod(shape) > RESIDUAL_LIMIT:
         raise ValueError(
-            f"`model` residual takes exact log-determinants and is for at most {RESIDUAL_LIMIT} coordinates; "
+            f"`model` residual computes exact log-determinants and supports at most {RESIDUAL_LIMIT} coordinates; "
             f"got {prod(shape)}. Use realnvp or glow."
         )
     return ResidualFlow(shape)
 
 
 def _biggan(shape: Shape, classes: int) -> nn.Module:
-    """That of App. C.1.4: 4.3 M parameters for CIFAR-10, 32.0 M for CelebA."""
+    """The model of App. C.1.4: 4.3 M parameters for CIFAR-10, 32.0 M for CelebA."""
     channels, side = shape[0], _side(shape)
     return BigGANGenerator(side, classes=classes, shared=0, hierarchical=False, attention=0, channels=channels)
 
@@ -72,14 +73,14 @@ def _biggan_critic(shape: Shape, classes: int) -> nn.Module:
 
 
 def _perceptron(shape: Shape, classes: int) -> nn.Module:
-    """256-512-1024 (App. C.2.1, C.2.3); for the smallest images one so small that it must choose."""
+    """256-512-1024 (App. C.2.1, C.2.3). For tiny images the model is too weak for high precision and recall at once."""
     if _tiny(shape):
         return MLPGenerator(shape, latent=16, widths=(128, 128), classes=classes)
     return MLPGenerator(shape, classes=classes)
 
 
 def _perceptron_critic(shape: Shape, classes: int) -> nn.Module:
-    """1024-512-256 (App. C.1.3, C.2.1, C.2.3), or a smaller one for the smallest images."""
+    """1024-512-256 (App. C.1.3, C.2.1, C.2.3), or a smaller one for tiny images."""
     return MLPDiscriminator(shape, classes=classes, widths=(256, 256) if _tiny(shape) else (1024, 512, 256))
 
 
@@ -88,7 +89,7 @@ def _tiny(shape: Shape) -> bool:
 
 
 def _flow_critic(shape: Shape, classes: int) -> nn.Module:
-    """For points a smaller one, which learns log p in fewer steps."""
+    """The critic of a flow. For points it is smaller and learns log p in fewer steps."""
     if len(shape) == 3:
         return _perceptron_critic(shape, 0)
     return MLPDiscriminator(shape, widths=(128, 128, 128))
@@ -96,14 +97,14 @@ def _flow_critic(shape: Shape, classes: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model: how its networks are built, and what it asks of the data.
+    """A family of models: how its networks are built, and its requirements on the data.
 
     Attributes:
         generator: builds the generator.
         discriminator: builds the discriminator.
-        flow: whether it states its density.
-        conditional: whether it is given the labels.
-        multiple: what the sides of images are padded to a multiple of; 0 for a family that takes points too.
+        flow: whether its density is known.
+        conditional: whether it uses labels.
+        multiple: the sides of images are padded to a multiple of this number; 0 for a family that also accepts points.
     """
 
     generator: Build
@@ -145,10 +146,10 @@ GAN_OF_POINTS = Settings(batch_size=512, betas=(0.5, 0.9))
 FLOW_OF_IMAGES = Settings(
     batch_size=64, generator_lr=1e-4, discriminator_lr=1e-4, betas=(0.9, 0.99), clip=1.0, log_every=10
 )
-GAN_OF_IMAGES = Settings(  # as in experiments/dial.py: under noise and without a penalty the critic knows ratios
+GAN_OF_IMAGES = Settings(  # with noise and without a gradient penalty, the critic estimates ratios well
     batch_size=256, discriminator_steps=2, discriminator_lr=4e-4, betas=(0.5, 0.99), noise=0.2, log_every=10
 )
-BIGGAN = Settings(  # rates and batch of App. C.1.1 and C.1.4, moments and average of BigGAN
+BIGGAN = Settings(  # learning rates and batch size of App. C.1.1 and C.1.4, betas and ema of BigGAN
     batch_size=128, generator_lr=5e-5, discriminator_lr=2e-4, betas=(0.0, 0.999), ema=0.9999, log_every=10
 )
 PARTICULAR: dict[tuple[str, str], tuple[int, Settings]] = {
@@ -162,7 +163,7 @@ PARTICULAR: dict[tuple[str, str], tuple[int, Settings]] = {
 
 
 def _plan(data: TrainingData, model: str, family: Family) -> tuple[int, Settings]:
-    """Steps and settings for data and a model."""
+    """Number of steps and settings for data and a model."""
     if (data.name, model) in PARTICULAR:
         return PARTICULAR[data.name, model]
     images = len(data.shape) == 3
@@ -178,17 +179,17 @@ def _plan(data: TrainingData, model: str, family: Family) -> tuple[int, Settings
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """Data with the networks, settings and number of steps to train on it. `dataclasses.replace` changes any of them.
+    """Data with networks, settings and a number of steps to train on it. Use `dataclasses.replace` to change them.
 
     Attributes:
-        data: what is trained on, as the networks want it (padded, and with noise below a grey level for flows).
-        model: the family's name, or the import path of the generator.
-        generator: builds the generator, from the shape of a sample and the number of classes.
+        data: the training data, prepared for the networks (padded, and dequantised for flows).
+        model: name of the family, or import path of the generator.
+        generator: builds the generator from the shape of a sample and the number of classes.
         discriminator: builds the discriminator.
-        classes: number of classes the networks are given; 0 for unconditional ones.
-        flow: whether the generator states its density.
-        settings: how to train.
-        steps: for how long; schedules and warm-up are shares of it.
+        classes: number of classes of the networks; 0 for unconditional ones.
+        flow: whether the density of the generator is known.
+        settings: hyperparameters.
+        steps: number of generator steps; schedules and warm-up are shares of it.
     """
 
     data: TrainingData
@@ -201,7 +202,7 @@ class Recipe:
     steps: int
 
     def networks(self, seed: int = 0) -> tuple[nn.Module, nn.Module]:
-        """A fresh generator and discriminator, their weights drawn from the seed; other streams do not notice."""
+        """A new generator and discriminator, initialised from the seed. Global random states are not changed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.generator(self.data.shape, self.classes), self.discriminator(self.data.shape, self.classes)
@@ -209,20 +210,22 @@ class Recipe:
     def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0) -> Any:
         """The objective at a trade-off λ.
 
-        `"pr"` maximises α(λ): by the flow's own density for flows of points, coming from a likelihood (forward for
-        λ ≤ 1, nearly reverse KL for λ > 1, which settles on modes); by the discriminator's ratio otherwise, with λ
-        moving from 1 to its value over the first half of the run. A flow of images takes the ratio too: in many
-        dimensions the two densities differ by so many powers of ten that min(λ p/q, 1) is flat.
+        `"pr"` maximises α(λ). For flows of points it uses the density of the flow and starts from a likelihood (forward
+        KL for λ ≤ 1, nearly reverse KL for λ > 1, which concentrates on modes). Otherwise it uses the ratio of the
+        discriminator, with λ moving from 1 to its value during the first half of the run. This includes flows of
+        images, because in high dimension the two densities differ by many orders of magnitude and min(λ p/q, 1) is
+        flat.
 
         Args:
             lam: λ > 0, for "pr", "tail" and "hinge".
-            kind: "pr"; "tail" (precision at every slope above λ); "hinge" (BigGAN's, weighted by λ); "area" (all
-                trade-offs at once); "obrs" (the law after rejection); "gan" (non-saturating); "likelihood" (flows).
+            kind: "pr"; "tail" (precision at every slope above λ); "hinge" (the loss of BigGAN, weighted by λ); "area"
+                (all trade-offs at once); "obrs" (the model after rejection); "gan" (non-saturating); "likelihood" (for
+                flows).
             budget: K ≥ 1, for "obrs".
         """
         checks.choice("kind", kind, OBJECTIVES)
         if kind == "likelihood":
-            return self._ratio_pr(1.0, "smoothed")  # for the discriminator alone; the warm-up is the whole run
+            return self._ratio_pr(1.0, "smoothed")  # only for the discriminator, since the warm-up is the whole run
         if kind == "pr":
             return self._density_pr(lam) if self._by_density else self._ratio_pr(lam, "smoothed")
         if kind == "tail":
@@ -246,7 +249,7 @@ class Recipe:
         return self.flow and len(self.data.shape) == 1
 
     def warmup(self, lam: float = 1.0, *, kind: str = "pr") -> int:
-        """First steps by likelihood alone: none unless the generator is a flow, all for "likelihood"."""
+        """Number of first steps that use the likelihood alone: 0 unless the generator is a flow."""
         if not self.flow:
             return 0
         if kind == "likelihood":
@@ -267,13 +270,13 @@ class Recipe:
         loggers: Sequence[Any] = (),
         **overrides: Any,
     ) -> Trainer:
-        """A trainer of this recipe; `.fit(recipe.steps)` runs it.
+        """A trainer for this recipe; `.fit(recipe.steps)` runs it.
 
         Args:
             lam: λ > 0.
-            kind: of the objective, as `objective` names them.
+            kind: name of the objective, as in `objective`.
             budget: K ≥ 1, for "obrs".
-            init: a checkpoint whose networks are fine-tuned; there is then no warm-up.
+            init: a checkpoint whose networks are fine-tuned, without warm-up.
             out: folder for the log, checkpoints and pictures.
             fabric: a Lightning `Fabric`.
             loggers: Lightning loggers.
@@ -288,7 +291,7 @@ class Recipe:
             torch.Size([3, 1, 8, 8])
         """
         if kind == "likelihood" and not self.flow:
-            raise ValueError(f"`kind` likelihood needs a flow, which states its density; {self.model} does not.")
+            raise ValueError(f"`kind` likelihood requires a flow, whose density is known; got {self.model}.")
         warmup = 0 if init is not None and kind != "likelihood" else self.warmup(lam, kind=kind)
         settings = replace(self.settings, **{"warmup": warmup, **_known(overrides)})
         generator, discriminator = self.networks(settings.seed)
@@ -318,18 +321,18 @@ def recipe(
     """The recipe for data and a model.
 
     Args:
-        data: a name or path, as `load_data` takes it, or the data itself.
-        model: "mlp", "conv", "nice", "realnvp", "glow", "residual" or "biggan"; None for the data's own.
-        data_dir: where to look for the data first.
-        generator: one's own network by import path, "package.module:Class", in place of the model's. It is called
-            with `shape=` and `classes=` if it takes them, and trained as a flow if it has `forward_with_log_prob`.
-        discriminator: the same for the discriminator.
+        data: a name or path, as accepted by `load_data`, or the data itself.
+        model: "mlp", "conv", "nice", "realnvp", "glow", "residual" or "biggan"; None for the default of the data.
+        data_dir: first folder to search for the data.
+        generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
+            if it accepts them, and trained as a flow if it has `forward_with_log_prob`.
+        discriminator: import path of a custom discriminator.
 
     Returns:
         The recipe.
 
     Raises:
-        ValueError: if there is no such data or model, or the model is not for such data.
+        ValueError: if the data or model is unknown, or if the model does not support the data.
 
     Example:
         >>> made = recipe("8-gaussians")
@@ -352,7 +355,7 @@ def recipe(
     family = FAMILIES[name]
     if family.multiple and len(data.shape) != 3:
         raise ValueError(
-            f"`model` {name} is for images; the samples of `{data.name}` have shape {data.shape}. Use mlp."
+            f"`model` {name} requires images; the samples of `{data.name}` have shape {data.shape}. Use mlp."
         )
     flow = family.flow if own[0] is None else hasattr(own[0], "forward_with_log_prob")
     steps, settings = _plan(data, name, family)
@@ -369,7 +372,7 @@ def recipe(
 
 
 def imported(path: str) -> Callable[..., nn.Module]:
-    """What "package.module:Class" names.
+    """The class or function with the import path "package.module:Class".
 
     Example:
         >>> imported("precall.tune.models.mlp:MLPGenerator").__name__
@@ -377,7 +380,7 @@ def imported(path: str) -> Callable[..., nn.Module]:
     """
     module, colon, name = path.partition(":")
     if not (colon and module and name):
-        raise ValueError(f"a network must be named `package.module:Class`; got {path!r}.")
+        raise ValueError(f"a custom network must be given as `package.module:Class`; got {path!r}.")
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -388,7 +391,7 @@ def imported(path: str) -> Callable[..., nn.Module]:
 
 
 def _building(make: Callable[..., nn.Module]) -> Build:
-    """Calls one's own constructor with `shape=` and `classes=`, as far as it takes them."""
+    """A function that calls a custom constructor with those of `shape=` and `classes=` that it accepts."""
     taken = inspect.signature(make).parameters
     all_taken = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
 
@@ -403,15 +406,15 @@ def _building(make: Callable[..., nn.Module]) -> Build:
 
 
 def _prepared(data: TrainingData, multiple: int, flow: bool) -> TrainingData:
-    """Images padded to sides the networks can halve; for flows, with noise below a grey level."""
+    """Images padded to sides that the networks support, and dequantised for flows."""
     samples, held_out = (_padded(images, multiple) for images in (data.samples, data.held_out))
     if flow and samples.dtype == np.uint8:
         samples = dequantized(samples)
     return replace(data, samples=samples, held_out=held_out)
 
 
-def _padded(images: Any, multiple: int) -> Any:
-    """Sides up to the next multiple, with black around."""
+def _padded(images: npt.NDArray[Any], multiple: int) -> npt.NDArray[Any]:
+    """Images padded with black to sides that are a multiple of a number."""
     if not multiple:
         return images
     extra = [-side % multiple for side in images.shape[2:]]
@@ -419,8 +422,8 @@ def _padded(images: Any, multiple: int) -> Any:
     return np.pad(images, around) if any(extra) else images
 
 
-def dequantized(images: Any, seed: int = 0) -> Any:
-    """Bytes b as (b + u)/128 − 1, u uniform: a density on grey levels alone is infinite, and a flow would find that.
+def dequantized(images: npt.NDArray[np.uint8], seed: int = 0) -> npt.NDArray[np.float32]:
+    """Grey levels b as (b + u)/128 − 1 with u uniform. Without noise, the likelihood of a flow would be unbounded.
 
     Example:
         >>> dequantized(np.array([[[[0, 255]]]], np.uint8)).round(1).tolist()
@@ -437,7 +440,7 @@ def _image(shape: Shape) -> tuple[int, int, int]:
 
 def _side(shape: Shape) -> int:
     if shape[1] != shape[2]:
-        raise ValueError(f"`model` biggan is for square images; got {shape[1]} × {shape[2]}. Use conv or glow.")
+        raise ValueError(f"`model` biggan requires square images; got {shape[1]} × {shape[2]}. Use conv or glow.")
     return shape[1]
 
 

@@ -1,7 +1,7 @@
-"""BigGAN for images of 32 and of 64 pixels, class-conditional or not.
+"""BigGAN for images of 32 or 64 pixels, class-conditional or not.
 
-Residual blocks, spectral normalisation everywhere, batch normalisation whose gain and bias come from the class and from
-a part of the latent, self-attention on one scale, a projection discriminator.
+It consists of residual blocks with spectral normalisation, batch normalisation whose gain and bias depend on the class
+and on a part of the latent, self-attention on one scale, and a projection discriminator.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch.nn import functional
 from precall.theory import checks
 from precall.tune.models.layers import SpectralConv2d, SpectralEmbedding, SpectralLinear, given
 
-# Channels, in units of `ch`, that leave every block, and the scale attention works on (0: none)
-GENERATOR = {32: (4, 4, 4, 4), 64: (16, 16, 8, 4, 2)}  # the first is that of the first layer
+# Output channels of every block in units of `ch`, and the scale with attention (0: none)
+GENERATOR = {32: (4, 4, 4, 4), 64: (16, 16, 8, 4, 2)}  # the first number is that of the first layer
 DISCRIMINATOR = {32: (4, 4, 4, 4), 64: (1, 2, 4, 8, 16)}
 HALVINGS = {32: 2, 64: 4}
 ATTENTION = {32: 0, 64: 32}
@@ -25,7 +25,7 @@ BOTTOM = 4  # side of the first feature map
 
 
 class ConditionalNorm(nn.Module):
-    """Batch normalisation with gain 1 + A y and bias B y, y the condition of the sample."""
+    """Batch normalisation with gain 1 + A y and bias B y, where y is the condition of the sample."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -47,7 +47,7 @@ def _plane(rows: Tensor, like: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """x + γ · attention(x), keys and values on half the side; γ starts at 0."""
+    """x + γ · attention(x), with keys and values at half the resolution; γ is initially 0."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Attention(nn.Module):
 
 
 class UpBlock(nn.Module):
-    """A residual block of the generator, which doubles the side."""
+    """A residual block of the generator, which doubles the resolution."""
 
     def __init__(self, channels: int, out: int, condition: int, linear: type[nn.Linear]) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class UpBlock(nn.Module):
 
 
 class DownBlock(nn.Module):
-    """A residual block of the discriminator; the first one of all takes the image without ReLU."""
+    """A residual block of the discriminator. The first one applies no ReLU to the image."""
 
     def __init__(self, channels: int, out: int, *, halve: bool, first: bool) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class DownBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.conv2(functional.relu(self.conv1(x if self.first else functional.relu(x))))
-        if self.halve:  # before the shortcut's 1×1 convolution, with which averaging commutes
+        if self.halve:  # before the shortcut's 1×1 convolution, which commutes with averaging
             h, x = functional.avg_pool2d(h, 2), functional.avg_pool2d(x, 2)
         out: Tensor = h + (x if self.shortcut is None else self.shortcut(x))
         return out
@@ -112,20 +112,20 @@ class DownBlock(nn.Module):
 class BigGANGenerator(nn.Module):
     """The generator of BigGAN at 32 or 64 pixels.
 
-    The latent falls into one part for the first layer and, if `hierarchical`, one for the normalisations of every
-    block, where it joins the class vector. With `shared=0, hierarchical=False, attention=0` the counts are those
-    published: 4.3 M parameters for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
+    The latent is split into one part for the first layer and, if `hierarchical`, one for the normalisations of each
+    block, where it is concatenated with the class vector. With `shared=0, hierarchical=False, attention=0` the numbers
+    of parameters are the published ones: 4.3 M for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
 
     Args:
         size: 32 or 64, the side of the images.
         ch: channel multiplier.
         classes: number of classes, 0 for an unconditional model.
-        latent: dimension of z, one equal part for the first layer and one a block if `hierarchical`; None for 128, or
-            120 in five parts at size 64.
-        shared: dimension of the class vector shared by all normalisations, 0 for one-hot labels.
-        hierarchical: whether parts of z reach the normalisations.
-        attention: the side of the feature map attention works on, 0 for none; None for none at 32, 32 at 64.
-        channels: of the images.
+        latent: dimension of z, which is split into equal parts, one for the first layer and one per block, if
+            `hierarchical`; if None, 128, or 120 for five parts at size 64.
+        shared: dimension of the class embedding shared by all normalisations, 0 for one-hot labels.
+        hierarchical: whether parts of z condition the normalisations.
+        attention: side of the feature map with attention, 0 for none; if None, none at size 32 and 32 at size 64.
+        channels: number of channels of the images.
 
     Example:
         >>> G = BigGANGenerator(32, ch=64, classes=10, shared=0, hierarchical=False)
@@ -154,7 +154,7 @@ class BigGANGenerator(nn.Module):
         latent = _divisible(LATENT[self.parts] if latent is None else latent, self.parts)
         self.classes, self.latent_shape = classes, (latent,)
         self.embedding = nn.Embedding(classes, shared) if classes and shared else None
-        # An unconditional model is one of a single class: its condition is the constant 1
+        # an unconditional model has a single class, and its condition is the constant 1
         condition = (shared if self.embedding is not None else max(classes, 1)) + (
             latent // self.parts if hierarchical else 0
         )
@@ -169,7 +169,7 @@ class BigGANGenerator(nn.Module):
         orthogonal(self)
 
     def _conditions(self, z: Tensor, labels: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-        """The part of z for the first layer, and the condition of every block."""
+        """The part of z for the first layer, and the condition of each block."""
         if not self.classes:
             y = z.new_ones(len(z), 1)
         elif self.embedding is not None:
@@ -194,8 +194,8 @@ class BigGANDiscriminator(nn.Module):
         size: 32 or 64, the side of the images.
         ch: channel multiplier.
         classes: number of classes, 0 for an unconditional model.
-        attention: the side of the feature map attention works on, 0 for none; None for none at 32, 32 at 64.
-        channels: of the images.
+        attention: side of the feature map with attention, 0 for none; if None, none at size 32 and 32 at size 64.
+        channels: number of channels of the images.
 
     Example:
         >>> D = BigGANDiscriminator(32, ch=64, classes=10)
@@ -231,7 +231,7 @@ class BigGANDiscriminator(nn.Module):
 
 
 def orthogonal(model: nn.Module) -> None:
-    """Orthogonal weights and zero biases in every linear layer, convolution and table of the model."""
+    """Initialise all linear layers, convolutions and embeddings with orthogonal weights and zero biases."""
     for module in model.modules():
         if isinstance(module, (nn.Conv2d, nn.Linear, nn.Embedding)):
             nn.init.orthogonal_(module.weight)
@@ -248,13 +248,13 @@ def _known(size: int) -> int:
 def _divisible(latent: int, parts: int) -> int:
     if checks.count("latent", latent) % parts:
         raise ValueError(
-            f"`latent` must be divisible by {parts}, one part a block and one for the first layer; got {latent}."
+            f"`latent` must be divisible by {parts}, one part per block and one for the first layer; got {latent}."
         )
     return latent
 
 
 def _attention(sides: list[int], widths: list[int], where: int) -> nn.ModuleList:
-    """One module a block: attention after the first whose side is `where`, nothing after the others."""
+    """One module per block: attention after the first block with side `where`, the identity after the others."""
     if where and where not in sides:
         raise ValueError(f"`attention` must be 0 or one of {', '.join(map(str, sorted(set(sides))))}; got {where}.")
     at = sides.index(where) if where else None

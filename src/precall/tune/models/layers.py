@@ -1,8 +1,8 @@
-"""Layers that several models share: spectral normalisation, and labels as vectors.
+"""Layers shared by several models: spectral normalisation, and one-hot labels.
 
-Spectral normalisation is written here rather than taken from torch's parametrisations: under autocast on CUDA their
-power iteration runs in reduced precision, and they turn a layer into a class that cannot be pickled. This one stays in
-float32, needs no synchronisation with the device, and leaves a plain layer that can be copied and sent.
+Spectral normalisation is implemented here because of two limits of torch's parametrisations: under autocast on CUDA
+their power iteration runs in reduced precision, and they turn a layer into a class that cannot be pickled. This
+implementation uses float32, needs no synchronisation with the device, and leaves a plain layer that can be copied.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn import functional
 def normalised(layer: SpectralConv2d | SpectralLinear | SpectralEmbedding) -> Tensor:
     """weight / σ₁, σ₁ = uᵀ W v from one step of power iteration on the layer's `u` (kept while training).
 
-    v is left without its norm until the end: these are many tiny operations, and each one costs a launch.
+    v is normalised only at the end, which saves kernel launches.
     """
     with torch.autocast(layer.weight.device.type, enabled=False):
         W = layer.weight.flatten(1)
@@ -62,7 +62,7 @@ class SpectralLinear(nn.Linear):
 
 
 class SpectralEmbedding(nn.Embedding):
-    """A table of vectors, one a class, with largest singular value 1."""
+    """An embedding with one vector per class and largest singular value 1."""
 
     u: Tensor
 
@@ -75,12 +75,14 @@ class SpectralEmbedding(nn.Embedding):
 
 
 def given(labels: Tensor | None, classes: int) -> Tensor:
-    """The labels of a conditional model, which must be there."""
+    """The labels of a conditional model; an error if there are none."""
     if labels is None:
-        raise ValueError(f"`labels` must be given to a model of {classes} classes; got None.")
+        raise ValueError(
+            f"`labels` must be given to a model of {classes} classes; got None. Pass one class per sample."
+        )
     return labels
 
 
 def appended(x: Tensor, labels: Tensor | None, classes: int) -> Tensor:
-    """Vectors `x` followed by their one-hot labels; `x` itself where the model is unconditional."""
+    """Vectors `x` with one-hot labels appended; unchanged if the model is unconditional."""
     return torch.cat([x, functional.one_hot(given(labels, classes), classes).to(x)], 1) if classes else x

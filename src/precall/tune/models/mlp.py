@@ -1,4 +1,4 @@
-"""Perceptrons and small convolutional networks: generators and discriminators for points and for small images."""
+"""MLPs and small convolutional networks: generators and discriminators for points and small images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAK = 0.2
 
 
 def perceptron(widths: Sequence[int], *, spectral: bool = False) -> nn.Sequential:
-    """Linear layers of these widths, the first that of the input, with LeakyReLU between them."""
+    """Linear layers with LeakyReLU in between; the first width is that of the input."""
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(widths):
         layers += [SpectralLinear(fan_in, fan_out) if spectral else nn.Linear(fan_in, fan_out), nn.LeakyReLU(LEAK)]
@@ -23,16 +23,16 @@ def perceptron(widths: Sequence[int], *, spectral: bool = False) -> nn.Sequentia
 
 
 class MLPGenerator(nn.Module):
-    """A perceptron from a standard normal latent to points, or to images through tanh.
+    """An MLP from a standard normal latent to points, or through tanh to images.
 
     The defaults are the published networks: 2-256-512-1024-2 (659,714 parameters) for mixtures of Gaussians in the
     plane, 100-256-512-1024-784 (1,486,352) for images of 28 × 28.
 
     Args:
-        shape: of one sample; `(d,)` for points, `(c, h, w)` for images in [-1, 1].
-        latent: dimension of z; None for that of the points, or 100 for images.
-        widths: of the hidden layers.
-        classes: number of classes, 0 for an unconditional model; the label joins z one-hot.
+        shape: shape of one sample: `(d,)` for points, `(c, h, w)` for images in [-1, 1].
+        latent: dimension of z; if None, that of the points, or 100 for images.
+        widths: widths of the hidden layers.
+        classes: number of classes, 0 for an unconditional model; one-hot labels are appended to z.
 
     Example:
         >>> sum(p.numel() for p in MLPGenerator((2,)).parameters())
@@ -65,15 +65,15 @@ class MLPGenerator(nn.Module):
 
 
 class MLPDiscriminator(nn.Module):
-    """A perceptron from samples to one logit each.
+    """An MLP from samples to one logit each.
 
     The default widths are the published ones: 2-1024-512-256-1 (659,457 parameters) for points in the plane,
     784-1024-512-256-1 (1,460,225) for 28 × 28 images, 1024-1024-512-256-1 (1,705,985) for 32 × 32.
 
     Args:
-        shape: of one sample.
-        widths: of the hidden layers.
-        classes: number of classes, 0 for an unconditional model; the label joins x one-hot.
+        shape: shape of one sample.
+        widths: widths of the hidden layers.
+        classes: number of classes, 0 for an unconditional model; one-hot labels are appended to x.
         spectral: whether every layer is spectrally normalised.
 
     Example:
@@ -109,13 +109,13 @@ def _quarter(shape: tuple[int, int, int]) -> tuple[int, int]:
 
 
 class ConvGenerator(nn.Module):
-    """A small DCGAN generator: a linear layer to a quarter of the size, two transposed convolutions, tanh.
+    """A small DCGAN generator: a linear layer to a quarter of the resolution, two transposed convolutions, and tanh.
 
     Args:
-        shape: of one image, sides divisible by 4: (1, 8, 8), (1, 28, 28), (3, 32, 32).
+        shape: shape of one image, with sides divisible by 4, such as (1, 8, 8), (1, 28, 28) or (3, 32, 32).
         latent: dimension of z.
-        ch: channels at full size; 2 ch at half, 4 ch at a quarter.
-        classes: number of classes, 0 for an unconditional model; the label joins z one-hot.
+        ch: channels at full resolution; 2 ch at half, 4 ch at a quarter.
+        classes: number of classes, 0 for an unconditional model; one-hot labels are appended to z.
 
     Example:
         >>> import torch
@@ -156,14 +156,14 @@ def _normed(channels: int) -> tuple[nn.Module, nn.Module]:
 
 
 class ConvDiscriminator(nn.Module):
-    """A small convolutional discriminator: three 3×3 convolutions, two of them halving, and a linear layer.
+    """A small convolutional discriminator: three 3×3 convolutions, two of them with stride 2, and a linear layer.
 
-    It has no batch normalisation, so the logit of an image does not depend on the rest of its batch. With classes it is
-    a projection discriminator: the class vector's inner product with the features joins the logit.
+    It has no batch normalisation, so that the logit of an image does not depend on the rest of its batch. With classes
+    it is a projection discriminator: the inner product of the class vector with the features is added to the logit.
 
     Args:
-        shape: of one image, sides divisible by 4.
-        ch: channels at full size; 2 ch at half, 4 ch at a quarter.
+        shape: shape of one image, with sides divisible by 4.
+        ch: channels at full resolution; 2 ch at half, 4 ch at a quarter.
         classes: number of classes, 0 for an unconditional model.
         spectral: whether every layer is spectrally normalised.
 
