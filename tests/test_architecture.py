@@ -1,10 +1,17 @@
-"""Who may import whom, and how light the front door is."""
+"""Who may import whom, how deep the rooms are, how long files are, how much is typed, and how light imports are.
+
+An import inside a function counts like any other. Imports under `TYPE_CHECKING` do not count, nor do the doors through
+which results reach the room that draws them.
+"""
 
 import ast
 import importlib
 import pkgutil
+import re
+import statistics
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +19,7 @@ import pytest
 import precall
 
 ROOT = Path(precall.__file__).parent
-# what each room may import; every room may import itself
+# what each room may import; every room may import itself, and the files beside the rooms
 ALLOWED = {
     "theory": set(),
     "engines": {"theory"},
@@ -25,14 +32,27 @@ ALLOWED = {
     "integrations": {"theory", "metrics", "report"},
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
 }
-# `Assessment.plot` and `.to_html` are doors to the room that draws; they open when called
-DOORS = {("metrics/results.py", f"precall.report.{module}") for module in ("figures", "page", "table")}
+# how results print, draw and write themselves; these imports happen when they are called
+DOORS = {("precall.metrics.results", f"precall.report.{module}") for module in ("figures", "page", "table")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
+LONG_TABLES = {"theory/divergence_table.py"}  # one table is one file
 
 
-def imported(path):
-    """Names of modules a file imports, with whether that happens at import time."""
-    tree = ast.parse(path.read_text())
+@cache
+def trees():
+    """The syntax tree of every file, by module name."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(("precall", *(part for part in parts if part != "__init__")))
+        found[name] = (path, ast.parse(path.read_text()))
+    return found
+
+
+@cache
+def imports(module):
+    """Modules of precall that a module imports, each with whether that happens at import time."""
+    _, tree = trees()[module]
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     inside = {id(child) for function in functions for child in ast.walk(function)}
     typing_only = {
@@ -41,34 +61,70 @@ def imported(path):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for child in ast.walk(node)
     }
+    found = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
+        if id(node) in typing_only:
             continue
-        for name in names:
-            yield name, id(node) not in inside and id(node) not in typing_only
+        for name in _names(node):
+            while name and name not in trees():
+                name = name.rpartition(".")[0]
+            if name not in ("", "precall", module):
+                found[name] = found.get(name, False) or id(node) not in inside
+    return found
+
+
+def _names(node):
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+
+
+def room_of(module):
+    part = module.split(".")[1] if "." in module else ""
+    return part if part in ALLOWED else None
 
 
 def test_rooms_import_only_what_they_may():
-    wrong = []
-    for path in ROOT.glob("*/**/*.py"):
-        inside = path.relative_to(ROOT)
-        for name, at_import in imported(path):
-            other = name.split(".")[1] if name.startswith("precall.") else None
-            door = (inside.as_posix(), name) in DOORS and not at_import
-            if other in ALLOWED and other not in {inside.parts[0], *ALLOWED[inside.parts[0]]} and not door:
-                wrong.append(f"{inside} imports {name}")
+    wrong = [
+        f"{module} imports {other}"
+        for module in trees()
+        if room_of(module)
+        for other, at_import in imports(module).items()
+        if room_of(other) not in {None, room_of(module), *ALLOWED[room_of(module)]}
+        and not ((module, other) in DOORS and not at_import)
+    ]
     assert not wrong
 
 
-def test_no_module_has_the_name_of_what_its_package_offers():
-    """Importing the module would put it in the place of the function."""
-    for name in ("precall", "precall.tune", "precall.tune.models", "precall.improve"):
-        package = importlib.import_module(name)
-        assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package._HOME)
+def test_no_files_import_each_other_in_a_circle():
+    def reachable(start):
+        seen, left = set(), [start]
+        while left:
+            for other in imports(left.pop()):
+                if other not in seen:
+                    seen.add(other)
+                    left.append(other)
+        return seen
+
+    assert [module for module in trees() if module in reachable(module)] == []
+
+
+def test_a_door_is_not_what_hides_a_circle():
+    """The room that draws names the result types for typing only, but for the file that loads them."""
+    for _, door in DOORS:
+        assert "precall.metrics.results" not in imports(door)
+
+
+@cache
+def floor(module):
+    """How many floors of its room a file stands on."""
+    below = [other for other in imports(module) if room_of(other) == room_of(module)]
+    return 1 + max(map(floor, below), default=0)
+
+
+def test_the_metrics_room_has_five_floors():
+    floors = {module: floor(module) for module in trees() if room_of(module) == "metrics"}
+    assert max(floors.values()) == floors["precall.metrics.assessment"] == 5
 
 
 def test_every_room_is_known():
@@ -76,21 +132,127 @@ def test_every_room_is_known():
     assert rooms <= set(ALLOWED)
 
 
-def loaded_with(module):
-    """Heavy packages that come with importing a module, in a fresh interpreter."""
-    code = f"import sys, {module}; print(*sorted({HEAVY | {'scipy', 'numpy'}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+@pytest.mark.parametrize("room", sorted(room for room in ALLOWED if (ROOT / room).exists()))
+def test_every_room_says_what_belongs_there_and_what_does_not(room):
+    said = ast.get_docstring(trees()[f"precall.{room}"][1])
+    assert re.search(r"\b(no|not|belongs?)\b", said)
+    assert len(said) > 150
 
 
-def test_import_is_light():
-    """Nothing at all comes with `import precall`: that is what keeps it under 0.3 s."""
-    assert loaded_with("precall") == set()
+# -------------------------------------------------------------------------------------------------- size and types
 
 
-@pytest.mark.parametrize("module", ["precall.cli", "precall.theory.spectrum", "precall.metrics.assessment"])
-def test_heavy_packages_load_when_used(module):
-    assert loaded_with(module) <= {"numpy", "scipy"}
+def test_no_file_is_long():
+    long = {
+        path.relative_to(ROOT).as_posix() for path, _ in trees().values() if len(path.read_text().splitlines()) > 500
+    }
+    assert long <= LONG_TABLES
+
+
+def functions():
+    return [
+        node
+        for _, tree in trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def test_functions_are_short():
+    lengths = []
+    for node in functions():
+        body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        if body:
+            lengths.append(body[-1].end_lineno - body[0].lineno + 1)
+    assert statistics.median(lengths) <= 4
+    assert sorted(lengths)[int(0.9 * len(lengths))] <= 15
+
+
+def annotations(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            spec = node.args
+            given = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg, spec.kwarg]
+            yield from (one.annotation for one in given if one is not None and one.annotation is not None)
+            if node.returns is not None:
+                yield node.returns
+
+
+def aliases_of_any():
+    """`Any`, and names that are assigned nothing else."""
+    names = {"Any"}
+    for _, tree in trees().values():
+        for node in tree.body:
+            value = getattr(node, "value", None)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.Name) and value.id == "Any":
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+@pytest.mark.parametrize(("room", "most"), [("theory", 0.05), (None, 0.08)])
+def test_little_is_typed_as_anything(room, most):
+    loose = aliases_of_any()
+    found = [
+        isinstance(one, ast.Name) and one.id in loose
+        for module, (_, tree) in trees().items()
+        if room is None or room_of(module) == room
+        for one in annotations(tree)
+    ]
+    assert sum(found) < most * len(found)
+
+
+# ----------------------------------------------------------------------------------------------------------- names
+
+
+def test_no_module_has_the_name_of_what_its_package_offers():
+    """Importing the module would put it in the place of the function."""
+    for name in ("precall", "precall.metrics", "precall.tune", "precall.tune.models", "precall.improve"):
+        package = importlib.import_module(name)
+        assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package._HOME)
+
+
+def test_one_name_is_one_class():
+    """No two public classes share a name."""
+    places = {}
+    for module, (_, tree) in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
+def test_private_names_of_other_files_are_left_alone():
+    """Nothing in the package, the experiments, the benchmarks or the examples imports an underscore name."""
+    project = ROOT.parent.parent
+    folders = [ROOT, *(project / name for name in ("experiments", "benchmarks", "examples"))]
+    wrong = [
+        f"{path.name}: {alias.name}"
+        for folder in folders
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("precall")
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.startswith("__")
+    ]
+    assert not wrong
+
+
+def strangers(node, owned=frozenset()):
+    """Accesses to underscore attributes that no enclosing class defines, torch's own aside."""
+    if isinstance(node, ast.ClassDef):
+        owned = owned | {child.name for child in ast.walk(node) if isinstance(child, ast.FunctionDef)}
+        owned = owned | {one.target.id for one in node.body if isinstance(one, ast.AnnAssign)}
+    if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+        base = node.value.id if isinstance(node.value, ast.Name) else None
+        if base not in ("self", "cls", "torch") and node.attr not in owned:
+            yield ast.unparse(node)
+    for child in ast.iter_child_nodes(node):
+        yield from strangers(child, owned)
+
+
+def test_underscore_methods_are_called_inside_their_class():
+    assert {module: found for module, (_, tree) in trees().items() if (found := list(strangers(tree)))} == {}
 
 
 def test_every_public_name_resolves():
@@ -102,3 +264,28 @@ def test_every_public_name_resolves():
             assert getattr(module, name) is not None, f"{info.name}.{name}"
     for name in precall.__all__:
         assert getattr(precall, name) is not None
+
+
+# ------------------------------------------------------------------------------------------------------ light imports
+
+
+def loaded_with(module):
+    """Heavy packages that come with importing a module, in a fresh interpreter."""
+    code = f"import sys, {module}; print(*sorted({HEAVY | {'scipy', 'numpy'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_is_light():
+    """Nothing at all comes with `import precall`, which keeps it under 0.1 s."""
+    assert loaded_with("precall") == set()
+    code = "import time; start = time.perf_counter(); import precall; print(time.perf_counter() - start)"
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(3)
+    ]
+    assert min(times) < 0.1
+
+
+@pytest.mark.parametrize("module", ["precall.cli", "precall.theory.spectrum", "precall.metrics.assessment"])
+def test_heavy_packages_load_when_used(module):
+    assert loaded_with(module) <= {"numpy", "scipy"}

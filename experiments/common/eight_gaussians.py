@@ -14,10 +14,10 @@ from torch import Tensor
 
 from precall import RatioSpectrum
 from precall.theory.arrays import Array
+from precall.theory.toys import eight_modes
 
-RADIUS, SCALE, MODES = 4.0, 0.3, 8
-ANGLES = np.arange(MODES) * np.pi / 4
-CENTERS = RADIUS * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
+RADIUS, MODES = 4.0, 8
+CENTERS, SCALE = eight_modes().centers, eight_modes().scale
 # computed in float32 rather than rounded to it, so that published runs can be repeated bit by bit
 _ANGLES_32 = torch.arange(MODES) * (2 * math.pi / MODES)
 CENTERS_32 = RADIUS * torch.stack([_ANGLES_32.cos(), _ANGLES_32.sin()], dim=1)

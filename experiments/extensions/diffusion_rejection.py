@@ -33,9 +33,9 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row, spread
 from precall.improve import Denoised, sample_with_rejection
 from precall.theory.arrays import Array
+from precall.theory.diffusion import noise_levels
 from precall.tune import ScoreMatching, load_data
 from precall.tune.models import MLPDenoiser, edm_loss, sample
-from precall.tune.models.diffusion import noise_levels
 from precall.tune.score_matching import MLPRatio
 
 if TYPE_CHECKING:

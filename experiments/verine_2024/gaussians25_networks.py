@@ -17,11 +17,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from precall.theory.toys import grid_modes
 from precall.tune import FGAN
 from precall.tune.models import MLPDiscriminator, MLPGenerator
 
-LINE = torch.arange(-4.0, 5.0, 2.0)
-CENTERS, SIGMA = torch.cartesian_prod(LINE, LINE) / math.sqrt(8), 0.05 / math.sqrt(8)
+CENTERS = torch.from_numpy(grid_modes().centers / math.sqrt(8)).float()
+SIGMA = grid_modes().scale / math.sqrt(8)
 TARGET = 0.55  # precision at which the generator is frozen
 WIDTHS = (256, 512, 1024)
 LOGISTIC = FGAN("gan", play="nonsaturating")

@@ -38,7 +38,7 @@ PATIENCE = 10  # give up after this many times the number of chains that the fir
 NoisyRatio = Callable[[Tensor, Tensor], Tensor]
 
 
-class Denoiser(Protocol):
+class DenoisingNetwork(Protocol):
     """A network that estimates E[x | x_σ] for samples of a fixed shape."""
 
     @property
@@ -87,7 +87,7 @@ class Denoised:
 
 @torch.no_grad()
 def sample_with_rejection(
-    denoiser: Denoiser,
+    denoiser: DenoisingNetwork,
     ratio: NoisyRatio,
     *,
     n: int,
@@ -201,7 +201,7 @@ class _Chains:
 
     def __init__(
         self,
-        denoiser: Denoiser,
+        denoiser: DenoisingNetwork,
         ratio: NoisyRatio,
         steps: int,
         budgets: Mapping[int, float],

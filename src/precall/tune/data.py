@@ -24,6 +24,7 @@ from precall.samples import SampleSet, open_samples
 from precall.samples.arrays import Rows
 from precall.samples.sampleset import shown
 from precall.theory import checks
+from precall.theory.toys import eight_modes, grid_modes
 
 Array = npt.NDArray[Any]
 Labels = npt.NDArray[np.int64]
@@ -135,15 +136,14 @@ def _drawn(centers: npt.NDArray[np.float64], scale: float, n: int, seed: int) ->
 
 def _eight(name: str, data_dir: Path | None) -> TrainingData:
     """Scale 0.3, on a circle of radius 4."""
-    angles = np.arange(8) * (2 * math.pi / 8)
-    return _gaussians(name, 4 * np.stack([np.cos(angles), np.sin(angles)], axis=1), 0.3)
+    modes = eight_modes()
+    return _gaussians(name, modes.centers, modes.scale)
 
 
 def _twenty_five(name: str, data_dir: Path | None) -> TrainingData:
     """A 5 × 5 grid of spacing 2 and scale 0.05, divided by √8 to have about unit variance."""
-    line = np.arange(-4.0, 5.0, 2.0)
-    grid = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
-    return _gaussians(name, grid / math.sqrt(8), 0.05 / math.sqrt(8))
+    modes = grid_modes()
+    return _gaussians(name, modes.centers / math.sqrt(8), modes.scale / math.sqrt(8))
 
 
 def _digits(name: str, data_dir: Path | None) -> TrainingData:
