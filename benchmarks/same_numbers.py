@@ -1,7 +1,7 @@
 """Check that a change of the code changes no number: twenty assessments, recorded before and compared after.
 
-    git stash; python benchmarks/same_numbers.py record before.json; git stash pop
-    python benchmarks/same_numbers.py compare before.json
+    git stash; python -m benchmarks.same_numbers record before.json; git stash pop
+    python -m benchmarks.same_numbers compare before.json
 
 The assessments cover arrays, memory maps, tensors, images, texts, tables, groups, stored statistics and every metric.
 Scores, intervals, chance levels, spectra, certificates, per-sample ratios, gaps between groups, and the kind and
