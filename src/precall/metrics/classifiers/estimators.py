@@ -155,8 +155,7 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     by_member = list(_scores_by_member(tasks, seed, progress))
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
-    inner_ratios = [np.column_stack([scores[folds + k] for scores in by_member]) for k in range(INNER)]
-    committee = _committee(samples, inner_ratios)
+    committee = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
     excess = learning_excess(
         small=committee,
         large=scores[samples.held_out],
