@@ -43,10 +43,10 @@ def commands():
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch):
-    """A folder with what the examples name."""
+def workplace(tmp_path, tmp_path_factory, monkeypatch):
+    """A folder with what the examples name; their features are encoded once for all examples."""
     rng = np.random.default_rng(0)
-    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path_factory.getbasetemp().parent / "cache of the examples"))
     for folder in ("data", "samples", "other", "images", "a", "b"):
         (tmp_path / folder).mkdir()
         for i in range(60):

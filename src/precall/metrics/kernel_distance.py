@@ -152,7 +152,7 @@ def _kid_variance(xx: _Within, yy: _Within, xy: _Between) -> float:
     # The estimation noise is not subtracted: with unbiased variances the coverage is 80 % if P and Q differ slightly.
     a = (xx.rows / (n - 2) - xy.rows / m).var(ddof=1)
     b = (yy.rows / (m - 2) - xy.columns / n).var(ddof=1)
-    # 4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm): docs/theory.md, Moments
+    # 4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm) (docs/theory.md, Moments)
     residuals = 2 * Vx / (n * (n - 1)) + 2 * Vy / (m * (m - 1)) + 4 * Vxy / (n * m)
     return float(4 * a / n + 4 * b / m + residuals)
 
