@@ -120,8 +120,14 @@ def histogram_spectrum(labels_real: Labels, labels_fake: Labels) -> RatioSpectru
 
 
 def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
-    """`x` scaled to [−1, 1] by a power of two: the cells do not change, and squares do not overflow."""
-    scaled = np.ldexp(x, -np.frexp(max(x.max(), -x.min()))[1])
+    """`x` centred, and scaled to [−1, 1] by a power of two.
+
+    The cells do not change. Centring keeps the digits that float32 would lose to an offset, and scaling keeps squares
+    from overflowing.
+    """
+    centre = x[0] + (x - x[0]).mean(axis=0)
+    centred = x - centre
+    scaled = np.ldexp(centred, -np.frexp(np.abs(centred).max())[1])
     return np.asarray(scaled, dtype=np.float32)
 
 

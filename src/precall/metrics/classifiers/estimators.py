@@ -263,7 +263,7 @@ QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunke
 LINEAR = _estimator("linear", "ridge logistic regression, cross-fitted")
 C2ST = Metric(
     name="c2st",
-    reads="classifier two-sample test on held-out samples; `settings` has the exact p-value",
+    reads="classifier two-sample test on held-out samples; `settings` has the p-value of a permutation test",
     scores=(ScoreInfo("c2st", "two-sample accuracy", 0.0, 1.0, "lower", "balanced accuracy; 0.5 if P = Q", "page"),),
     interval="Hoeffding: the accuracy of this trained classifier on new samples",
     compute=_two_sample_test,

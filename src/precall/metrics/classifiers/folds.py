@@ -36,8 +36,8 @@ class Task:
     @classmethod
     def standardised(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
         """A float32 task, standardised on the training points and projected to at most `WIDTH` principal axes."""
-        mean, scale = train.mean(axis=0), train.std(axis=0)
-        scale = np.where(scale > 1e-7 * (1 + np.abs(mean)), scale, np.inf)  # a constant column becomes 0
+        mean = train.mean(axis=0)
+        scale = np.where(varies(train), train.std(axis=0), np.inf)  # a constant column becomes 0
         train, test = (((x - mean) / scale).astype(np.float32) for x in (train, test))
         if train.shape[1] > WIDTH:
             axes = principal_axes(train, WIDTH)
@@ -85,6 +85,19 @@ class Task:
         # leading eigenvectors of δδᵀ + (Σ_P − Σ_Q)²
         axes = whiten @ np.linalg.eigh(np.outer(delta, delta) + spread @ spread)[1][:, ::-1][:, :CONTRAST]
         return self.train @ axes, self.test @ axes
+
+
+def varies(x: Matrix) -> Flags:
+    """Whether each column varies by more than the spacing of floating-point numbers of its size.
+
+    The comparison is relative, so that a change of units or of the origin changes nothing.
+
+    Example:
+        >>> varies(np.array([[1e-9, 1e8, 0.1], [2e-9, 1e8 + 1, 0.1 + 1e-17]]))
+        array([ True,  True, False])
+    """
+    low, high = x.min(axis=0), x.max(axis=0)
+    return np.asarray(high - low > 4 * np.spacing(np.maximum(np.abs(low), np.abs(high))))
 
 
 Member: TypeAlias = Callable[[Sequence[Task], int], list[Matrix]]

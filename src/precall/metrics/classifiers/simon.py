@@ -49,7 +49,7 @@ def simon_ensemble(*, real: object, fake: object, seed: int = 0) -> ClassifierRe
     Example:
         >>> rng = np.random.default_rng(0)
         >>> result = simon_ensemble(real=rng.normal(size=(400, 2)), fake=rng.normal(size=(400, 2)) + [2.0, 0.0])
-        >>> result.accuracy > 0.75, result.p_value < 1e-6
+        >>> result.accuracy > 0.75, result.p_value < 0.001
         (True, True)
 
     References:
