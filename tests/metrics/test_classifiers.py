@@ -14,10 +14,11 @@ from benchmarks import curve_error as benchmark
 from precall import assess
 from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
-from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted
+from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted, quick_test
 from precall.metrics.classifiers.folds import Task, spread, varies
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
+from precall.metrics.features import Pair
 from precall.theory import toys
 from precall.theory.hull import few_blocks, score_blocks
 from precall.theory.spectrum import RatioSpectrum
@@ -525,3 +526,26 @@ def test_a_small_dropped_mode_is_named(seed):
     found = assess(real=real, fake=fake, metrics=("knn", "c2st"))
     assert found.scores["c2st"].settings["p_value"] < 0.01
     assert not found.verdict.startswith("Indistinguishable")
+
+
+def test_a_change_of_scale_is_not_overruled_by_a_linear_test():
+    """Without a classifier among the metrics, a linear test once called a total variation of .5 indistinguishable."""
+    rng = np.random.default_rng(0)
+    found = assess(real=rng.normal(size=(300, 2)), fake=2.5 * rng.normal(size=(300, 2)), metrics=("clusters", "c2st"))
+    assert found.scores["c2st"].settings["p_value"] < 0.01
+    assert not found.verdict.startswith("Indistinguishable")
+
+
+def test_the_quick_test_sees_shifts_scales_and_dropped_modes_and_keeps_its_level():
+    rng = np.random.default_rng(1)
+    wide, modes = rng.normal(size=(400, 64)), rng.integers(4, size=400)[:, None]
+    pairs = {
+        "shift": (wide, rng.normal(size=(400, 64)) + 0.3),
+        "scale": (wide, 1.3 * rng.normal(size=(400, 64))),
+        "drop": (rng.normal(6 * modes, 1.0, (400, 2)), rng.normal(6 * (modes % 3), 1.0, (400, 2))),
+    }
+    for name, (real, fake) in pairs.items():
+        assert quick_test(Pair.checked(real=real, fake=fake), seed=0).settings["p_value"] < 0.01, name
+    same = [Pair.checked(real=rng.normal(size=(60, 3)), fake=rng.normal(size=(60, 3))) for _ in range(60)]
+    p = [quick_test(pair, seed=i).settings["p_value"] for i, pair in enumerate(same)]
+    assert np.mean(np.array(p) <= 0.1) < 0.1 + 3 * np.sqrt(0.1 * 0.9 / 60)

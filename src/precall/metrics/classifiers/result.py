@@ -59,20 +59,9 @@ class ClassifierResult:
 
     @property
     def two_sample_test(self) -> Score:
-        """The classifier two-sample test: balanced accuracy, with the p-value of a permutation test in `settings`.
-
-        The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
-        """
+        """The classifier two-sample test: see `tested`."""
         n, m = self.certificate.n_real, self.certificate.n_fake
-        settings = {
-            "classifier": self.name,
-            "p_value": self.p_value,
-            "test": "permutation of the mean held-out score, one-sided",
-        }
-        half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
-        covers = "the balanced accuracy of this trained classifier on new samples"
-        interval = Interval(max(0.0, self.accuracy - half), min(1.0, self.accuracy + half), LEVEL, covers)
-        return Score(self.accuracy, interval, 0.5, n, m, settings)
+        return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m)
 
     def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
         """The spectrum of a subsample, given by row indices, from the existing scores; resampling uses it.
@@ -91,6 +80,25 @@ class ClassifierResult:
 def plugged_in(*, real: Array, fake: Array, excess: Array | None) -> RatioSpectrum:
     """Spectrum of calibrated log-ratios, as `auto` uses them; of other scores, only the order is used."""
     return lowered(RatioSpectrum.from_log_ratios(real=real, fake=fake), excess)
+
+
+def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int) -> Score:
+    """A classifier two-sample test: balanced accuracy, with the p-value of a permutation test in `settings`.
+
+    The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
+
+    Args:
+        classifier: Name of the classifier.
+        accuracy: Balanced accuracy on held-out samples.
+        p_value: P-value from the same samples.
+        n: Number of real held-out samples.
+        m: Number of fake held-out samples.
+    """
+    settings = {"classifier": classifier, "p_value": p_value, "test": "permutation of held-out scores, one-sided"}
+    half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
+    covers = "the balanced accuracy of this trained classifier on new samples"
+    interval = Interval(max(0.0, accuracy - half), min(1.0, accuracy + half), LEVEL, covers)
+    return Score(accuracy, interval, 0.5, n, m, settings)
 
 
 def certify(scores: Array, real: Flags) -> dict[str, Any]:
