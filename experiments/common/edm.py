@@ -37,6 +37,11 @@ def bfloat16(device: torch.device, *, cache: bool = True) -> AbstractContextMana
     return torch.autocast("cuda", torch.bfloat16, cache_enabled=cache)
 
 
+def layout(device: torch.device) -> torch.memory_format:
+    """The faster memory layout of images: channels last on a GPU only."""
+    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+
+
 def compile_network(net: UNetDenoiser) -> None:
     """Compile the network inside a denoiser, on a GPU only."""
     if next(net.parameters()).is_cuda:
@@ -92,7 +97,7 @@ class Training:
     def _batch(self) -> tuple[Tensor, Tensor]:
         """Images within ±1, half of them flipped, and their labels, some of them dropped."""
         rows = self.rows[torch.randint(len(self.rows), (self.batch,), device=self.device)]
-        x = (self.images[rows].float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+        x = (self.images[rows].float() / 127.5 - 1).contiguous(memory_format=layout(self.device))
         flip, drop = torch.rand(2, self.batch, device=self.device)
         x = torch.where((flip < 0.5)[:, None, None, None], x.flip(3), x)
         return x, torch.where(drop < DROP, self.net.classes - 1, self.labels[rows])
@@ -202,7 +207,7 @@ class Denoise:
     def __init__(self, net: UNetDenoiser, batch: int) -> None:
         self.net, self.device = net.eval().requires_grad_(False), next(net.parameters()).device
         zeros = torch.zeros(batch, *net.shape, device=self.device)
-        self.x, self.out = zeros.contiguous(memory_format=torch.channels_last), zeros.clone()
+        self.x, self.out = zeros.clone(memory_format=layout(self.device)), zeros
         self.sigma = torch.ones(batch, device=self.device)
         self.y = torch.zeros(batch, dtype=torch.int64, device=self.device)
         compile_network(net)

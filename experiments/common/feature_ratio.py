@@ -13,7 +13,7 @@ from precall.theory.arrays import Array
 Features = npt.NDArray[np.float32]
 
 FOLDS = 5
-HALF = 512  # real features per batch, and as many fake ones
+HALF = 512  # real features per batch, and as many fake ones, if there are so many
 
 
 def perceptron(d: int) -> nn.Module:
@@ -24,14 +24,15 @@ def perceptron(d: int) -> nn.Module:
 
 def fitted(net: nn.Module, real: Tensor, fake: Tensor, *, epochs: int) -> nn.Module:
     """Minimise the logistic loss on batches with as many real as fake features."""
-    steps = max(20, epochs * max(len(real), len(fake)) // HALF)
+    half = min(HALF, len(real), len(fake))
+    steps = max(10, epochs * max(len(real), len(fake)) // half)
     adam = torch.optim.AdamW(net.to(real.device).train().parameters(), lr=1e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(adam, 1e-3, total_steps=steps, pct_start=0.1)
     for _ in range(steps):
-        batch = torch.cat([x[torch.randint(len(x), (HALF,), device=x.device)] for x in (real, fake)])
+        batch = torch.cat([x[torch.randint(len(x), (half,), device=x.device)] for x in (real, fake)])
         logits = net(batch)[:, 0]
         adam.zero_grad()
-        nn.functional.softplus(torch.cat([-logits[:HALF], logits[HALF:]])).mean().backward()
+        nn.functional.softplus(torch.cat([-logits[:half], logits[half:]])).mean().backward()
         adam.step()
         schedule.step()
     return net.eval()

@@ -33,7 +33,7 @@ import numpy.typing as npt
 import torch
 
 from experiments.common.arguments import parser
-from experiments.common.edm import Denoise, Images, Knobs, Labels, Training, Weights, draw, fine_tune, train
+from experiments.common.edm import Denoise, Images, Knobs, Labels, Training, Weights, draw, fine_tune, layout, train
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
 from experiments.common.summaries import Row
@@ -87,6 +87,7 @@ class Size:
     Attributes:
         ch: channels of the finest scale of the U-Net.
         widths: channels of each scale in units of `ch`.
+        depth: residual blocks per scale.
         batch: batch size of the training.
         sampling: batch size of the sampler.
         sampler_steps: steps of Heun's method.
@@ -99,6 +100,7 @@ class Size:
 
     ch: int = 64
     widths: tuple[int, ...] = (1, 2, 3)
+    depth: int = 2
     batch: int = 256
     sampling: int = 2500
     sampler_steps: int = 18
@@ -109,7 +111,7 @@ class Size:
     tune_steps: int = 2000
 
 
-SMOKE = Size(8, (1, 2), 16, 60, 3, 120, 240, 300, 1, 2)
+SMOKE = Size(8, (1, 2), 1, 16, 50, 3, 50, 100, 300, 1, 2)
 
 
 # -------------------------------------------------------------------------------------------------------------- scores
@@ -211,9 +213,10 @@ class Study:
     def network(self) -> UNetDenoiser:
         """A denoiser with one class more than the data has."""
         channels, height, width = self.data.shape
-        size = self.size
-        net = UNetDenoiser((channels, height, width), ch=size.ch, widths=size.widths, classes=self.data.classes + 1)
-        return net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        size, classes = self.size, self.data.classes + 1
+        shape = (channels, height, width)
+        net = UNetDenoiser(shape, ch=size.ch, widths=size.widths, depth=size.depth, classes=classes)
+        return net.to(self.device, memory_format=layout(self.device))  # type: ignore[call-overload, no-any-return]
 
     def train(self, minutes: float, steps: int | None) -> Weights:
         """Train the model, and load it and its guide into the sampler."""
