@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import torch
+from threadpoolctl import threadpool_limits
 
 from experiments.common.arguments import parser
 from experiments.common.edm import Denoise, Images, Knobs, Labels, Training, Weights, draw, fine_tune, layout, train
@@ -111,7 +112,7 @@ class Size:
     tune_steps: int = 2000
 
 
-SMOKE = Size(8, (1, 2), 1, 16, 50, 3, 50, 100, 300, 1, 2)
+SMOKE = Size(4, (1, 2), 1, 16, 50, 3, 50, 100, 300, 1, 2)
 
 
 # -------------------------------------------------------------------------------------------------------------- scores
@@ -311,8 +312,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         torch.set_float32_matmul_precision("high")
     data = load_data("digits") if options.smoke else load_data("cifar-10", options.data_dir)
     encode = Inception(options.inception) if options.inception else pixels
-    study = Study(data, SMOKE if options.smoke else Size(), encode, torch.device(options.device), options.seed)
-    results = run(study, options)
+    size, device = SMOKE if options.smoke else Size(), torch.device(options.device)
+    with threadpool_limits(1 if options.smoke else None):  # small arrays gain nothing from threads
+        results = run(Study(data, size, encode, device, options.seed), options)
     save(options.out, NAME, results, figure=lambda: figure(results["knobs"]))  # type: ignore[arg-type]
 
 
