@@ -24,7 +24,7 @@ from precall.theory.spectrum import RatioSpectrum
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
-Labels = npt.NDArray[np.int32]
+CellLabels = npt.NDArray[np.int32]
 
 
 @brief
@@ -42,8 +42,8 @@ class Clusters:
     """
 
     spectrum: RatioSpectrum
-    labels_real: Labels
-    labels_fake: Labels
+    labels_real: CellLabels
+    labels_fake: CellLabels
     n_clusters: int
     seed: int
     backend: str
@@ -108,7 +108,7 @@ def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int) 
     return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed, backend)
 
 
-def histogram_spectrum(labels_real: Labels, labels_fake: Labels) -> RatioSpectrum:
+def histogram_spectrum(labels_real: CellLabels, labels_fake: CellLabels) -> RatioSpectrum:
     """Average over the repeats (rows) of the spectra of two sets of cell labels."""
     cells = int(max(labels_real.max(), labels_fake.max())) + 1
     return RatioSpectrum.mean(
@@ -131,14 +131,14 @@ def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
     return np.asarray(scaled, dtype=np.float32)
 
 
-def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> Labels:
+def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> CellLabels:
     from sklearn.cluster import MiniBatchKMeans
 
     fitted = MiniBatchKMeans(n_clusters, n_init=10, batch_size=4096, random_state=seed, compute_labels=False).fit(union)
     return np.asarray(fitted.predict(union), dtype=np.int32)
 
 
-def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> Labels:
+def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> CellLabels:
     import faiss
 
     union = np.ascontiguousarray(union)

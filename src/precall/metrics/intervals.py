@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from precall.metrics.score import Interval
+from precall.theory.arrays import Index
 
 BLOCKS = 4
 PARTITIONS = 2
 COVERS = "the expectation of this score at these sample sizes (disjoint subsamples); its bias is not covered"
-
-Index = npt.NDArray[np.intp]
 
 
 def subsampling_intervals(

@@ -26,8 +26,8 @@ from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.theory.toys import eight_modes, grid_modes
 
-Array = npt.NDArray[Any]
-Labels = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
+ClassLabels = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
 
 SYSTEM = Path("/usr/share/datasets")  # folder of Debian's dataset-* packages
@@ -49,10 +49,10 @@ class TrainingData:
         name: requested name or path.
     """
 
-    samples: Array
-    labels: Labels | None
-    held_out: Array
-    held_out_labels: Labels | None
+    samples: Numbers
+    labels: ClassLabels | None
+    held_out: Numbers
+    held_out_labels: ClassLabels | None
     classes: int = 0
     name: str = ""
 
@@ -128,7 +128,7 @@ def _gaussians(name: str, centers: npt.NDArray[np.float64], scale: float) -> Tra
     return TrainingData(samples, labels, held_out, held_out_labels, len(centers), name)
 
 
-def _drawn(centers: npt.NDArray[np.float64], scale: float, n: int, seed: int) -> tuple[Array, Labels]:
+def _drawn(centers: npt.NDArray[np.float64], scale: float, n: int, seed: int) -> tuple[Numbers, ClassLabels]:
     rng = np.random.default_rng(seed)
     modes = rng.integers(len(centers), size=n)
     return (centers[modes] + scale * rng.normal(size=(n, 2))).astype(np.float32), modes
@@ -258,7 +258,7 @@ def _cifar(name: str, data_dir: Path | None) -> TrainingData:
     raise _missing(name, f"{', '.join(CIFAR)} (the binary version), or cifar-10.npz with {', '.join(KERAS)}")
 
 
-def read_cifar(path: Path) -> tuple[Pixels, Labels]:
+def read_cifar(path: Path) -> tuple[Pixels, ClassLabels]:
     """Images and labels of a CIFAR-10 binary file, with records of one label and 3 × 32 × 32 bytes."""
     content = _content(path)
     if not content or len(content) % 3073:
@@ -280,7 +280,7 @@ def _from_npz(name: str, path: Path) -> TrainingData:
     return TrainingData(sides[0], classes[0], sides[1], classes[1], 10, name)
 
 
-def _as_nchw(images: Array, path: Path) -> Pixels:
+def _as_nchw(images: Numbers, path: Path) -> Pixels:
     if images.dtype != np.uint8 or images.ndim != 4 or 3 not in (images.shape[1], images.shape[3]):
         got = f"{images.shape} of {images.dtype}"
         raise ValueError(f"`{shown(str(path))}` must hold RGB images as uint8, channels first or last; got {got}.")
@@ -342,7 +342,7 @@ def _fetched(name: str, file: str) -> Path:
 # ------------------------------------------------------------------------------------------------------ any samples
 
 
-def _read(samples: SampleSet) -> Array:
+def _read(samples: SampleSet) -> Numbers:
     """All samples of a set as one array."""
     if samples.kind == "images":
         return read_images(samples, lambda image: image)
@@ -380,7 +380,7 @@ def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixe
     return images[:, :1].copy() if grey else images
 
 
-def _numbers(samples: SampleSet) -> Array:
+def _numbers(samples: SampleSet) -> Numbers:
     """A table of numbers as a matrix."""
     rows = [samples[index] for index in range(len(samples))]
     try:
@@ -400,7 +400,7 @@ def _is_finite(cell: str) -> bool:
         return False
 
 
-def _split(samples: Array, labels: Labels | None, *, name: str, classes: int = 0) -> TrainingData:
+def _split(samples: Numbers, labels: ClassLabels | None, *, name: str, classes: int = 0) -> TrainingData:
     """Hold out one sample in `HELD_OUT`, drawn with a fixed seed."""
     if len(samples) < 2 * HELD_OUT:
         raise ValueError(f"`data` must hold at least {2 * HELD_OUT} samples; got {len(samples)}.")
