@@ -133,6 +133,15 @@ def test_a_reference_is_fitted_once_and_agrees_with_assess(modes, compared, monk
         assert one.scores["recall"] == compared[name].scores["recall"]
 
 
+def test_each_sample_names_its_nearest_on_the_other_side():
+    rng = np.random.default_rng(3)
+    real, fake = rng.normal(size=(80, 2)), rng.normal(2.0, 1.0, size=(30, 2))
+    distances = np.linalg.norm(real[:, None] - fake, axis=2)
+    one = assess(real=real, fake=fake, metrics=("neighbors", "copies"))
+    np.testing.assert_array_equal(one.samples["real"].nearest, distances.argmin(axis=1))
+    np.testing.assert_array_equal(one.samples["fake"].nearest, distances.argmin(axis=0))
+
+
 def test_no_neighbours_are_sought_where_none_are_asked_for(modes, monkeypatch):
     monkeypatch.setattr(neighbors, "balls_around", lambda *a, **kw: pytest.fail("a sweep that was not requested"))
     assert assess(real=modes["real"], fake=modes["dropped"], metrics=("fid",)).fid.value > 1

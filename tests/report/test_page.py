@@ -2,15 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from precall.metrics.assessment import assess
 from precall.metrics.inputs import Side
+from precall.metrics.results import Comparison
 from precall.report import folder, page
 from precall.report.figures import plot
 from precall.samples import open_samples
+from precall.theory.spectrum import RatioSpectrum
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -86,6 +89,17 @@ def test_saved_results_make_the_same_page(compared, tmp_path):
     without = data_of(page.render(folder.load(tmp_path)))["models"][1]
     assert "missed" not in without
     assert without["budgets"]
+
+
+def test_the_figure_shows_recall_to_the_right_and_precision_upwards():
+    """A model with half of the data: every sample is good, and half of the data is missing."""
+    spectrum = RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.0, 1.0])
+    rng = np.random.default_rng(0)
+    one = assess(real=rng.normal(size=(60, 2)), fake=rng.normal(size=(60, 2)), metrics=("clusters",))
+    curves, points = plot(Comparison({"half": replace(one, spectra={"clusters": spectrum})})).axes
+    (line,), (point,) = curves.get_lines(), points.get_lines()
+    assert max(line.get_xdata()) < 0.51 < 0.99 < max(line.get_ydata())
+    assert point.get_xdata()[0] < 0.6 < 0.9 < point.get_ydata()[0]
 
 
 def test_missed_samples_are_those_with_the_highest_ratio(compared):

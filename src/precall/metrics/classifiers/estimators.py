@@ -19,8 +19,9 @@ from precall.metrics.classifiers import panel
 from precall.metrics.classifiers.calibration import calibrated, calibrated_smoothly, calibrated_sparingly
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples, Matrix, Member, Task, each
 from precall.metrics.classifiers.learning_curve import learning_excess
+from precall.metrics.classifiers.logistic import CAP
 from precall.metrics.classifiers.mlp import mlp
-from precall.metrics.classifiers.result import CAP, ClassifierResult, certify, plugged_in, tested
+from precall.metrics.classifiers.result import ClassifierResult, certify, plugged_in, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, curve_found
@@ -250,8 +251,7 @@ def _two_sample_test(run: Run) -> Found:
 def quick_test(pair: Pair, *, seed: int) -> Score:
     """Two-sample test by the mean log-ratio of a few members of different kinds, trained on one half of the samples.
 
-    No single classifier will do: a linear one cannot see a change of scale, trees hardly see a small shift in many
-    dimensions. The mean of their log-ratios sees what one of them sees.
+    No single classifier is enough: a linear one, for example, cannot see a change of scale.
     """
     samples = _folded(pair, 2, seed)
     task = samples.task(~samples.held_out, samples.held_out, Task.standardised)

@@ -6,6 +6,8 @@ import numpy as np
 
 from precall.theory.arrays import Array, Flags
 
+CAP = 8.0  # log-ratios are clipped to ±8: beyond, they add nothing, and one sample must not decide a fit or a test
+
 
 def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array) -> Array:
     """Coefficients `w ≥ 0` and offset b of the log-ratio `w·x + b` that minimise the balanced log-loss, shape (k + 1,).

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from precall.metrics.classifiers.learning_curve import lowered
+from precall.metrics.classifiers.logistic import CAP
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags, Index
@@ -16,7 +17,6 @@ from precall.theory.bands import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.95
-CAP = 8.0  # log-ratios beyond ±8 carry no more evidence: one sample must not decide a test
 VALUES = 20_000_000  # scores that are permuted in all, about a third of a second
 
 
@@ -117,9 +117,9 @@ def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
         T = mean of s over the reals,    p = (1 + #{permutations with T* ≥ T}) / (1 + number of permutations)
 
     Under P = Q the labels are exchangeable given the scores, so the test is exact for any classifier, any two sizes and
-    any number of permutations. If s is a log-ratio, T is the log-likelihood of the labels up to a constant and a sign,
-    so that a few samples with a large ratio count for much. A threshold at 0 would lose them: if 6 % of the modes are
-    dropped, 94 % of the samples carry no information about it.
+    any number of permutations. If s is a log-ratio, n T is the log-likelihood of the labels up to a constant, since
+    log σ(s) − log σ(−s) = s. A few samples with a large ratio then count for much, which a threshold at 0 would lose:
+    if 6 % of the modes are dropped, 94 % of the samples carry no information about it.
 
     Args:
         scores: Held-out scores, larger meaning more real, shape (n,); clipped to ±`CAP`.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from precall.metrics.classifiers.logistic import nonnegative_logistic
+from precall.metrics.classifiers.logistic import CAP, nonnegative_logistic
 from precall.theory.arrays import Array, Flags, Index
-
-CAP = 8.0  # log-ratios are clipped to ±8: larger ones do not change the curve, and an outlier would dominate the fit
 
 
 def stacking_weights(log_ratios: Array, real: Flags) -> Array:
