@@ -171,7 +171,12 @@ class Assessment:
             return "Indistinguishable from the data at this sample size."
         # mass of the model where the data has less than a tenth of its density, and vice versa
         p, q = self.spectrum.p, self.spectrum.q
-        return _sentence(float(q[10 * p < q].sum()), float(p[10 * q < p].sum()), self.spectrum.total_variation)
+        return _sentence(float(q[10 * p < q].sum()), float(p[10 * q < p].sum()), self._misplaced())
+
+    def _misplaced(self) -> float:
+        """Total variation: the estimate, or the certificate's lower bound on 1 − α(1) if that is larger."""
+        bound = 0.0 if self.certificate is None else 1 - float(self.certificate.alpha(1.0))
+        return max(self.spectrum.total_variation, bound)
 
     def to_dict(self) -> dict[str, Any]:
         """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
