@@ -49,11 +49,13 @@ def _metrics() -> str:
 
 
 def _scores() -> str:
+    from precall.metrics.metric import CURVE_SCORES
     from precall.metrics.registry import SCORES, metric_of
 
     rows = ["| score | metric | range | better | meaning |", "|---|---|---|---|---|"]
+    shared = {info.name for info in CURVE_SCORES}
     for name, info in SCORES.items():
-        owner = "every curve" if name in ("area", "f8", "f1_8", "tv") else f"`{metric_of(name)}`"
+        owner = "every curve" if name in shared else f"`{metric_of(name)}`"
         limits = f"{_end(info.low, '(', '[')}, {_end(info.high, ')', ']')}"
         rows.append(f"| `{name}` | {owner} | {limits} | {info.better} | {info.meaning} |")
     return "\n".join(rows) + "\n"

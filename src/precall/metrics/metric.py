@@ -96,22 +96,42 @@ CURVE_SCORES = (
     ScoreInfo("f8", "F8", 0.0, 1.0, "higher", "largest F-score with weight 8: recall", "page"),
     ScoreInfo("f1_8", "F1/8", 0.0, 1.0, "higher", "largest F-score with weight 1/8: precision", "page"),
     ScoreInfo("tv", "TV", 0.0, 1.0, "lower", "total variation distance, 1 − α(1)", "page"),
+    ScoreInfo("invented", "invented", 0.0, 1.0, "lower", "mass of the model beyond ten times the data, 1 − α(10)"),
+    ScoreInfo("missed", "missed", 0.0, 1.0, "lower", "mass of the data beyond ten times the model, 1 − β(1/10)"),
 )
 
 
 def readings(spectrum: RatioSpectrum) -> dict[str, float]:
-    """The scores of a curve: area, F_8 (recall), F_1/8 (precision) and total variation."""
+    """The scores of a curve: area, F_8 (recall), F_1/8 (precision), total variation, invented and missed mass."""
     return {
         "area": spectrum.area,
         "f8": spectrum.f_score(8),
         "f1_8": spectrum.f_score(1 / 8),
         "tv": spectrum.total_variation,
+        "invented": 1 - spectrum.alpha(10.0),
+        "missed": 1 - spectrum.beta(0.1),
     }
 
 
 def curve_found(
-    run: Run, spectrum: RatioSpectrum, spectrum_of: Callable[[Index, Index], RatioSpectrum], settings: Mapping[str, Any]
+    run: Run,
+    spectrum: RatioSpectrum,
+    spectrum_of: Callable[[Index, Index], RatioSpectrum],
+    settings: Mapping[str, Any],
+    *,
+    chance: Mapping[str, float] | None = None,
 ) -> Found:
-    """A curve with its scores; `spectrum_of` computes the curve of a subsample, given by row indices."""
-    scores = {name: Score(value, None, None, *run.sizes, settings) for name, value in readings(spectrum).items()}
+    """A curve with its scores.
+
+    Args:
+        run: The run that the curve belongs to.
+        spectrum: The curve.
+        spectrum_of: Computes the curve of a subsample, given by row indices.
+        settings: The choices that change the curve.
+        chance: Scores that are expected at these sample sizes if P = Q, by name.
+    """
+    expected = chance or {}
+    scores = {
+        name: Score(value, None, expected.get(name), *run.sizes, settings) for name, value in readings(spectrum).items()
+    }
     return Found(scores, spectrum, lambda real, fake: readings(spectrum_of(real, fake)))
