@@ -10,9 +10,11 @@ import torch
 
 import precall
 from precall.metrics.assessment import Reference, assess
+from precall.metrics.metric import readings
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
-from precall.metrics.score import Score
+from precall.metrics.results import Assessment, PerSample
+from precall.metrics.score import Interval, Score
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 
@@ -44,14 +46,55 @@ def test_dropping_costs_recall_and_inventing_costs_precision(compared):
     assert invented.verdict.startswith("Invents")
 
 
-def test_the_verdict_names_the_share_where_the_other_has_less_than_a_tenth_of_the_density(compared):
-    p, q = [0.3, 0.1, 0.4, 0.2, 0.0], [0.02, 0.008, 0.172, 0.6, 0.2]  # q/p .067, .08, .43, 3, ∞
-    spectra = {"linear": precall.RatioSpectrum.from_masses(p=p, q=q)}
-    one = replace(compared["dropped"], spectra=spectra)
-    assert (
-        one.verdict
-        == "Both drops modes (about 40 % of the data, or more) and invents (about 20 % of its samples, or more)."
+def found(p, q, *, p_value=0.001, half=0.005, **others):
+    """An assessment of a curve that is known exactly, with short intervals."""
+    spectrum = precall.RatioSpectrum.from_masses(p=p, q=q)
+    scores = {
+        name: Score(value, Interval(max(0.0, value - half), min(1.0, value + half), 0.95, "all"), chance=0.0)
+        for name, value in readings(spectrum).items()
+    }
+    scores["c2st"] = Score(0.6, settings={"p_value": p_value})
+    return Assessment("fake", "auto", {"auto": spectrum}, scores | others, None, PerSample(), PerSample(), {})
+
+
+def test_the_verdict_names_missed_and_invented_mass_with_its_interval_and_what_it_rests_on():
+    one = found([0.3, 0.1, 0.4, 0.2, 0.0], [0.02, 0.008, 0.172, 0.6, 0.2])
+    assert one.verdict == (
+        "Both drops modes (about 12 % [12 %, 12 %] of the data, or more) "
+        "and invents (about 20 % [20 %, 20 %] of its samples, or more) (auto, p = 0.001)."
     )
+    assert found([0.9, 0.1], [1.0, 0.0]).verdict.startswith("Drops modes: it hardly ever produces about 10 %")
+    assert found([1.0, 0.0], [0.9, 0.1]).verdict.startswith("Invents: about 10 %")
+
+
+def test_the_verdict_follows_from_the_test_and_from_chance():
+    p, q = [0.9, 0.1], [1.0, 0.0]
+    assert found(p, q, p_value=0.06).verdict.startswith("Indistinguishable")
+    wide = found(p, q, half=0.2)  # neither the missed mass nor the total variation is clear
+    assert wide.verdict.startswith("Close")
+    untested = {name: score for name, score in wide.scores.items() if name != "c2st"}
+    assert replace(wide, scores=untested).verdict == "Indistinguishable from the data at this sample size (auto)."
+    likely = {name: replace(score, chance=score.value) for name, score in found(p, q).scores.items()}
+    assert replace(wide, scores={**likely, "c2st": wide.scores["c2st"]}).verdict.startswith("Close")
+
+
+@pytest.mark.parametrize(
+    ("between", "said"), [(0.25, "in the wrong proportions"), (0.05, "with a wrong shape"), (None, "a wrong density")]
+)
+def test_the_verdict_tells_wrong_proportions_from_a_wrong_shape_and_from_closeness(between, said):
+    others = {} if between is None else {"clusters_tv": Score(between, chance=0.02)}
+    verdict = found([0.8, 0.2], [0.5, 0.5], **others).verdict
+    assert said in verdict
+    assert "about 30 % [30 %, 30 %] of its samples would have to move" in verdict
+    assert found([0.8, 0.2], [0.75, 0.25], **others).verdict.startswith("Close to the data")
+
+
+def test_the_verdict_heeds_a_holdout():
+    memorized = Score(0.06, Interval(0.04, 0.08, 0.95, "all"), settings={"p_value": 0.002})
+    said = found([1.0], [1.0], memorized=memorized, copies=Score(0.9, chance=0.1)).verdict
+    assert said == "Copies: about 6 % [4 %, 8 %] of its samples are copies of the training data (holdout, p = 0.002)."
+    innocent = replace(memorized, settings={"p_value": 0.3})
+    assert not found([1.0], [1.0], memorized=innocent, copies=Score(0.9, chance=0.1)).verdict.startswith("Copies")
 
 
 def test_fresh_data_in_few_dimensions_are_not_called_copies():
@@ -60,18 +103,11 @@ def test_fresh_data_in_few_dimensions_are_not_called_copies():
     assert fresh.scores["copies"].value > 0.2
     assert fresh.scores["copies"].chance == pytest.approx(0.25, abs=0.08)
     assert not fresh.verdict.startswith("Copies")
-    copied = replace(fresh, scores={"copies": Score(0.7, chance=0.25)})
+    copied = replace(fresh, scores={**fresh.scores, "copies": Score(0.7, chance=0.25)})
     assert copied.verdict == "Copies: 60 % of its samples nearly coincide with a real sample."
     for chance in (0.95, 1.0):  # data with many duplicates
-        assert not replace(fresh, scores={"copies": Score(1.0, chance=chance)}).verdict.startswith("Copies")
-
-
-@pytest.mark.parametrize(
-    ("q", "said"), [([0.5, 0.5], "about 30 % of its samples would have to move"), ([0.75, 0.25], "Close to the data")]
-)
-def test_the_verdict_tells_other_weights_from_closeness(compared, q, said):
-    spectra = {"linear": precall.RatioSpectrum.from_masses(p=[0.8, 0.2], q=q)}
-    assert said in replace(compared["dropped"], spectra=spectra, certificate=None).verdict
+        other = replace(fresh, scores={**fresh.scores, "copies": Score(1.0, chance=chance)})
+        assert not other.verdict.startswith("Copies")
 
 
 def test_every_score_carries_an_interval_around_it_that_says_what_it_covers(compared):

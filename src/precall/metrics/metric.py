@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from precall.metrics.score import Score
+from precall.metrics.score import Interval, Score
 from precall.theory.arrays import Index
 
 if TYPE_CHECKING:
@@ -116,22 +116,22 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
 def curve_found(
     run: Run,
     spectrum: RatioSpectrum,
-    spectrum_of: Callable[[Index, Index], RatioSpectrum],
-    settings: Mapping[str, Any],
     *,
-    chance: Mapping[str, float] | None = None,
+    intervals: Mapping[str, Interval],
+    chance: Mapping[str, float],
+    settings: Mapping[str, Any],
 ) -> Found:
     """A curve with its scores.
 
     Args:
         run: The run that the curve belongs to.
         spectrum: The curve.
-        spectrum_of: Computes the curve of a subsample, given by row indices.
-        settings: The choices that change the curve.
+        intervals: Interval of each score, by name.
         chance: Scores that are expected at these sample sizes if P = Q, by name.
+        settings: The choices that change the curve.
     """
-    expected = chance or {}
     scores = {
-        name: Score(value, None, expected.get(name), *run.sizes, settings) for name, value in readings(spectrum).items()
+        name: Score(value, intervals[name], chance[name], *run.sizes, settings)
+        for name, value in readings(spectrum).items()
     }
-    return Found(scores, spectrum, lambda real, fake: readings(spectrum_of(real, fake)))
+    return Found(scores, spectrum)

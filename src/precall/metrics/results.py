@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from precall.metrics.groups import FairnessGap
 from precall.metrics.score import Interval, Score, plain
+from precall.metrics.verdict import verdict
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate
-from precall.theory.chance import chance_corrected
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -161,22 +161,8 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether the model copies, drops modes, invents, or cannot be distinguished from the data."""
-        if self.estimator is None:
-            return "No verdict: add `auto` to the metrics."
-        if (copies := self.scores.get("copies")) is not None and copies.value - (copies.chance or 0.0) > 0.2:
-            copied = chance_corrected(copies.value, copies.chance or 0.0)  # in few dimensions many samples look copied
-            return f"Copies: {_percent(copied)} of its samples nearly coincide with a real sample."
-        if (test := self.scores.get("c2st")) is not None and test.settings["p_value"] > 0.05:
-            return "Indistinguishable from the data at this sample size."
-        # mass of the model where the data has less than a tenth of its density, and vice versa
-        p, q = self.spectrum.p, self.spectrum.q
-        return _sentence(float(q[10 * p < q].sum()), float(p[10 * q < p].sum()), self._misplaced())
-
-    def _misplaced(self) -> float:
-        """Total variation: the estimate, or the certificate's lower bound on 1 − α(1) if that is larger."""
-        bound = 0.0 if self.certificate is None else 1 - float(self.certificate.alpha(1.0))
-        return max(self.spectrum.total_variation, bound)
+        """One sentence about what the model does, from the scores beside it: see `precall.metrics.verdict`."""
+        return verdict(self.estimator, self.scores, self.certificate)
 
     def to_dict(self) -> dict[str, Any]:
         """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
@@ -279,25 +265,6 @@ class Comparison(Mapping[str, Assessment]):
         from precall.report import figures
 
         return figures.inline(self)
-
-
-def _sentence(invented: float, missed: float, misplaced: float) -> str:
-    """The verdict on a model that differs from the data."""
-    if max(invented, missed) < 0.05:
-        if misplaced < 0.1:
-            return "Close to the data: neither drops nor invents more than 5 %."
-        share = _percent(misplaced)
-        return f"Covers the data in the wrong proportions: about {share} of its samples would have to move."
-    if missed > 2 * invented:
-        return f"Drops modes: it hardly ever produces about {_percent(missed)} of the data, or more."
-    if invented > 2 * missed:
-        return f"Invents: about {_percent(invented)} of its samples, or more, look like no data."
-    lost, made_up = f"{_percent(missed)} of the data", f"{_percent(invented)} of its samples"
-    return f"Both drops modes (about {lost}, or more) and invents (about {made_up}, or more)."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:

@@ -8,23 +8,24 @@ Classifiers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers import panel
-from precall.metrics.classifiers.calibration import calibrated, calibrated_smoothly, calibrated_sparingly
+from precall.metrics.classifiers import columns, panel
+from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples, Matrix, Member, Task, each
-from precall.metrics.classifiers.learning_curve import learning_excess
+from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.logistic import CAP
 from precall.metrics.classifiers.mlp import mlp
-from precall.metrics.classifiers.result import ClassifierResult, certify, plugged_in, tested
+from precall.metrics.classifiers.result import ClassifierResult, certify, curve_of, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.features import Pair, check_count
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, curve_found
+from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo
 from precall.metrics.score import Score
 from precall.progress import StageProgress
 from precall.theory import checks
@@ -35,13 +36,15 @@ if TYPE_CHECKING:
     from precall.metrics.run import Run
 
 QUICK = ("linear", "quadratic", "knn", "boosting")  # the test if no classifier was requested
-SMALL = 1_000_000  # training sets with fewer values than this use one thread
 INNER = 3  # number of folds inside the training half of the certificate of `auto`
 MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "linear": each(panel.logistic),
+    "sparse": each(columns.sparse),
     "discriminant": each(panel.discriminant),
     "quadratic": each(panel.quadratic),
     "diagonal": each(panel.diagonal),
+    "marginals": each(columns.marginals),
+    "edges": each(columns.edges),
     "radial": each(panel.radial),
     "contrast": each(panel.contrast),
     "modes": each(panel.modes),
@@ -99,18 +102,19 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
         name = checks.choice("classifier", classifier, MEMBERS)
         member, make = MEMBERS[name], Task.standardised
     else:
-        name, member, make = type(classifier).__name__, panel.of_classifier(classifier), Task
+        name, member, make = type(classifier).__name__, panel.of_classifier(classifier), Task.plain
     tasks = [*samples.fold_tasks(make), samples.task(~samples.held_out, samples.held_out, make)]
     *fold_scores, half_scores = member(tasks, seed)
     scores = samples.pooled(fold_scores)
     log_ratio = calibrated(scores, samples.real, samples.fold)
-    return _result(name, samples, scores, log_ratio, half_scores.astype(np.float64), {"folds": folds, "seed": seed})
+    held_out, settings = HeldOutScores(scores, samples.real, samples.fold), {"folds": folds, "seed": seed}
+    return _result(name, samples, held_out, held_out.spectrum(), log_ratio, half_scores.astype(np.float64), settings)
 
 
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: ten classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: thirteen classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member of `MEMBERS` estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
        standardised on the training folds, and projected to 512 principal axes if there are more dimensions.
@@ -155,24 +159,19 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
     tasks = samples.fold_tasks(Task.standardised) + [samples.task(rows, ~rows, Task.standardised) for rows in inner]
-    by_member = list(_scores_by_member(tasks, seed, progress))
+    by_member = _scores_by_member(tasks, seed, progress)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
-    committee = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
-    excess = learning_excess(
-        small=committee,
-        large=scores[samples.held_out],
-        real=samples.real[samples.held_out],
-        n_small=(1 - 1 / INNER) / 2,
-        n_large=1 - 1 / folds,
-    )
+    inner_scores = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
     weights = stacking_weights(log_ratios, samples.real)[:-1].round(3).tolist()
     settings = {"folds": folds, "seed": seed, "weights": dict(zip(MEMBERS, weights, strict=True))}
-    log_ratio = calibrated_smoothly(scores, samples.real, samples.fold)
-    plugged = calibrated_sparingly(scores, samples.real, samples.fold, log_ratio)
-    spectrum = plugged_in(real=plugged[samples.real], fake=plugged[~samples.real], excess=excess)
-    result = _result("auto", samples, scores, log_ratio, np.mean(committee, axis=0), settings)
-    return replace(result, spectrum=spectrum, excess=excess, members=_member_spectra(log_ratios, samples.real))
+    sizes = {"n_inner": (1 - 1 / INNER) / 2, "n_outer": 1 - 1 / folds}
+    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, **sizes)
+    log_ratio, simple = held_out.log_ratios()
+    spectrum = plugged_in(simple, samples.real, held_out.excess())
+    committee = inner_scores[:, samples.held_out].mean(axis=0)
+    result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
+    return replace(result, members=_member_spectra(log_ratios, samples.real))
 
 
 def _folded(pair: Pair, folds: int, seed: int) -> FoldedSamples:
@@ -186,22 +185,27 @@ def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
     return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
 
 
-def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | None) -> Iterator[list[Matrix]]:
-    """For each member, its scores of the test points of every task."""
+def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | None) -> list[list[Matrix]]:
+    """For each member, its scores of the test points of every task. The members run side by side, one per core."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
     from threadpoolctl import threadpool_limits
 
-    # with several threads small problems take longer, above all on a busy machine
-    small = tasks[0].train.size < SMALL
-    for done, member in enumerate(MEMBERS.values(), start=1):
-        with threadpool_limits(1 if small else None):
-            scores = member(tasks, seed)
-        yield scores
-        if progress is not None:
-            progress(done, len(MEMBERS))
+    # one thread per member: their problems are small, and more threads take longer, above all on a busy machine
+    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count(), initializer=partial(threadpool_limits, 1)) as pool:
+        slowest_first = reversed(MEMBERS.values())
+        futures = [pool.submit(member, tasks, seed) for member in slowest_first]
+        for done, _ in enumerate(as_completed(futures), start=1):
+            if progress is not None:
+                progress(done, len(futures))
+        return [future.result() for future in reversed(futures)]
 
 
-def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> list[Array]:
-    """Scores of the held-out half by each inner model, stacked with weights fitted to the training half only."""
+def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> Array:
+    """Scores of the held-out half by each inner model, stacked with weights fitted to the training half only.
+
+    Shape (inner models, samples); NaN for the samples of the training half.
+    """
     half = ~samples.held_out
     inside = np.empty((half.sum(), log_ratios[0].shape[1]))
     outside = []
@@ -210,36 +214,39 @@ def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> list[Array]:
         inside[samples.inner[half] == k] = ratios[tested == k]
         outside.append(ratios[tested < 0])
     weights = stacking_weights(inside, samples.real[half])
-    return [weighted(ratios, weights) for ratios in outside]
+    scores = np.full((len(outside), len(half)), np.nan)
+    scores[:, samples.held_out] = [weighted(ratios, weights) for ratios in outside]
+    return scores
 
 
 def _result(
     name: str,
     samples: FoldedSamples,
-    scores: Array,
+    held_out: HeldOutScores,
+    spectrum: RatioSpectrum,
     log_ratio: Array,
-    held_out_scores: Array,
+    certified_scores: Array,
     settings: Mapping[str, Any],
 ) -> ClassifierResult:
-    """The result from cross-fitted scores of all samples and from scores of the held-out half."""
-    real = samples.real
-    certified = certify(held_out_scores, samples.real[samples.held_out])
+    """The result from cross-fitted scores of all samples and from scores of the held-out half for the certificate."""
+    real, counted = samples.real, samples.independent[samples.held_out]
     return ClassifierResult(
         name=name,
-        spectrum=RatioSpectrum.from_scores(real=scores[real], fake=scores[~real]),
+        spectrum=spectrum,
         log_ratio_real=log_ratio[real],
         log_ratio_fake=log_ratio[~real],
-        scores_real=scores[real],
-        scores_fake=scores[~real],
-        settings=settings,
-        **certified,
+        scores_real=held_out.scores[real],
+        scores_fake=held_out.scores[~real],
+        settings={**settings, "identical_rows": samples.identical},
+        held_out=held_out.rows(samples.independent),
+        **certify(certified_scores[counted], real[samples.held_out][counted]),
     )
 
 
 def _curve(name: str, run: Run) -> Found:
     """Compute the curve of the estimator of this name."""
     found = run.classifiers[name] = classify_pair(name, run.pair, seed=run.seed, progress=run.stage(name))
-    return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": name, **found.settings})
+    return curve_of(run, found)
 
 
 def _two_sample_test(run: Run) -> Found:
@@ -256,13 +263,14 @@ def quick_test(pair: Pair, *, seed: int) -> Score:
     samples = _folded(pair, 2, seed)
     task = samples.task(~samples.held_out, samples.held_out, Task.standardised)
     log_ratios = [np.clip(MEMBERS[name]([task], seed)[0], -CAP, CAP) for name in QUICK]
-    real = samples.real[samples.held_out]
-    found = certify(np.mean(log_ratios, axis=0), real)
+    counted = samples.independent[samples.held_out]
+    real = samples.real[samples.held_out][counted]
+    found = certify(np.mean(log_ratios, axis=0)[counted], real)
     sizes = {"n": int(real.sum()), "m": int((~real).sum())}
     return tested(" + ".join(QUICK), accuracy=found["accuracy"], p_value=found["p_value"], **sizes)
 
 
-RESAMPLED = "disjoint subsamples: the expectation at these sizes, given the trained classifier; not its bias"
+RESAMPLED = "bootstrap of the samples with a new calibration; for `auto` plus the variance of training"
 
 
 def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
@@ -271,7 +279,7 @@ def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     )
 
 
-AUTO = _estimator("auto", "a stacked panel of ten classifiers, cross-fitted and calibrated", default=True)
+AUTO = _estimator("auto", "a stacked panel of thirteen classifiers, cross-fitted and calibrated", default=True)
 MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
 BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")
 KNN = _estimator("knn", "a k-nearest-neighbour classifier, cross-fitted")

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.classifiers.columns import most_different
 from precall.theory.arrays import Array, Flags, Index
 
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -19,6 +20,10 @@ WIDTH = 512  # number of dimensions for the linear members
 NARROW = 64  # number of dimensions for neighbours, trees and full covariances per class
 LEADING = 8  # number of dimensions for mixtures: k separated modes span at most k − 1 dimensions
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
+COLUMNS = 256  # number of original columns for the members that look at single columns
+HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
+RECURRING = 10  # a row that occurs so often is an atom of the distribution, not a copy
+REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
 CONTRAST = 3  # number of dimensions for mixtures on the axes along which the classes differ
 
 
@@ -27,22 +32,51 @@ class Task:
     """A classification task: train on `train` with `labels` (True means real), then score `test`.
 
     The views are pairs (train, test) in fewer dimensions. They are computed once and shared by the members.
+
+    Attributes:
+        train: Training points, shape (n, d).
+        labels: Whether each training point is real.
+        test: Points to score.
+        columns: The original values of the columns in which the classes differ most, in this order; at most `COLUMNS`.
+        width: Number of columns before any projection.
     """
 
     train: Matrix
     labels: Flags
     test: Matrix
+    columns: View
+    width: int
+
+    @classmethod
+    def plain(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
+        """A task with the features as they are."""
+        return cls(train, labels, test, (train, test), train.shape[1])
 
     @classmethod
     def standardised(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
         """A float32 task, standardised on the training points and projected to at most `WIDTH` principal axes."""
-        mean = train.mean(axis=0)
-        scale = np.where(varies(train), train.std(axis=0), np.inf)  # a constant column becomes 0
-        train, test = (((x - mean) / scale).astype(np.float32) for x in (train, test))
-        if train.shape[1] > WIDTH:
+        columns, width = (train, test), train.shape[1]
+        if width > NARROW:
+            chosen = most_different(train, labels, COLUMNS)
+            columns = train[:, chosen], test[:, chosen]
+        train, test = standardised(train, test)
+        if width > WIDTH:
             axes = principal_axes(train, WIDTH)
             train, test = train @ axes, test @ axes
-        return cls(train, labels, test)
+        return cls(train, labels, test, columns, width)
+
+    @cached_property
+    def leading_columns(self) -> View:
+        """The `NARROW` leading ones of `columns`, standardised."""
+        return standardised(self.columns[0][:, :NARROW], self.columns[1][:, :NARROW])
+
+    @cached_property
+    def axes_and_columns(self) -> View:
+        """`narrow`, and beside it `leading_columns` if it is a projection."""
+        if self.width <= NARROW:
+            return self.narrow
+        train, test = zip(self.narrow, self.leading_columns, strict=True)
+        return np.hstack(train), np.hstack(test)
 
     @property
     def log_odds(self) -> float:
@@ -85,6 +119,24 @@ class Task:
         # leading eigenvectors of δδᵀ + (Σ_P − Σ_Q)²
         axes = whiten @ np.linalg.eigh(np.outer(delta, delta) + spread @ spread)[1][:, ::-1][:, :CONTRAST]
         return self.train @ axes, self.test @ axes
+
+
+def standardised(train: Matrix, test: Matrix) -> View:
+    """Both matrices in float32, centred and scaled by the training points; a constant column becomes 0.
+
+    A column with extreme values, whose standard deviation exceeds `HEAVY` times that of a normal sample with the same
+    quantiles, is compressed by asinh. One value of 10¹² would otherwise make all others equal.
+    """
+    low, middle, high = np.quantile(train, (0.05, 0.5, 0.95), axis=0)
+    bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
+    heavy = (bulk > 0) & (train.std(axis=0) > HEAVY * bulk)
+    if heavy.any():
+        train, test = train.astype(np.float64), test.astype(np.float64)
+        for x in (train, test):
+            x[:, heavy] = np.arcsinh((x[:, heavy] - middle[heavy]) / bulk[heavy])
+    mean = train.mean(axis=0)
+    scale = np.where(varies(train), train.std(axis=0), np.inf)
+    return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
 
 
 def varies(x: Matrix) -> Flags:
@@ -144,17 +196,25 @@ def shrunk_covariance(x: Matrix) -> Array:
 class FoldedSamples:
     """Both sample sets in one matrix, real samples first, with their folds and halves.
 
+    Identical rows are in the same fold and in the same half, because a model must not be tested on rows that it was
+    trained on.
+
     Attributes:
         x: Features, shape (n + m, d).
         real: Whether each row is real.
         fold: Fold of each row. Real and fake samples are spread evenly over the folds.
         inner: Inner fold of each row in the training half of the certificate; −1 for the held-out half.
+        identical: Number of rows that are equal to an earlier row.
+        independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
+            rows of one set (see `independent_rows`).
     """
 
     x: Matrix
     real: Flags
     fold: Index
     inner: Index
+    identical: int
+    independent: Flags
 
     @classmethod
     def split(cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int) -> FoldedSamples:
@@ -163,11 +223,14 @@ class FoldedSamples:
         most = int(min(is_real.sum(), (~is_real).sum()))
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
+        first = first_equal_row(x)
+        together = kept_together(first)
         rng = np.random.default_rng(seed)
-        fold, half = spread(is_real, folds, rng), spread(is_real, 2, rng) == 0
+        fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
-        inner_fold[half] = spread(is_real[half], inner, rng)
-        return cls(x, is_real, fold, inner_fold)
+        inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
+        identical = int((first != np.arange(len(x))).sum())
+        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real))
 
     @property
     def held_out(self) -> Flags:
@@ -195,9 +258,60 @@ def joined(real: Matrix, fake: Matrix) -> tuple[Matrix, Flags]:
     return np.concatenate([real, fake]), np.arange(len(real) + len(fake)) < len(real)
 
 
-def spread(groups: Flags, parts: int, rng: np.random.Generator) -> Index:
-    """Assign each row at random to a part 0, …, parts − 1, such that both groups are spread evenly over the parts."""
+def first_equal_row(x: Matrix) -> Index:
+    """Index of the first row that is equal to each row, which is the row itself if all rows differ.
+
+    Example:
+        >>> first_equal_row(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+        array([0, 1, 0])
+    """
+    rows = np.ascontiguousarray(x + 0.0)  # −0 becomes 0
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])
+
+
+def kept_together(first: Index) -> Index:
+    """The row that each row must stay with: the first equal one, or itself if `RECURRING` or more rows are equal.
+
+    A value that recurs so often is an atom of the distribution, as in a table of few categories. Its rows are samples
+    like others, and no fold may be without it.
+    """
+    counts = np.bincount(first, minlength=len(first))[first]
+    return np.where(counts < RECURRING, first, np.arange(len(first)))
+
+
+def independent_rows(together: Index, real: Flags) -> Flags:
+    """Which rows are samples of their own; False for the copies in a set whose rows were repeated.
+
+    Rows of a discrete distribution are equal within and between the sets, about equally often if P = Q. If they are
+    equal far more often within the sets than between them, rows were repeated, and each counts once.
+    """
+    _, first, inverse = np.unique(2 * together + real, return_index=True, return_inverse=True)
+    p, q = (np.bincount(together[mask], minlength=len(real)).astype(np.float64) for mask in (real, ~real))
+    n, m = p.sum(), q.sum()
+    within = (p @ (p - 1) + q @ (q - 1)) / (n * (n - 1) + m * (m - 1))
+    if within <= REPEATED * (p @ q) / (n * m):
+        return np.ones(len(real), dtype=bool)
+    return np.asarray(first[inverse] == np.arange(len(real)))
+
+
+def _renumbered(together: Index, part: Flags) -> Index:
+    """`together` for the rows in `part`, with the indices that they have there; `part` holds all equal rows or none."""
+    return np.asarray((np.cumsum(part) - 1)[together[part]])
+
+
+def spread(groups: Flags, parts: int, rng: np.random.Generator, together: Index | None = None) -> Index:
+    """Assign each row at random to a part 0, …, parts − 1, such that both groups are spread evenly over the parts.
+
+    Args:
+        groups: Group of each row.
+        parts: Number of parts.
+        rng: Source of randomness.
+        together: The row whose part each row shares, an earlier one or itself; None if all rows are free.
+    """
+    free = np.ones(len(groups), dtype=bool) if together is None else together == np.arange(len(groups))
     part = np.empty(len(groups), dtype=np.intp)
-    for group in (groups, ~groups):
+    for group in (groups & free, ~groups & free):
         part[group] = rng.permutation(np.arange(group.sum()) % parts)
-    return part
+    return part if together is None else part[together]

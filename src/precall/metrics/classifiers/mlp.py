@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 HIDDEN = 48
 STEPS, HALF_BATCH, CHECK_EVERY = 250, 128, 25
-RATE, DECAY = 1e-2, 1.0
+RATE, DECAY, BETA1, BETA2 = 1e-2, 1.0, 0.9, 0.999
 HELD_OUT = 0.15  # share of the training points that is held out for early stopping
 
 
@@ -64,20 +65,35 @@ def _trained(tasks: Sequence[Task], seed: int) -> list[Matrix]:
     pools = [_Pool(task, generator) for task in tasks]
     halves = [_padded([pool.real for pool in pools]), _padded([pool.fake for pool in pools])]
     weights = _initial(len(tasks), tasks[0].train.shape[1], generator)
-    optimiser = torch.optim.AdamW(weights, lr=RATE, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
     best = torch.full((len(tasks),), torch.inf)
-    kept = [w.detach().clone() for w in weights]
+    kept = [w.clone() for w in weights]
     for step in range(1, STEPS + 1):
         real, fake = (_drawn(points, counts, generator) for points, counts in halves)
         batch = torch.cat([real, fake], dim=1)
-        optimiser.zero_grad(set_to_none=True)
-        _log_loss(weights, batch).sum().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
+        _adamw(weights, _gradients(weights, batch), moments, step)
         if step % CHECK_EVERY == 0:
             best = _keep_better(weights, kept, best, pools)
     return [_log_ratios(kept, i, torch.from_numpy(task.test)) for i, task in enumerate(tasks)]
+
+
+def _adamw(
+    weights: Sequence[torch.Tensor],
+    gradients: Sequence[torch.Tensor],
+    moments: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    step: int,
+) -> None:
+    """One step of AdamW with a cosine schedule. (`torch.optim` takes two seconds to import.)
+
+    References:
+        Loshchilov and Hutter (2019), Algorithm 2.
+    """
+    rate = RATE * (1 + math.cos(math.pi * (step - 1) / STEPS)) / 2
+    for w, g, (m, v) in zip(weights, gradients, moments, strict=True):
+        m.lerp_(g, 1 - BETA1)
+        v.mul_(BETA2).addcmul_(g, g, value=1 - BETA2)
+        w.mul_(1 - rate * DECAY)
+        w.addcdiv_(m, (v / (1 - BETA2**step)).sqrt_().add_(1e-8), value=-rate / (1 - BETA1**step))
 
 
 class _Pool:
@@ -124,26 +140,52 @@ def _initial(tasks: int, dimensions: int, generator: torch.Generator) -> list[to
         scale = (2 / fan_in) ** 0.5 if fan_out > 1 else 0.0
         weights.append(scale * torch.randn(tasks, fan_in, fan_out, generator=generator))
         weights.append(torch.zeros(tasks, 1, fan_out))
-    return [w.requires_grad_() for w in weights]
+    return weights
 
 
-def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Log-ratios of `x`, shape (tasks, points)."""
+def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values before the two activations, shape (tasks, points, hidden), and the log-ratios, shape (tasks, points)."""
     import torch
 
     w1, b1, w2, b2, w3, b3 = weights
-    h = torch.nn.functional.silu(torch.baddbmm(b1, x, w1))
-    h = torch.nn.functional.silu(torch.baddbmm(b2, h, w2))
-    return torch.baddbmm(b3, h, w3)[..., 0]
+    first = torch.baddbmm(b1, x, w1)
+    second = torch.baddbmm(b2, torch.nn.functional.silu(first), w2)
+    return first, second, torch.baddbmm(b3, torch.nn.functional.silu(second), w3)[..., 0]
 
 
 def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     """Mean log-loss of each task, `log(1 + exp(∓logit))` for real and fake; the first half of the points is real."""
     import torch
 
-    logit = _forward(weights, x)
+    logit = _forward(weights, x)[-1]
     half = x.shape[1] // 2
     return torch.nn.functional.softplus(torch.cat([-logit[:, :half], logit[:, half:]], dim=1)).mean(dim=1)
+
+
+def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.Tensor]:
+    """Gradients of the mean log-loss of each task; by hand, which takes half as long as automatic differentiation."""
+    import torch
+
+    _, _, w2, _, w3, _ = weights
+    first, second, logit = _forward(weights, x)
+    third = logit.sigmoid()[..., None] / x.shape[1]
+    third[:, : x.shape[1] // 2] -= 1 / x.shape[1]  # (σ(logit) − y)/n
+    at_second = third * w3.transpose(1, 2) * _silu_slope(second)
+    # some BLAS libraries multiply by a transposed view ten times slower
+    at_first = torch.bmm(at_second, w2.transpose(1, 2).contiguous()) * _silu_slope(first)
+    inputs = x, torch.nn.functional.silu(first), torch.nn.functional.silu(second)
+    pairs = zip(inputs, (at_first, at_second, third), strict=True)
+    return [
+        gradient
+        for values, error in pairs
+        for gradient in (torch.bmm(values.transpose(1, 2), error), error.sum(dim=1, keepdim=True))
+    ]
+
+
+def _silu_slope(x: torch.Tensor) -> torch.Tensor:
+    """Derivative of `x σ(x)`: `σ(x) (1 + x (1 − σ(x)))`."""
+    sigma = x.sigmoid()
+    return sigma * (1 + x * (1 - sigma))
 
 
 def _keep_better(
@@ -152,18 +194,14 @@ def _keep_better(
     """Copy the weights of tasks that improved on their held-out part to `kept`; return the smallest log-losses."""
     import torch
 
-    with torch.no_grad():
-        losses = [_log_loss([w[i : i + 1] for w in weights], pool.held_out[None]) for i, pool in enumerate(pools)]
-        loss = torch.cat(losses)
-        better = loss < best
-        for old, new in zip(kept, weights, strict=True):
-            old[better] = new.detach()[better]
+    losses = [_log_loss([w[i : i + 1] for w in weights], pool.held_out[None]) for i, pool in enumerate(pools)]
+    loss = torch.cat(losses)
+    better = loss < best
+    for old, new in zip(kept, weights, strict=True):
+        old[better] = new[better]
     return torch.minimum(loss, best)
 
 
 def _log_ratios(weights: Sequence[torch.Tensor], task: int, x: torch.Tensor) -> Matrix:
     """Log-ratios of the points `x` by the network of one task."""
-    import torch
-
-    with torch.no_grad():
-        return _forward([w[task : task + 1] for w in weights], x[None])[0].numpy().astype(np.float64)
+    return _forward([w[task : task + 1] for w in weights], x[None])[-1][0].numpy().astype(np.float64)

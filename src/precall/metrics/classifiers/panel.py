@@ -148,10 +148,10 @@ def neighbors(task: Task, seed: int) -> Matrix:
 
 
 def boosting(task: Task, seed: int) -> Matrix:
-    """Histogram-based gradient boosting with early stopping."""
+    """Histogram-based gradient boosting with early stopping, on principal axes and single columns."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    train, test = task.narrow
+    train, test = task.axes_and_columns
     model = HistGradientBoostingClassifier(
         max_iter=60,
         learning_rate=0.15,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers.learning_curve import lowered
+from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.logistic import CAP
+from precall.metrics.metric import Found, curve_found, readings
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
-from precall.theory.arrays import Array, Flags, Index
+from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
+
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
 
 LEVEL = 0.95
 VALUES = 20_000_000  # scores that are permuted in all, about a third of a second
@@ -39,8 +43,7 @@ class ClassifierResult:
             predictions.
         p_value: Probability under P = Q of scores that separate the samples at least as well, by permutation.
         settings: The choices that change the numbers; for `auto` also the weights of the members.
-        excess: For `auto`, the correction by the learning curve that is subtracted from precision at
-            `learning_curve.SLOPES`, or None.
+        held_out: The held-out scores that the curve, its intervals and its chance levels are computed from.
         members: For `auto`, the spectrum of each member alone, from its cross-fitted scores.
     """
 
@@ -54,7 +57,7 @@ class ClassifierResult:
     accuracy: float
     p_value: float
     settings: Mapping[str, Any]
-    excess: Array | None = None
+    held_out: HeldOutScores = field(repr=False)
     members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)
 
     @property
@@ -63,23 +66,16 @@ class ClassifierResult:
         n, m = self.certificate.n_real, self.certificate.n_fake
         return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m)
 
-    def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
-        """The spectrum of a subsample, given by row indices, from the existing scores; resampling uses it.
 
-        For `auto`, the log-ratios of the samples are used. The simpler ratios behind its curve may be equal for all
-        samples, and would then show no variation.
-        """
-        auto = self.name == "auto"
-        values = (self.log_ratio_real, self.log_ratio_fake) if auto else (self.scores_real, self.scores_fake)
-        picked = [side[index][~np.isnan(side[index])] for side, index in zip(values, (real, fake), strict=True)]
-        if not auto:
-            return RatioSpectrum.from_scores(real=picked[0], fake=picked[1])
-        return plugged_in(real=picked[0], fake=picked[1], excess=self.excess)
-
-
-def plugged_in(*, real: Array, fake: Array, excess: Array | None) -> RatioSpectrum:
-    """Spectrum of calibrated log-ratios, as `auto` uses them; of other scores, only the order is used."""
-    return lowered(RatioSpectrum.from_log_ratios(real=real, fake=fake), excess)
+def curve_of(run: Run, found: ClassifierResult) -> Found:
+    """The scores of a classifier's curve, with intervals and chance levels."""
+    return curve_found(
+        run,
+        found.spectrum,
+        intervals=found.held_out.intervals(readings(found.spectrum), seed=run.seed),
+        chance=found.held_out.chance(seed=run.seed),
+        settings={"estimator": found.name, **found.settings},
+    )
 
 
 def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int) -> Score:

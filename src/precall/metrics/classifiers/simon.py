@@ -8,11 +8,11 @@ import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import Matrix, joined, spread
-from precall.metrics.classifiers.result import ClassifierResult, certify
+from precall.metrics.classifiers.held_out import HeldOutScores
+from precall.metrics.classifiers.result import ClassifierResult, certify, curve_of
 from precall.metrics.features import Pair, check_count
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, curve_found
+from precall.metrics.metric import CURVE_SCORES, Found, Metric
 from precall.theory.arrays import Array, Flags
-from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     import torch
@@ -69,15 +69,17 @@ def ensemble_of_pair(pair: Pair, *, seed: int) -> ClassifierResult:
     test_scores = ensemble_scores(x[training], is_real[training], x[~training], seed)
     scores, log_ratio = np.full(len(x), np.nan), np.full(len(x), np.nan)
     scores[~training] = test_scores
-    log_ratio[~training] = calibrated(test_scores, tested, spread(tested, 5, rng))
+    held_out = HeldOutScores(test_scores, tested, spread(tested, 5, rng))
+    log_ratio[~training] = calibrated(test_scores, tested, held_out.fold)
     return ClassifierResult(
         name="simon",
-        spectrum=RatioSpectrum.from_scores(real=test_scores[tested], fake=test_scores[~tested]),
+        spectrum=held_out.spectrum(),
         log_ratio_real=log_ratio[is_real],
         log_ratio_fake=log_ratio[~is_real],
         scores_real=scores[is_real],
         scores_fake=scores[~is_real],
         settings={"members": ENSEMBLE, "epochs": EPOCHS, "batch": BATCH, "weight_decay": DECAY, "seed": seed},
+        held_out=held_out,
         **certify(test_scores, tested),
     )
 
@@ -132,14 +134,14 @@ def _log_loss(w: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor
 
 def _compute(run: Run) -> Found:
     found = run.classifiers["simon"] = ensemble_of_pair(run.pair, seed=run.seed)
-    return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": "simon", **found.settings})
+    return curve_of(run, found)
 
 
 SIMON = Metric(
     name="simon",
     reads="the paper's ensemble: the median of ten linear classifiers on one coin-flip split (Simon et al.)",
     scores=CURVE_SCORES,
-    interval="disjoint subsamples of the test half: the expectation at these sizes, given the classifiers",
+    interval="bootstrap of the test half, given the classifiers",
     compute=_compute,
     is_curve=True,
     fewest=FEWEST,

@@ -1,0 +1,228 @@
+"""Members that look at every column by itself: densities of single columns, their edges, and a sparse linear rule.
+
+Principal axes mix the columns. A difference in one column out of many then disappears among the others, and so do marks
+that only single columns have: rounded values, values that recur, and the ends of a range.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precall.metrics.classifiers.logistic import CAP
+from precall.theory.arrays import Array, Flags, Index
+
+if TYPE_CHECKING:
+    from precall.metrics.classifiers.folds import Matrix, Task
+
+RANKS = 16  # number of rank classes in the screening of columns
+SCREENED_ROWS = 2000  # training rows for the screening of columns
+FINEST = 64  # largest number of bins of one column
+PER_BIN = 12  # fewest training values per bin
+ATOM = 50  # a value with at least 1/ATOM of the training values of a column has a cell of its own
+EXTREMES = 8  # number of extreme values that give the spacing at the end of a column
+
+
+def most_different(x: Matrix, labels: Flags, most: int) -> Index:
+    """Indices of the `most` columns in which two samples differ most, in decreasing order of the difference.
+
+    The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
+    """
+    rows = np.random.default_rng(0).permutation(len(x))[:SCREENED_ROWS]  # the order also breaks ties at random
+    x, labels = x[rows[: len(rows) // RANKS * RANKS]], labels[rows[: len(rows) // RANKS * RANKS]]
+    statistic = np.maximum(_rank_statistic(x, labels), _rank_statistic(last_digit(x[:512]), labels[:512]))
+    return np.argsort(-statistic, kind="stable")[:most]
+
+
+def _rank_statistic(x: Matrix, labels: Flags) -> Array:
+    """χ² statistic of the labels in classes of ranks, for each column; ties stay in the order of the rows."""
+    sorted_labels = labels[np.argsort(x, axis=0, kind="stable")]
+    reals = sorted_labels.reshape(RANKS, -1, x.shape[1]).sum(axis=1)
+    expected = len(x) / RANKS * labels.mean()
+    return np.asarray(((reals - expected) ** 2).sum(axis=0) / expected)
+
+
+def last_digit(x: Matrix) -> Index:
+    """Exponent of the last nonzero decimal digit of each value at the precision of its type; 400 for 0.
+
+    It separates rounded values from others, in any decimal unit.
+
+    Example:
+        >>> last_digit(np.array([12.5, 1200.0, 3e-8, 0.0]))
+        array([ -1,   2,  -8, 400])
+    """
+    digits = np.finfo(x.dtype).precision
+    size = np.abs(x, dtype=np.float64)
+    exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
+    mantissa = np.rint(size / 10.0**exponent * 10.0 ** (digits - 1)).astype(np.int64)
+    zeros = np.zeros(x.shape, dtype=np.int64)
+    for power in (8, 4, 2, 1):
+        divisible = mantissa % 10**power == 0
+        mantissa = np.where(divisible, mantissa // 10**power, mantissa)
+        zeros += power * divisible
+    return np.where(size > 0, exponent.astype(np.int64) - (digits - 1) + zeros, 400)
+
+
+def marginals(task: Task, seed: int) -> Matrix:
+    """`Σ_j log p_j/q_j`, the log-ratio of two products of densities of the single columns.
+
+    A column has quantile bins; their number is the one with the largest penalised likelihood. In a column with ties or
+    rounded values, values that recur often have cells of their own, and two further columns are derived from it: how it
+    is rounded, and whether its value occurs among the training values of each class.
+    """
+    train, test = task.columns
+    penalty = float(np.log(train.shape[1]))  # the risk of a search over many columns
+    order = np.argsort(train, axis=0, kind="stable")
+    marked = _has_ties(train, order) | _has_rounding(train)
+    total = _continuous_log_ratio(train[:, ~marked], order[:, ~marked], task.labels, test[:, ~marked], penalty)
+    for j in np.flatnonzero(marked):
+        for one, other in _derived(train[:, j], task.labels, test[:, j]):
+            total += _discrete_log_ratio(one, task.labels, other, penalty)
+    return total
+
+
+def _has_ties(x: Matrix, order: Index) -> Flags:
+    return np.asarray((np.diff(np.take_along_axis(x, order, axis=0), axis=0) == 0).any(axis=0))
+
+
+def _has_rounding(x: Matrix) -> Flags:
+    """Whether a column has values with few digits, from at most 256 of its values."""
+    some = x[:: max(1, len(x) // 256)]
+    digits = np.floor(np.log10(np.maximum(np.abs(some), np.finfo(x.dtype).tiny))) - last_digit(some)
+    return np.asarray((digits < np.finfo(x.dtype).precision - 4).any(axis=0))
+
+
+def _continuous_log_ratio(train: Matrix, order: Index, labels: Flags, test: Matrix, penalty: float) -> Array:
+    """Sum of the log-ratios of columns without ties, from quantile bins, all columns at once."""
+    bins = _bins(len(train))
+    starts = np.arange(bins) * len(train) // bins
+    reals = np.add.reduceat(labels[order].astype(np.int64), starts, axis=0)
+    table = _best_log_ratios(reals, starts, len(train), penalty)
+    edges = np.take_along_axis(train, order[starts[1:]], axis=0)
+    total = np.zeros(len(test))
+    for j in np.flatnonzero(table.any(axis=0)):
+        total += table[np.searchsorted(edges[:, j], test[:, j], side="right"), j]
+    return total
+
+
+def _best_log_ratios(reals: Index, starts: Index, n: int, penalty: float) -> Array:
+    """Log-ratio of each bin (rows) of each column, after the merging of bins with the largest penalised likelihood."""
+    fakes = np.diff(np.append(starts, n))[:, None] - reals
+    best, table = np.zeros(reals.shape[1]), np.zeros(reals.shape)
+    for bins in 2 ** np.arange(1, int(np.log2(len(reals))) + 1):
+        p, q = (counts.reshape(bins, len(counts) // bins, counts.shape[1]).sum(axis=1) for counts in (reals, fakes))
+        gain, ratios = _cell_log_ratios(p, q)
+        net = gain - (bins - 1) - penalty
+        better = net > best
+        best[better] = net[better]
+        merged = np.repeat(ratios, len(reals) // bins, axis=0)
+        table[:, better] = net[better] / gain[better] * merged[:, better]
+    return table
+
+
+def _derived(train: Matrix, labels: Flags, test: Matrix) -> list[tuple[Matrix, Matrix]]:
+    """A column, and the columns derived from it that are not constant, as pairs (train, test)."""
+    pairs = [(train, test), (last_digit(train), last_digit(test)), _recurrence(train, labels, test)]
+    return [pair for pair in pairs if pair[0].min() < pair[0].max()]
+
+
+def _recurrence(train: Matrix, labels: Flags, test: Matrix) -> tuple[Index, Index]:
+    """Whether each value also occurs in the training sample of each class: 0 to 3; a training value skips itself."""
+    found = [_occurrences(np.sort(train[mask]), train) for mask in (labels, ~labels)]
+    at_train = (found[0] > labels) + 2 * (found[1] > ~labels)
+    at_test = [_occurrences(np.sort(train[mask]), test) > 0 for mask in (labels, ~labels)]
+    return at_train, at_test[0] + 2 * at_test[1]
+
+
+def _occurrences(sorted_values: Matrix, x: Matrix) -> Index:
+    return np.searchsorted(sorted_values, x, side="right") - np.searchsorted(sorted_values, x, side="left")
+
+
+def _discrete_log_ratio(train: Matrix, labels: Flags, test: Matrix, penalty: float) -> Array:
+    """Log-ratio of one column with ties: cells for frequent values, and merged quantile bins for the others."""
+    values, counts = np.unique(train, return_counts=True)
+    atoms = values[counts >= max(5, len(train) / ATOM)]
+    at_train, at_test = _atom(atoms, train), _atom(atoms, test)
+    rest = train[at_train < 0]
+    bins = _bins(len(rest))
+    edges = np.quantile(rest, np.arange(1, bins) / bins) if bins > 1 else rest[:0]
+    bin_train, bin_test = (np.searchsorted(edges, x, side="right") for x in (train, test))
+    best, log_ratio = 0.0, np.zeros(len(test))
+    for width in 2 ** np.arange(int(np.log2(bins)) + 1):
+        cell = np.where(at_train < 0, len(atoms) + bin_train // width, at_train)
+        p, q = (np.bincount(cell[mask], minlength=len(atoms) + bins // width) for mask in (labels, ~labels))
+        gain, ratios = _cell_log_ratios(p[:, None], q[:, None])
+        net = gain[0] - ((p + q > 0).sum() - 1) - penalty
+        if net > best:
+            best = net
+            log_ratio = net / gain[0] * ratios[np.where(at_test < 0, len(atoms) + bin_test // width, at_test), 0]
+    return log_ratio
+
+
+def _atom(atoms: Matrix, x: Matrix) -> Index:
+    """Index of each value among the atoms, or −1."""
+    if not len(atoms):
+        return np.full(len(x), -1)
+    at = np.minimum(np.searchsorted(atoms, x), len(atoms) - 1)
+    return np.where(atoms[at] == x, at, -1)
+
+
+def _bins(n: int) -> int:
+    """Number of quantile bins of n values: a power of two, with at least `PER_BIN` values per bin."""
+    return min(FINEST, 2 ** int(np.log2(max(1, n / PER_BIN))))
+
+
+def _cell_log_ratios(p: Array | Index, q: Array | Index) -> tuple[Array, Array]:
+    """Gain in log-likelihood from two distributions over cells (rows) instead of one, and the log-ratio of each cell.
+
+    Each column has its own counts p of the reals and q of the fakes; half a sample is added to each cell.
+    """
+    from scipy.special import xlogy
+
+    n, m = p.sum(axis=0), q.sum(axis=0)
+    pooled = (p + q) / (n + m)
+    # Σ p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
+    gain = (xlogy(p, p / n) + xlogy(q, q / m) - xlogy(p + q, pooled)).sum(axis=0)
+    ratios = np.log((p + 0.5) / (n + 0.5)) - np.log((q + 0.5) / (m + 0.5))
+    return np.asarray(gain), np.where(p + q > 0, ratios, 0.0)
+
+
+def edges(task: Task, seed: int) -> Matrix:
+    """Log-ratio of points beyond the range of one class: `∓t/s` at a distance t beyond its extreme training value.
+
+    s is the mean spacing of the `EXTREMES` outermost values of that class. Beyond the end of its range the density of a
+    sample decreases as `exp(−t/s)`. Columns count if other training samples lie beyond that end, too.
+    """
+    (train, test), total = task.columns, np.zeros(len(task.test))
+    for inner, sign in ((task.labels, -1.0), (~task.labels, 1.0)):
+        for up in (1.0, -1.0):
+            total += sign * _beyond(up * train[inner], up * train[~inner], up * test)
+    return total
+
+
+def _beyond(inner: Matrix, outer: Matrix, test: Matrix) -> Array:
+    """Sum over the columns of the distance beyond the largest `inner` value, in units of the spacing there."""
+    k = min(EXTREMES, len(inner) - 1)
+    largest = np.partition(inner, len(inner) - 1 - k, axis=0)[-1 - k :]
+    limit, spacing = largest.max(axis=0), (largest.max(axis=0) - largest.min(axis=0)) / k
+    beyond = (outer > limit).sum(axis=0)
+    # one sample beyond the end is expected if both classes have the same end
+    weight = np.where(spacing > 0, 1 - 2 / np.maximum(beyond, 2), 0.0)
+    chosen = weight > 0
+    distance = (test[:, chosen] - limit[chosen]) / spacing[chosen]
+    return np.asarray(np.clip(distance, 0.0, CAP) @ weight[chosen])
+
+
+def sparse(task: Task, seed: int) -> Matrix:
+    """Logistic regression on the columns whose means differ beyond what the best of as many columns shows by chance."""
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = task.leading_columns
+    real, fake = train[task.labels], train[~task.labels]
+    error = np.sqrt(real.var(axis=0) / len(real) + fake.var(axis=0) / len(fake)) + 1e-12
+    chosen = np.abs(real.mean(axis=0) - fake.mean(axis=0)) / error > np.sqrt(2 * np.log(2 * task.width))
+    if not chosen.any():
+        return np.zeros(len(test))
+    model = LogisticRegression(max_iter=1000).fit(train[:, chosen], task.labels)
+    return np.asarray(model.decision_function(test[:, chosen])) - task.log_odds

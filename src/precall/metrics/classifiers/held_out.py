@@ -1,0 +1,132 @@
+"""Held-out scores: the curve that is computed from them, its intervals, and its chance levels.
+
+Resampling repeats everything that comes after training: the calibration, the choice between its forms, and the
+extrapolation of the learning curve. What resampling keeps fixed, the training, is added as a variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from precall.metrics.bounded_intervals import bounded_interval
+from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
+from precall.metrics.classifiers.learning_curve import learning_excess, lowered
+from precall.metrics.metric import CURVE_SCORES, readings
+from precall.metrics.score import Interval
+from precall.theory.arrays import Array, Flags, Index
+from precall.theory.spectrum import RatioSpectrum
+
+BOOTSTRAPS = 16
+PERMUTATIONS = 16
+TRAINING = 1.0  # variance of the training of the whole panel, over that between inner models
+GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
+COVERS = "the expectation of this score at these sample sizes, training and calibration included; not its bias"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Scores of samples by models that were not trained on them.
+
+    Attributes:
+        scores: Score of each sample; larger means more real.
+        real: Whether each sample is real.
+        fold: Fold of each sample, for the calibration.
+        inner: Scores by models with smaller training sets, shape (models, n); NaN for samples that they do not score.
+            None if the scores are not calibrated, and the curve uses their order only.
+        n_inner: Size of these training sets, relative to all samples.
+        n_outer: Size of the training sets of `scores`, relative to all samples.
+        shrunk: Whether an unclear difference is shrunk towards none.
+    """
+
+    scores: Array
+    real: Flags
+    fold: Index
+    inner: Array | None = None
+    n_inner: float = 0.0
+    n_outer: float = 1.0
+    shrunk: bool = True
+
+    def log_ratios(self) -> tuple[Array, Array]:
+        """Calibrated log-ratios of the samples, and simpler ones for the curve."""
+        smooth = calibrated_smoothly(self.scores, self.real, self.fold)
+        simple, shrinkage = calibrated_sparingly(self.scores, self.real, self.fold, smooth)
+        return smooth, shrinkage * simple if self.shrunk else simple
+
+    def excess(self) -> Array | None:
+        """The correction by the learning curve, or None."""
+        if self.inner is None:
+            return None
+        scored = ~np.isnan(self.inner[0])
+        return learning_excess(
+            small=list(self.inner[:, scored]),
+            large=self.scores[scored],
+            real=self.real[scored],
+            n_small=self.n_inner,
+            n_large=self.n_outer,
+        )
+
+    def spectrum(self) -> RatioSpectrum:
+        """The curve: from calibrated ratios and the learning curve, or from the order of the scores."""
+        if self.inner is None:
+            return RatioSpectrum.from_scores(real=self.scores[self.real], fake=self.scores[~self.real])
+        return plugged_in(self.log_ratios()[1], self.real, self.excess())
+
+    def rows(self, rows: Index | Flags) -> HeldOutScores:
+        """The scores of some samples."""
+        inner = None if self.inner is None else self.inner[:, rows]
+        return replace(self, scores=self.scores[rows], real=self.real[rows], fold=self.fold[rows], inner=inner)
+
+    def intervals(self, values: Mapping[str, float], *, seed: int) -> dict[str, Interval]:
+        """Intervals of the curve's scores: a bootstrap of the samples, plus the variance of training.
+
+        The bootstrap does not shrink. If the curve shows no difference because none is clear, the interval shows how
+        large a difference would go unnoticed.
+
+        Args:
+            values: The scores of the curve, by name.
+            seed: Seed of the bootstrap.
+        """
+        from scipy.special import stdtrit
+
+        rng = np.random.default_rng(seed)
+        unshrunk = replace(self, shrunk=False)
+        drawn = [readings(unshrunk.rows(self._bootstrap(rng)).spectrum()) for _ in range(BOOTSTRAPS)]
+        variance = _variances(drawn) + TRAINING * self._inner_variances()
+        half_widths = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
+        n = int(min(self.real.sum(), (~self.real).sum()))
+        covers = GIVEN_TRAINING if self.inner is None else COVERS
+        return {
+            info.name: bounded_interval(values[info.name], half, low=info.low, high=info.high, n=n, covers=covers)
+            for info, half in zip(CURVE_SCORES, half_widths.tolist(), strict=True)
+        }
+
+    def chance(self, *, seed: int) -> dict[str, float]:
+        """Scores of the curve under P = Q: their mean over permutations of the labels."""
+        rng = np.random.default_rng(seed)
+        drawn = [readings(replace(self, real=rng.permutation(self.real)).spectrum()) for _ in range(PERMUTATIONS)]
+        return {info.name: float(np.mean([one[info.name] for one in drawn])) for info in CURVE_SCORES}
+
+    def _bootstrap(self, rng: np.random.Generator) -> Index:
+        """Rows of a bootstrap sample of each class."""
+        sides = (np.flatnonzero(self.real), np.flatnonzero(~self.real))
+        return np.concatenate([rng.choice(side, len(side)) for side in sides])
+
+    def _inner_variances(self) -> Array:
+        """Variance of each score between the curves of the inner models on the same samples."""
+        if self.inner is None:
+            return np.zeros(len(CURVE_SCORES))
+        scored = ~np.isnan(self.inner[0])
+        alone = [replace(self.rows(scored), scores=scores[scored]).log_ratios()[1] for scores in self.inner]
+        return _variances([readings(plugged_in(ratios, self.real[scored], None)) for ratios in alone])
+
+
+def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpectrum:
+    """Spectrum of calibrated log-ratios, lowered by the excess of the learning curve."""
+    return lowered(RatioSpectrum.from_log_ratios(real=log_ratio[real], fake=log_ratio[~real]), excess)
+
+
+def _variances(drawn: list[dict[str, float]]) -> Array:
+    return np.var([[one[info.name] for info in CURVE_SCORES] for one in drawn], axis=0, ddof=1)

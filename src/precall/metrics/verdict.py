@@ -1,0 +1,122 @@
+"""The verdict: one sentence that follows from the scores beside it and names what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from precall.metrics.score import Score
+from precall.theory.bands import Certificate
+from precall.theory.chance import chance_corrected
+
+LEVEL = 0.05  # significance level of the tests
+COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
+SHARE = 0.02  # least share of missed or invented mass that is named
+MAIN = 0.25  # missed or invented mass is named if it is at least this part of the total variation
+MISPLACED = 0.1  # least total variation that is not "close"
+
+
+def verdict(estimator: str | None, scores: Mapping[str, Score], certificate: Certificate | None) -> str:
+    """One sentence about a model: copies, indistinguishable, drops, invents, wrong proportions, wrong shape, or close.
+
+    A difference is named only if the two-sample test rejects P = Q, or, without a test, if the interval of the total
+    variation excludes its chance level. A share is named only if its interval excludes its chance level, or if the
+    certificate bounds it from below.
+
+    Args:
+        estimator: The estimator of the curve, or None.
+        scores: The scores by name.
+        certificate: Upper band on the curve, or None.
+    """
+    if copied := _copies(scores):
+        return copied
+    if estimator is None:
+        return "No verdict: add `auto` to the metrics."
+    basis = _basis(estimator, scores)
+    if not _differs(scores, certificate):
+        return f"Indistinguishable from the data at this sample size ({basis})."
+    return f"{_difference(estimator, scores, certificate)} ({basis})."
+
+
+def _copies(scores: Mapping[str, Score]) -> str | None:
+    """The sentence about copies, or None."""
+    if (memorized := scores.get("memorized")) is not None:
+        if memorized.settings["p_value"] > LEVEL or memorized.value < SHARE:
+            return None
+        basis = f"holdout, p = {memorized.settings['p_value']:.2g}"
+        return f"Copies: {_amount(memorized)} of its samples are copies of the training data ({basis})."
+    copies = scores.get("copies")
+    # in few dimensions many samples look copied by chance
+    if copies is None or copies.chance is None or copies.value - copies.chance <= COPIED:
+        return None
+    share = _percent(chance_corrected(copies.value, copies.chance))
+    return f"Copies: {share} of its samples nearly coincide with a real sample."
+
+
+def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
+    """What the verdict rests on: the estimator and the test."""
+    test = scores.get("c2st")
+    return estimator if test is None else f"{estimator}, p = {test.settings['p_value']:.2g}"
+
+
+def _differs(scores: Mapping[str, Score], certificate: Certificate | None) -> bool:
+    """Whether the model is known to differ from the data."""
+    if (test := scores.get("c2st")) is not None:
+        return bool(test.settings["p_value"] <= LEVEL)
+    return _beyond_chance(scores["tv"], _at_least("tv", certificate)) > 0
+
+
+def _difference(estimator: str, scores: Mapping[str, Score], certificate: Certificate | None) -> str:
+    """What the difference is, and how large."""
+    missed, invented, misplaced = (
+        _beyond_chance(scores[name], _at_least(name, certificate)) for name in ("missed", "invented", "tv")
+    )
+    lost = f"{_amount(scores['missed'], missed)} of the data"
+    made_up = f"{_amount(scores['invented'], invented)} of its samples"
+    if max(missed, invented) >= max(SHARE, misplaced * MAIN):
+        if missed > 2 * invented:
+            return f"Drops modes: it hardly ever produces {lost}, or more"
+        if invented > 2 * missed:
+            return f"Invents: {made_up}, or more, look like no data"
+        return f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)"
+    if misplaced < MISPLACED:
+        return f"Close to the data: it neither drops nor invents more than {_percent(SHARE)}"
+    return _displacement(estimator, scores, misplaced)
+
+
+def _displacement(estimator: str, scores: Mapping[str, Score], misplaced: float) -> str:
+    """Wrong proportions if the difference shows between clusters; wrong shape if it shows within them only."""
+    moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
+    between = scores["tv"] if estimator == "clusters" else scores.get("clusters_tv")
+    if between is None:
+        return f"Covers the data with a wrong density: {moved}"
+    if chance_corrected(between.value, between.chance or 0.0) >= misplaced / 2:
+        return f"Covers the data in the wrong proportions: {moved}"
+    return f"Covers the data with a wrong shape: {moved}"
+
+
+def _at_least(name: str, certificate: Certificate | None) -> float:
+    """The certificate's lower bound on a score: `1 − α(1)`, `1 − α(10)` or `1 − β(1/10)`."""
+    if certificate is None:
+        return 0.0
+    if name == "missed":
+        return 1 - certificate.beta(0.1)
+    return 1 - certificate.alpha({"tv": 1.0, "invented": 10.0}[name])
+
+
+def _beyond_chance(score: Score, at_least: float) -> float:
+    """A share corrected for chance, but not less than its bound; 0 if its interval includes its chance level."""
+    chance = score.chance or 0.0
+    unclear = score.interval is not None and score.interval.low <= chance
+    return max(at_least, 0.0 if unclear else chance_corrected(score.value, chance))
+
+
+def _amount(score: Score, share: float | None = None) -> str:
+    """A share in per cent with its interval: "about 12 % [9 %, 15 %]"."""
+    value = score.value if share is None else max(share, score.value)
+    if score.interval is None or value > score.interval.high:
+        return f"about {_percent(value)}"
+    return f"about {_percent(value)} [{_percent(score.interval.low)}, {_percent(score.interval.high)}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
