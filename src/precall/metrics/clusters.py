@@ -11,7 +11,7 @@ expected under P = Q come from permutations of the samples in the same cells, si
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,9 @@ from precall.metrics.features import Pair
 from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, readings
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
+from precall.theory import checks
 from precall.theory.arrays import Index
+from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -78,6 +80,12 @@ class Clusters:
             for real, fake in zip(self.labels_real, self.labels_fake, strict=True)
         ]
 
+    def smoothed(self, smoothing: str) -> RatioSpectrum:
+        """The spectrum with smoothed cell probabilities: "krichevsky-trofimov" or "good-turing"."""
+        estimate = SMOOTHING[checks.choice("smoothing", smoothing, SMOOTHING)]
+        masses = (map(estimate, self.counts(repeat)) for repeat in range(len(self.labels_real)))
+        return RatioSpectrum.mean([RatioSpectrum.from_masses(p=p, q=q) for p, q in masses])
+
     @property
     def sizes(self) -> tuple[int, int]:
         """Number of real and of fake samples."""
@@ -90,7 +98,13 @@ class Clusters:
 
 
 def kmeans_histograms(
-    *, real: object, fake: object, n_clusters: int = 20, repeats: int = 10, seed: int = 0
+    *,
+    real: object,
+    fake: object,
+    n_clusters: int = 20,
+    repeats: int = 10,
+    seed: int = 0,
+    smoothing: str | None = None,
 ) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 
@@ -104,6 +118,8 @@ def kmeans_histograms(
         n_clusters: Number of cells; Sajjadi et al. use 20.
         repeats: Number of k-means runs whose curves are averaged; Sajjadi et al. use 10.
         seed: Seed of the starts; the same seed gives the same result.
+        smoothing: How counts become probabilities: by "krichevsky-trofimov" (add ½), by "good-turing", or None for
+            relative frequencies. Smoothed cells are never empty, so divergences are finite.
 
     Returns:
         The spectrum, with the cell of every sample.
@@ -116,9 +132,13 @@ def kmeans_histograms(
         0.0
 
     References:
-        Sajjadi et al. (2018), section 3.3.
+        Sajjadi et al. (2018), section 3.3; Liu et al. (2021) for the smoothing.
     """
-    return histograms_of_pair(Pair.checked(real=real, fake=fake), n_clusters=n_clusters, repeats=repeats, seed=seed)
+    if smoothing is not None:
+        checks.choice("smoothing", smoothing, SMOOTHING)
+    pair = Pair.checked(real=real, fake=fake)
+    found = histograms_of_pair(pair, n_clusters=n_clusters, repeats=repeats, seed=seed)
+    return found if smoothing is None else replace(found, spectrum=found.smoothed(smoothing))
 
 
 def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int, starts: int = STARTS) -> Clusters:
