@@ -231,7 +231,10 @@ def histogram_intervals(
         info.name: bounded_interval(
             values[info.name],
             quantile * float(np.sqrt(variances[info.name] + clustering[info.name])),
-            **{"low": info.low, "high": info.high, "n": min(found.sizes), "covers": COVERS},
+            low=info.low,
+            high=info.high,
+            n=min(found.sizes),
+            covers=COVERS,
         )
         for info in infos
     }

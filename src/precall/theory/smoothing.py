@@ -29,7 +29,7 @@ def krichevsky_trofimov(counts: ArrayLike) -> Array:
         Krichevsky and Trofimov (1981); Liu et al. (2021).
     """
     c = checks.masses("counts", counts) + 0.5
-    return c / c.sum()
+    return np.asarray(c / c.sum())
 
 
 def good_turing(counts: ArrayLike) -> Array:
