@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from precall.metrics import clusters as module
+from precall.metrics.assessment import assess
+from precall.metrics.bounded_intervals import bounded_interval
 from precall.metrics.clusters import kmeans_histograms
 from precall.theory.spectrum import RatioSpectrum
 
@@ -82,3 +84,77 @@ def test_wrong_arguments_cost_a_sentence(arguments, sentence):
     x = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match=sentence):
         kmeans_histograms(real=x, fake=x, **arguments)
+
+
+# ----------------------------------------------------------------------------------------- intervals and chance levels
+
+
+def test_intervals_cover_the_expected_scores_and_are_not_needlessly_wide():
+    """Nominal 95 %: of 40 repetitions at least 34 must cover each score's mean (fewer has a chance of 0.3 %)."""
+    rng, runs = np.random.default_rng(0), []
+    for seed in range(40):
+        real, fake = rng.normal(size=(150, 2)), rng.normal([1.5, 0], 1.0, size=(100, 2))
+        runs.append(assess(real=real, fake=fake, metrics=("clusters", "mauve"), seed=seed).scores)
+    for name in ("area", "f8", "f1_8", "tv", "invented", "missed", "mauve"):
+        values, intervals = [run[name].value for run in runs], [run[name].interval for run in runs]
+        assert sum(np.mean(values) in one for one in intervals) >= 34, name
+        assert np.mean([one.high - one.low for one in intervals]) < 2 * 4 * np.std(values), name
+        assert all("expectation" in one.covers and "clustering" in one.covers for one in intervals)
+
+
+def test_chance_is_what_equal_distributions_score():
+    """The permutations of one strongly different pair predict the mean score of pairs of draws from the mixture."""
+    rng = np.random.default_rng(1)
+
+    def draw(n):
+        return np.where(rng.random((n, 1)) < 0.5, rng.normal(size=(n, 2)), rng.normal([3.0, 0], 1.0, size=(n, 2)))
+
+    different = assess(
+        real=rng.normal(size=(120, 2)), fake=rng.normal([3.0, 0], 1.0, size=(120, 2)), metrics=("clusters", "mauve")
+    ).scores
+    same = [assess(real=draw(120), fake=draw(120), metrics=("clusters", "mauve"), seed=s).scores for s in range(12)]
+    for name in ("area", "f8", "f1_8", "tv", "mauve"):
+        values = [one[name].value for one in same]
+        assert different[name].chance == pytest.approx(np.mean(values), abs=0.02 + np.std(values)), name
+        assert abs(different[name].value - different[name].chance) > 0.2, name
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "expected"),
+    [
+        (0.5, 0.1, (0.4, 0.6)),
+        (0.0, 0.0, (0.0, 0.03)),  # nothing seen in 100 samples: up to 3 % may have been missed
+        (1.0, 0.0, (0.97, 1.0)),
+        (1e-16, 0.0, (0.0, 0.03)),
+        (0.01, 0.5, (0.0, 0.51)),
+    ],
+)
+def test_intervals_at_an_end_of_the_range_follow_the_rule_of_three(value, half, expected):
+    interval = bounded_interval(value, half, low=0.0, high=1.0, n=100, covers="")
+    assert (interval.low, interval.high) == pytest.approx(expected)
+
+
+def test_resampling_keeps_the_sizes_and_the_cells():
+    rng = np.random.default_rng(3)
+    found = kmeans_histograms(
+        real=rng.normal(size=(90, 2)), fake=rng.normal([9.0, 0], 1.0, size=(60, 2)), n_clusters=4, repeats=2
+    )
+    assert found.spectrum.area == 0
+    assert found.resampled(rng).area == 0  # no cell is shared, so no bootstrap sample shares one
+    assert found.permuted(rng).area > 0.7
+    shared = found.labels_real[0], found.labels_fake[0]
+    one = found.each()[0]
+    assert one.alpha(0.5) == RatioSpectrum.from_counts(
+        real=np.bincount(shared[0], minlength=4), fake=np.bincount(shared[1], minlength=4)
+    ).alpha(0.5)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+@pytest.mark.parametrize("unit", [1.0, 1e-20, 1e20])
+def test_units_and_origin_do_not_change_the_scores(unit, offset):
+    rng = np.random.default_rng(4)
+    real, fake = rng.normal(size=(150, 3)), rng.normal([1.0, 0, 0], 1.0, size=(150, 3))
+    plain = assess(real=real, fake=fake, metrics=("clusters",)).scores
+    moved = assess(real=unit * (real + offset), fake=unit * (fake + offset), metrics=("clusters",)).scores
+    for name, score in plain.items():
+        assert moved[name].value == pytest.approx(score.value, abs=1e-3 if offset else 1e-6)

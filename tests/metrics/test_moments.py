@@ -14,10 +14,11 @@ from scipy.linalg import sqrtm
 from scipy.special import comb
 
 from precall.metrics import features as features_module
+from precall.metrics import frechet_distance
 from precall.metrics import kernel_distance as module
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
-from precall.metrics.moments import Moments, gaussian_frontier
+from precall.metrics.moments import Moments, degrees_of_freedom, gaussian_frontier, influence_quantile
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -163,8 +164,9 @@ def delete_one(statistic, x):
 
 
 @pytest.mark.parametrize(("d", "n", "m"), [(3, 150, 90), (12, 90, 150)])
-def test_fid_variance_is_that_of_the_jackknife(d, n, m):
+def test_fid_variance_is_that_of_the_jackknife(d, n, m, monkeypatch):
     """The closed-form influences against deleting each sample in turn, one side at a time and both."""
+    monkeypatch.setattr(frechet_distance, "influence_quantile", lambda level, variances, degrees: 1.959964)
     rng = np.random.default_rng(d)
     x = rng.exponential(size=(n, d)) * np.linspace(1, 3, d)
     y = rng.normal(size=(m, d)) + 0.5
@@ -315,6 +317,33 @@ def test_kid_expects_nothing_of_equal_sets():
     assert score.chance == 0
     assert 0 in score.interval
     assert (score.n_real, score.n_fake) == (300, 200)
+
+
+# ------------------------------------------------------------------------------------------------------------ quantiles
+
+
+def test_the_quantile_is_students_if_the_variance_is_uncertain():
+    rng = np.random.default_rng(0)
+    assert degrees_of_freedom(rng.normal(size=100_000)) == pytest.approx(100_000, rel=0.05)  # n for normal influences
+    assert degrees_of_freedom(np.append(np.zeros(99), 1.0)) == pytest.approx(2.0, rel=0.05)  # one sample is everything
+    assert degrees_of_freedom(np.zeros(9)) == np.inf
+    assert influence_quantile(0.95, [1.0], [5.0]) == pytest.approx(2.5706, abs=1e-4)
+    assert influence_quantile(0.95, [1.0, 0.0], [5.0, 2.0]) == pytest.approx(2.5706, abs=1e-4)
+    assert influence_quantile(0.95, [1.0, 1.0], [np.inf, np.inf]) == pytest.approx(1.959964)
+    assert influence_quantile(0.95, [0.0], [np.inf]) == pytest.approx(1.959964)
+
+
+@pytest.mark.parametrize("score", [fid, kid])
+def test_intervals_cover_the_mean_score_of_skewed_features(score):
+    """Log-normal features: at least 84 of 100 intervals must cover (fewer has a chance below 1 % at 92 %)."""
+    rng = np.random.default_rng(1)
+    scores = [
+        score(real=np.exp(0.7 * rng.normal(size=(200, 3))), fake=np.exp(0.7 * rng.normal(size=(150, 3)) + 0.2))
+        for _ in range(100)
+    ]
+    expected = np.mean([one.value for one in scores])
+    assert sum(expected in one.interval for one in scores) >= 84
+    assert np.mean([one.interval.high - one.interval.low for one in scores]) < 8 * np.std([one.value for one in scores])
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from precall.theory.bounds import (
+    area_bounds,
+    area_bounds_from_auc,
+    classifier_bound,
     inverse_lipschitz_lower_bound,
     lipschitz_lower_bound,
     ratio_gap_bound,
     residual_flow_constants,
 )
+from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs
 
 LAM = np.geomspace(1e-3, 1e3, 41)
@@ -181,3 +185,50 @@ def test_thm_5_2_4_is_attained_and_halving_needs_calibration():
 def test_errors_name_the_argument(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# ----------------------------------------------------------------------------------------------- tests and the area
+
+
+@given(pairs(), st.lists(st.floats(0, 1), min_size=8, max_size=8), st.sampled_from(LAM.tolist()))
+def test_any_function_bounds_precision_from_above(pair, phi, lam):
+    p, q = pair
+    phi = np.array(phi[: p.size])
+    spectrum = RatioSpectrum.from_masses(p=p, q=q)
+    bound = classifier_bound(lam, real_accepted=p @ phi, fake_accepted=min(1.0, q @ phi))
+    assert spectrum.alpha(lam) <= bound + 1e-9
+    best = (lam * p >= q).astype(float)  # Neyman and Pearson: this test attains the curve
+    attained = classifier_bound(lam, real_accepted=min(1.0, p @ best), fake_accepted=min(1.0, q @ best))
+    assert attained == pytest.approx(spectrum.alpha(lam), abs=1e-9)
+
+
+def test_the_best_of_several_tests_counts_and_infinite_slopes_are_limits():
+    two = {"real_accepted": [1.0, 0.6], "fake_accepted": [0.7, 0.1]}
+    np.testing.assert_allclose(classifier_bound([0.0, 1.0, 4.0, np.inf], **two), [0.0, 0.5, 0.7, 0.7])
+    with pytest.raises(ValueError, match="real_accepted"):
+        classifier_bound(1.0, real_accepted=1.2, fake_accepted=0.0)
+
+
+@given(pairs())
+def test_total_variation_and_auc_bound_the_area(pair):
+    spectrum = RatioSpectrum.from_masses(p=pair[0], q=pair[1])
+    by_tv = area_bounds(total_variation=min(1.0, spectrum.total_variation))
+    by_auc = area_bounds_from_auc(auc=min(1.0, max(0.5, spectrum.roc().auc)))
+    for bounds in (by_tv, by_auc):
+        assert bounds.low - 1e-7 <= spectrum.area <= bounds.high + 1e-7
+
+
+@pytest.mark.parametrize("a", [0.1, 0.5, 0.9])
+def test_bounds_on_the_area_are_attained(a):
+    two_values = RatioSpectrum.from_masses(p=[1 - a / 2, a / 2], q=[a / 2, 1 - a / 2])
+    assert two_values.area == pytest.approx(area_bounds(total_variation=1 - a).high)
+    overlap = RatioSpectrum.from_masses(p=[1 - a, a, 0.0], q=[0.0, a, 1 - a])
+    assert overlap.area == pytest.approx(area_bounds(total_variation=1 - a).low)
+    assert overlap.area == pytest.approx(area_bounds_from_auc(auc=overlap.roc().auc).low)
+
+
+def test_bounds_on_the_area_at_the_ends():
+    assert area_bounds(total_variation=1.0) == area_bounds_from_auc(auc=1.0)
+    assert (area_bounds(total_variation=0.0).low, area_bounds(total_variation=0.0).high) == (1.0, 1.0)
+    with pytest.raises(ValueError, match=r"`auc` must be at least 0\.5"):
+        area_bounds_from_auc(auc=0.4)

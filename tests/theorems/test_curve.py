@@ -339,3 +339,27 @@ def test_vertices_and_grid_of_the_curve():
     grid = spectrum.curve(3)
     np.testing.assert_allclose(grid.lam, np.tan(np.pi / 8 * np.arange(1, 4)))
     np.testing.assert_allclose(grid.alpha, grid.lam * grid.beta)
+
+
+# ---------------------------------------------------------------------------------------- Bayes error, hockey sticks
+
+
+@given(pairs(), st.floats(0, 1))
+def test_bayes_error_is_the_least_error_rate(pair, prior):
+    p, q = pair
+    assert spectrum_of(pair).bayes_error(prior) == pytest.approx(np.minimum(prior * p, (1 - prior) * q).sum(), abs=1e-9)
+
+
+def test_bayes_error_of_arrays_and_ends():
+    spectrum = spectrum_of(([0.9, 0.1, 0.0], [0.2, 0.3, 0.5]))
+    np.testing.assert_allclose(spectrum.bayes_error([0.0, 0.5, 1.0]), [0.0, (1 - spectrum.total_variation) / 2, 0.0])
+    assert spectrum.bayes_error() == pytest.approx(0.15)
+
+
+@given(pairs(), st.floats(0, 50))
+def test_hockey_sticks_are_the_mass_beyond_a_factor(pair, gamma):
+    p, q = pair
+    spectrum = spectrum_of(pair)
+    assert spectrum.hockey_stick(gamma) == pytest.approx(np.maximum(0, p - gamma * q).sum(), abs=1e-9)
+    assert spectrum.swapped().hockey_stick(gamma) == pytest.approx(np.maximum(0, q - gamma * p).sum(), abs=1e-9)
+    assert spectrum.swapped().hockey_stick(gamma) == pytest.approx(1 - spectrum.alpha(gamma), abs=1e-9)

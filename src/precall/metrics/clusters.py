@@ -3,28 +3,39 @@
 The cells raise the curve (data processing inequality) and sampling noise lowers it (Jensen's inequality). These two
 biases have opposite signs, so the estimate is neither an upper nor a lower bound. See docs/theory.md, Histograms. MAUVE
 is computed from histograms of the same kind.
+
+Intervals come from a bootstrap of the samples in fixed cells, to which the variance of k-means is added. The values
+expected under P = Q come from permutations of the samples in the same cells, since k-means does not use the labels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.bounded_intervals import bounded_interval
 from precall.metrics.features import Pair
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, curve_found
-from precall.metrics.score import Score
+from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, readings
+from precall.metrics.score import Interval, Score
 from precall.printing import brief
+from precall.theory import checks
 from precall.theory.arrays import Index
+from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
 CellLabels = npt.NDArray[np.int32]
+Read = Callable[[RatioSpectrum], Mapping[str, float]]
+RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
+STARTS = 10  # k-means starts per run, of which the best is kept
+COVERS = "the expectation of this score at these sample sizes, clustering included; its bias is not covered"
 
 
 @brief
@@ -52,6 +63,34 @@ class Clusters:
         """The spectrum of a subsample, given by row indices, in the same cells."""
         return histogram_spectrum(self.labels_real[:, real], self.labels_fake[:, fake])
 
+    def resampled(self, rng: np.random.Generator) -> RatioSpectrum:
+        """The spectrum of a bootstrap sample of each set, in the same cells."""
+        n, m = self.sizes
+        return self.spectrum_of(rng.integers(n, size=n), rng.integers(m, size=m))
+
+    def permuted(self, rng: np.random.Generator) -> RatioSpectrum:
+        """The spectrum of two sets of these sizes, drawn without replacement from all samples, in the same cells."""
+        labels = np.concatenate([self.labels_real, self.labels_fake], axis=1)[:, rng.permutation(sum(self.sizes))]
+        return histogram_spectrum(labels[:, : self.sizes[0]], labels[:, self.sizes[0] :])
+
+    def each(self) -> list[RatioSpectrum]:
+        """The spectrum of each repeat."""
+        return [
+            histogram_spectrum(real[None], fake[None])
+            for real, fake in zip(self.labels_real, self.labels_fake, strict=True)
+        ]
+
+    def smoothed(self, smoothing: str) -> RatioSpectrum:
+        """The spectrum with smoothed cell probabilities: "krichevsky-trofimov" or "good-turing"."""
+        estimate = SMOOTHING[checks.choice("smoothing", smoothing, SMOOTHING)]
+        masses = (map(estimate, self.counts(repeat)) for repeat in range(len(self.labels_real)))
+        return RatioSpectrum.mean([RatioSpectrum.from_masses(p=p, q=q) for p, q in masses])
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of real and of fake samples."""
+        return self.labels_real.shape[1], self.labels_fake.shape[1]
+
     def counts(self, repeat: int = 0) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Real and fake counts per cell in one repeat, each of shape (n_clusters,)."""
         real, fake = self.labels_real[repeat], self.labels_fake[repeat]
@@ -59,7 +98,13 @@ class Clusters:
 
 
 def kmeans_histograms(
-    *, real: object, fake: object, n_clusters: int = 20, repeats: int = 10, seed: int = 0
+    *,
+    real: object,
+    fake: object,
+    n_clusters: int = 20,
+    repeats: int = 10,
+    seed: int = 0,
+    smoothing: str | None = None,
 ) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 
@@ -73,6 +118,8 @@ def kmeans_histograms(
         n_clusters: Number of cells; Sajjadi et al. use 20.
         repeats: Number of k-means runs whose curves are averaged; Sajjadi et al. use 10.
         seed: Seed of the starts; the same seed gives the same result.
+        smoothing: How counts become probabilities: by "krichevsky-trofimov" (add ½), by "good-turing", or None for
+            relative frequencies. Smoothed cells are never empty, so divergences are finite.
 
     Returns:
         The spectrum, with the cell of every sample.
@@ -85,13 +132,17 @@ def kmeans_histograms(
         0.0
 
     References:
-        Sajjadi et al. (2018), section 3.3.
+        Sajjadi et al. (2018), section 3.3; Liu et al. (2021) for the smoothing.
     """
-    return histograms_of_pair(Pair.checked(real=real, fake=fake), n_clusters=n_clusters, repeats=repeats, seed=seed)
+    if smoothing is not None:
+        checks.choice("smoothing", smoothing, SMOOTHING)
+    pair = Pair.checked(real=real, fake=fake)
+    found = histograms_of_pair(pair, n_clusters=n_clusters, repeats=repeats, seed=seed)
+    return found if smoothing is None else replace(found, spectrum=found.smoothed(smoothing))
 
 
-def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int) -> Clusters:
-    """`kmeans_histograms` for features that have been checked already."""
+def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int, starts: int = STARTS) -> Clusters:
+    """`kmeans_histograms` for features that have been checked already, with the best of `starts` k-means starts."""
     real, fake = pair.to_numpy()
     union = _scaled(np.concatenate([real, fake]))
     if not 1 <= n_clusters <= len(union):
@@ -103,20 +154,19 @@ def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int) 
     backend = "faiss" if find_spec("faiss") else "scikit-learn"
     assign = _faiss if backend == "faiss" else _scikit_learn
     seeds = np.random.SeedSequence(seed).generate_state(repeats) >> 1  # faiss takes 31 bits
-    labels = np.stack([assign(union, n_clusters, int(start)) for start in seeds])
+    labels = np.stack([assign(union, n_clusters, int(one), starts) for one in seeds])
     labels_real, labels_fake = labels[:, : len(real)], labels[:, len(real) :]
     return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed, backend)
 
 
 def histogram_spectrum(labels_real: CellLabels, labels_fake: CellLabels) -> RatioSpectrum:
-    """Average over the repeats (rows) of the spectra of two sets of cell labels."""
+    """Average over the repeats (rows) of the spectra of two sets of cell labels: their cells side by side."""
     cells = int(max(labels_real.max(), labels_fake.max())) + 1
-    return RatioSpectrum.mean(
-        [
-            RatioSpectrum.from_counts(real=np.bincount(one, minlength=cells), fake=np.bincount(other, minlength=cells))
-            for one, other in zip(labels_real, labels_fake, strict=True)
-        ]
+    first = cells * np.arange(len(labels_real), dtype=np.int32)[:, None]
+    real, fake = (
+        np.bincount((labels + first).ravel(), minlength=first.size * cells) for labels in (labels_real, labels_fake)
     )
+    return RatioSpectrum.from_counts(real=real, fake=fake)
 
 
 def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
@@ -131,46 +181,121 @@ def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
     return np.asarray(scaled, dtype=np.float32)
 
 
-def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> CellLabels:
+def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int, starts: int) -> CellLabels:
     from sklearn.cluster import MiniBatchKMeans
 
-    fitted = MiniBatchKMeans(n_clusters, n_init=10, batch_size=4096, random_state=seed, compute_labels=False).fit(union)
+    options = {"batch_size": 4096, "compute_labels": False}
+    fitted = MiniBatchKMeans(n_clusters, n_init=starts, random_state=seed, **options).fit(union)
     return np.asarray(fitted.predict(union), dtype=np.int32)
 
 
-def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int) -> CellLabels:
+def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int, starts: int) -> CellLabels:
     import faiss
 
     union = np.ascontiguousarray(union)
-    # The centres are computed from at most 256 samples per cell and ten starts, which is as cheap as mini-batches. Then
+    # The centres are computed from at most 256 samples per cell, which is as cheap as mini-batches. Then
     # every sample is assigned.
-    kmeans = faiss.Kmeans(union.shape[1], n_clusters, niter=10, nredo=10, seed=seed, min_points_per_centroid=1)
+    kmeans = faiss.Kmeans(union.shape[1], n_clusters, niter=10, nredo=starts, seed=seed, min_points_per_centroid=1)
     kmeans.train(union)
     return np.asarray(kmeans.index.search(union, 1)[1][:, 0], dtype=np.int32)
+
+
+# ---------------------------------------------------------------------------------------- intervals and chance levels
+
+
+def histogram_intervals(
+    found: Clusters,
+    values: Mapping[str, float],
+    read: Read,
+    infos: Sequence[ScoreInfo],
+    *,
+    clustering: Mapping[str, float],
+    seed: int,
+) -> dict[str, Interval]:
+    """Intervals of scores of histograms: a bootstrap in fixed cells, plus the variance of the clustering.
+
+    Args:
+        found: The histograms.
+        values: The scores, by name.
+        read: Reads the scores off a spectrum.
+        infos: The ranges of the scores.
+        clustering: Variance of each score that is due to k-means.
+        seed: Seed of the bootstrap.
+    """
+    from scipy.special import stdtrit
+
+    rng = np.random.default_rng(seed)
+    variances = _variances([read(found.resampled(rng)) for _ in range(RESAMPLES)])
+    quantile = float(stdtrit(RESAMPLES - 1, 0.975))
+    return {
+        info.name: bounded_interval(
+            values[info.name],
+            quantile * float(np.sqrt(variances[info.name] + clustering[info.name])),
+            low=info.low,
+            high=info.high,
+            n=min(found.sizes),
+            covers=COVERS,
+        )
+        for info in infos
+    }
+
+
+def expected_if_same(found: Clusters, read: Read, *, seed: int) -> dict[str, float]:
+    """Mean of each score over permutations of all samples in the same cells: its expectation under P = Q."""
+    rng = np.random.default_rng(seed)
+    draws = [read(found.permuted(rng)) for _ in range(RESAMPLES)]
+    return {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
+
+
+def _variances(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: float(np.var([one[name] for one in scores], ddof=1)) for name in scores[0]}
 
 
 def _compute(run: Run) -> Found:
     run.report("clusters")
     found = histograms_of_pair(run.pair, n_clusters=min(20, run.sizes[0]), repeats=10, seed=run.seed)
     run.clusters = found
-    settings = {"n_clusters": found.n_clusters, "repeats": len(found.labels_real), "backend": found.backend}
-    return curve_found(run, found.spectrum, found.spectrum_of, {"estimator": "clusters", **settings})
+    values, repeats = readings(found.spectrum), len(found.labels_real)
+    # The average over the repeats has 1/repeats of their variance. It counts twice, because the cells also move with
+    # the samples, which the bootstrap keeps fixed.
+    clustering = {name: 2 * v / repeats for name, v in _variances([readings(one) for one in found.each()]).items()}
+    intervals = histogram_intervals(found, values, readings, CURVE_SCORES, clustering=clustering, seed=run.seed)
+    chance = expected_if_same(found, readings, seed=run.seed)
+    settings = {
+        "estimator": "clusters",
+        "n_clusters": found.n_clusters,
+        "repeats": repeats,
+        "backend": found.backend,
+    }
+    scores = {name: Score(v, intervals[name], chance[name], *run.sizes, settings) for name, v in values.items()}
+    return Found(scores, found.spectrum)
 
 
 def _mauve(run: Run) -> Found:
-    """MAUVE with one cell per ten samples and one k-means run, as in the original."""
+    """MAUVE with one cell per ten samples and one k-means run, as in the original.
+
+    The variance of k-means comes from further runs with a single start each.
+    """
     run.report("mauve")
     cells = max(2, min(run.sizes) // 10)
     found = histograms_of_pair(run.pair, n_clusters=cells, repeats=1, seed=run.seed)
-    score = Score(found.spectrum.mauve(), None, None, *run.sizes, {"n_clusters": cells, "c": 5})
-    return Found({"mauve": score}, resampled=lambda real, fake: {"mauve": found.spectrum_of(real, fake).mauve()})
+    others = histograms_of_pair(run.pair, n_clusters=cells, repeats=4, seed=run.seed, starts=1)
+    clustering, value = _variances([_read_mauve(one) for one in others.each()]), _read_mauve(found.spectrum)
+    interval = histogram_intervals(found, value, _read_mauve, MAUVE.scores, clustering=clustering, seed=run.seed)
+    chance = expected_if_same(found, _read_mauve, seed=run.seed)
+    settings = {"n_clusters": cells, "c": 5}
+    return Found({name: Score(v, interval[name], chance[name], *run.sizes, settings) for name, v in value.items()})
+
+
+def _read_mauve(spectrum: RatioSpectrum) -> dict[str, float]:
+    return {"mauve": spectrum.mauve()}
 
 
 CLUSTERS = Metric(
     name="clusters",
     reads="histograms over 20 k-means cells, averaged over ten starts (Sajjadi et al.)",
     scores=CURVE_SCORES,
-    interval="disjoint subsamples, given the cells: the expectation at these sample sizes, not the bias",
+    interval="bootstrap in fixed cells and variance of k-means: the expectation at these sample sizes, not the bias",
     compute=_compute,
     default=True,
     is_curve=True,
@@ -179,6 +304,6 @@ MAUVE = Metric(
     name="mauve",
     reads="area under the inclusive Kullback-Leibler frontier over n/10 k-means cells",
     scores=(ScoreInfo("mauve", "MAUVE", 0.0, 1.0, "higher", "MAUVE; 1 only if the histograms agree", "page"),),
-    interval="disjoint subsamples, given the cells",
+    interval="bootstrap in fixed cells and variance of k-means: the expectation at these sample sizes, not the bias",
     compute=_mauve,
 )

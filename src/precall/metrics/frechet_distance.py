@@ -9,8 +9,8 @@ import numpy as np
 
 from precall.metrics.features import Features, as_features, beside, float64, same_dimension, tiles
 from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
-from precall.metrics.moments import Moments, moments_of
-from precall.metrics.score import Interval, Score, normal_quantile
+from precall.metrics.moments import Moments, degrees_of_freedom, influence_quantile, moments_of
+from precall.metrics.score import Interval, Score
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
@@ -35,9 +35,10 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
     sizes only. The interval does not remove the bias; it covers the expectation of the estimate *at these sample
     sizes*. It is computed from the influence of each sample (infinitesimal jackknife),
     `ψ(x) = 2 (m − m̂)ᵀ(x − m) + |x − m|² − (x − m)ᵀ A (x − m)`, where A is the optimal transport map between the
-    Gaussians. It is symmetric around the distance √FID. It is conservative if the sets agree. Its coverage is too low
-    (80 % instead of 95 % in the worst simulated case) if one direction has nearly all the variance and the means nearly
-    agree.
+    Gaussians. It is symmetric around the distance √FID. Its quantile is Student's, with degrees of freedom that follow
+    from the kurtosis of the influences, so a few extreme samples widen it. In simulations with finite fourth moments,
+    the coverage of a 95 % interval was 91 to 100 %; it is highest if the sets agree. If fourth moments are infinite,
+    the variance of FID is infinite as well, and the interval is too short.
 
     Args:
         real: Features of real samples, shape (n, d), or their `Moments`.
@@ -67,12 +68,12 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
     trace, to_fake, to_real = _transport(P.factor, Q.factor)
     # |m − m̂|² + Tr S + Tr Ŝ − 2 Tr (S Ŝ)^{1/2} (Dowson and Landau, 1982)
     value = max(0.0, float(shift @ shift + P.spread + Q.spread - 2 * trace))
-    variances = {}
+    influences = {}
     if P.features is not None:
-        variances["real"] = _influences(P.features, P.mean, 2 * shift, to_fake).var(ddof=1) / P.n
+        influences["real"] = _influences(P.features, P.mean, 2 * shift, to_fake)
     if Q.features is not None:
-        variances["fake"] = _influences(Q.features, Q.mean, -2 * shift, to_real).var(ddof=1) / Q.n
-    interval = _distance_interval(value, variances, level) if variances else None
+        influences["fake"] = _influences(Q.features, Q.mean, -2 * shift, to_real)
+    interval = _distance_interval(value, influences, level) if influences else None
     return Score(value, interval, n_real=P.n, n_fake=Q.n, settings={"covariance": "n - 1"})
 
 
@@ -164,13 +165,15 @@ def _influences(features: Features, mean: Array, slope: Array, map_root: Array) 
     return np.concatenate([to_numpy(of_tile(tile)) for tile in tiles(features)])
 
 
-def _distance_interval(value: float, variances: dict[str, float], level: float) -> Interval:
+def _distance_interval(value: float, influences: dict[str, Array], level: float) -> Interval:
     """Interval that is symmetric around √value: near 0, a squared distance is much more skewed than its root."""
-    drawn = " and ".join(variances)
+    drawn = " and ".join(influences)
     covers = (
         f"the expectation of the estimate at these sample sizes, over fresh draws of the {drawn} samples; not its bias"
     )
-    width = normal_quantile(level) * float(np.sqrt(sum(variances.values())))
+    variances = [float(psi.var(ddof=1)) / len(psi) for psi in influences.values()]  # Var ψ / n
+    quantile = influence_quantile(level, variances, [degrees_of_freedom(psi) for psi in influences.values()])
+    width = quantile * float(np.sqrt(sum(variances)))
     if value == 0:
         return Interval(0.0, width, level, covers)
     root = np.sqrt(value)

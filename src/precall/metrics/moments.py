@@ -6,6 +6,7 @@ features are processed on the CPU, and tensors on their own device.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.features import Features, as_features, same_dimension, tiles
+from precall.metrics.score import normal_quantile
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
@@ -139,6 +141,49 @@ def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", po
     same_dimension(real=P.scatter, fake=Q.scatter)
     statistics = {"real_mean": P.mean, "real_cov": P.covariance, "fake_mean": Q.mean, "fake_cov": Q.covariance}
     return gaussians.gaussian_frontier(**statistics, side=side, points=points)
+
+
+def influence_quantile(level: float, variances: Sequence[float], degrees: Sequence[float]) -> float:
+    """Quantile of a normal interval whose variance is a sum of estimated variances with these degrees of freedom.
+
+    The variance of n influences with kurtosis κ is known about as well as from 2n/(κ − 1) normal observations. The
+    degrees of freedom of the sum follow from Satterthwaite's formula, `(Σ v)² / Σ v²/ν`, and the quantile is Student's.
+    Light tails give the normal quantile; a few extreme samples give a wider interval.
+
+    Args:
+        level: Level of the interval.
+        variances: Variances of the terms.
+        degrees: Degrees of freedom of each; ∞ for a variance that counts as known.
+
+    Example:
+        >>> round(influence_quantile(0.95, [1.0, 1.0], [4.0, 4.0]), 3)
+        2.306
+
+    References:
+        Satterthwaite (1946), An approximate distribution of estimates of variance components.
+    """
+    from scipy.special import stdtrit
+
+    v = np.asarray(variances)
+    spread = float((v * v / np.asarray(degrees)).sum())
+    total = float(v.sum()) ** 2 / spread if spread > 0 else np.inf
+    return float(stdtrit(total, (1 + level) / 2)) if np.isfinite(total) else normal_quantile(level)
+
+
+def degrees_of_freedom(influences: Array) -> float:
+    """Degrees of freedom of the sample variance of n influences, 2n/(κ − 1) with their kurtosis κ, at least 2.
+
+    Example:
+        >>> degrees_of_freedom(np.array([-1.0, 1.0, -1.0, 1.0, 0.0, 0.0]))
+        24.0
+
+    References:
+        docs/theory.md, Moments.
+    """
+    centred = influences - influences.mean()
+    square = float((centred**2).mean())
+    excess = float((centred**4).mean()) / square**2 - 1 if square > 0 else 0.0
+    return max(2.0, 2 * len(influences) / excess) if excess > 0 else np.inf
 
 
 def moments_of(name: str, values: object) -> Moments:

@@ -10,6 +10,7 @@ from precall.metrics.clusters import CLUSTERS, MAUVE
 from precall.metrics.frechet_distance import FID
 from precall.metrics.inception import INCEPTION_SCORE
 from precall.metrics.kernel_distance import KID
+from precall.metrics.local_curves import LOCAL_COVERAGE, LOCAL_IPR, LOCAL_KDE, LOCAL_KNN
 from precall.metrics.metric import Metric, ScoreInfo
 from precall.metrics.neighbors.metrics import COPIES, COVER, NEIGHBORS
 from precall.theory import checks
@@ -19,6 +20,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER),
+        *(LOCAL_KDE, LOCAL_KNN, LOCAL_COVERAGE, LOCAL_IPR),
         *(NEIGHBORS, COPIES, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }

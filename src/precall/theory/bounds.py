@@ -146,9 +146,14 @@ def inverse_lipschitz_lower_bound(
 def _divergence_bound(lam: float | Floats, *, fpr: Array, fnr: Array) -> float | Array:
     """`D_λ = min(1, λ) − alpha(λ) ≥ min(1, λ) − min_R (λ fpr + fnr)`."""
     lam = checks.nonnegative("lam", lam)
+    return checks.like(lam, np.maximum(0.0, np.minimum(1.0, lam) - _least_error(lam, fpr=fpr, fnr=fnr)))
+
+
+def _least_error(lam: Array, *, fpr: Array, fnr: Array) -> Array:
+    """`min (λ fpr + fnr)` over the tests (last axis)."""
     with np.errstate(invalid="ignore"):
         error = np.where(fpr > 0, np.multiply.outer(lam, fpr), 0.0) + fnr  # ∞ · 0 = 0
-    return checks.like(lam, np.maximum(0.0, np.minimum(1.0, lam) - error.min(axis=-1)))
+    return np.asarray(error.min(axis=-1))
 
 
 def _balls(radii: ArrayLike, ball_masses: ArrayLike) -> tuple[Array, Array]:
@@ -157,6 +162,96 @@ def _balls(radii: ArrayLike, ball_masses: ArrayLike) -> tuple[Array, Array]:
     P_ball = checks.unit("ball_masses", checks.vector("ball_masses", ball_masses))
     checks.same_length(radii=R, ball_masses=P_ball)
     return R, P_ball
+
+
+# ----------------------------------------------------------------------------------------------- tests and the area
+
+
+@overload
+def classifier_bound(lam: float, *, real_accepted: ArrayLike, fake_accepted: ArrayLike) -> float: ...
+@overload
+def classifier_bound(lam: Floats, *, real_accepted: ArrayLike, fake_accepted: ArrayLike) -> Array: ...
+def classifier_bound(lam: float | Floats, *, real_accepted: ArrayLike, fake_accepted: ArrayLike) -> float | Array:
+    """Upper bound on precision from arbitrary tests φ: `alpha(λ) ≤ min_φ λ (1 − E_P φ) + E_Q φ`.
+
+    φ(x) in [0, 1] is the probability with which a test calls x real. Any function with these values will do: a
+    classifier, an indicator of a region, a random choice. The best φ, "real iff λ p ≥ q", attains `alpha(λ)`. The
+    expectations must be those of P and Q; for sample means use `precall.theory.bands.upper_band`.
+
+    Args:
+        lam: slope(s) λ in [0, ∞], scalar or array.
+        real_accepted: `E_P φ` of each test, in [0, 1], a number or shape (k,).
+        fake_accepted: `E_Q φ` of each test, in [0, 1], a number or shape (k,).
+
+    Returns:
+        The bound, at most min(1, λ): a float for a scalar `lam`, otherwise an array of its shape.
+
+    Example:
+        >>> round(classifier_bound(2.0, real_accepted=[0.9, 0.6], fake_accepted=[0.3, 0.1]), 12)
+        0.5
+
+    References:
+        Simon et al. (2019), Thm 5; docs/theory.md, Other names of the curve.
+    """
+    lam = checks.nonnegative("lam", lam)
+    real, fake = (
+        checks.unit(name, np.atleast_1d(values))
+        for name, values in (("real_accepted", real_accepted), ("fake_accepted", fake_accepted))
+    )
+    checks.same_length(real_accepted=real, fake_accepted=fake)
+    return checks.like(lam, np.minimum(np.minimum(1.0, lam), _least_error(lam, fpr=1 - real, fnr=fake)))
+
+
+@dataclass(frozen=True)
+class AreaBounds:
+    """Least and largest area under the precision-recall curve."""
+
+    low: float
+    high: float
+
+
+def area_bounds(*, total_variation: float) -> AreaBounds:
+    """Bounds on the area from the total variation: `a² ≤ area ≤ a + a²/2 log((2 − a)/a)`, `a = 1 − TV`.
+
+    Both are attained: the lower one if the densities agree wherever both are positive, the upper one if the density
+    ratio takes two values, l and 1/l.
+
+    Args:
+        total_variation: in [0, 1].
+
+    Example:
+        >>> bounds = area_bounds(total_variation=0.3)
+        >>> round(bounds.low, 4), round(bounds.high, 4)
+        (0.49, 0.8517)
+
+    References:
+        docs/theory.md, Area.
+    """
+    a = 1 - float(checks.unit("total_variation", total_variation))
+    return AreaBounds(a * a, a + a * a / 2 * float(np.log((2 - a) / a)) if a > 0 else 0.0)
+
+
+def area_bounds_from_auc(*, auc: float) -> AreaBounds:
+    """Bounds on the area from the AUC of the optimal classifier: `2 (1 − AUC) ≤ area ≤ a + a²/2 log((2 − a)/a)`.
+
+    Here `a = √(2 (1 − AUC))`, the largest `1 − TV` that this AUC allows. The lower bound is attained if the densities
+    agree wherever both are positive.
+
+    Args:
+        auc: area under the optimal ROC, in [½, 1].
+
+    Example:
+        >>> bounds = area_bounds_from_auc(auc=0.75)
+        >>> round(bounds.low, 4), round(bounds.high, 4)
+        (0.5, 0.858)
+
+    References:
+        docs/theory.md, Area.
+    """
+    if not 0.5 <= (A := float(checks.unit("auc", auc))) <= 1:
+        raise ValueError(f"`auc` must be at least 0.5, which a constant score reaches; got {A:g}. Negate the score.")
+    rest = 2 * (1 - A)
+    return AreaBounds(rest, area_bounds(total_variation=1 - float(np.sqrt(rest))).high)
 
 
 # ------------------------------------------------------------------------------------------------ estimated ratios

@@ -87,12 +87,22 @@ class PrecisionRecall:
 
     @property
     def max_precision(self) -> float:
-        """`alpha(∞) = Q(supp P)`: the share of the model's mass that lies where there is data."""
+        """`alpha(∞) = Q(supp P)`: the share of the model's mass that lies where there is data.
+
+        For a spectrum that was estimated from samples, this is the fake mass in cells whose estimated real mass is not
+        exactly 0. It says how the estimator treats zeros, and nothing about the supports: a finite sample cannot show
+        that the data has no mass somewhere. Read `alpha(10)` instead.
+        """
         return min(1.0, float(self.q[self.p > 0].sum())) if (self.p == 0).any() else 1.0
 
     @property
     def max_recall(self) -> float:
-        """`beta(0) = P(supp Q)`: the share of the data that the model can generate."""
+        """`beta(0) = P(supp Q)`: the share of the data that the model can generate.
+
+        For a spectrum that was estimated from samples, this is the real mass in cells whose estimated fake mass is not
+        exactly 0. It says how the estimator treats zeros, and nothing about the supports: a finite sample cannot show
+        that the model never generates something. Read `beta(1/10)` instead.
+        """
         return min(1.0, float(self.p[self.q > 0].sum())) if (self.q == 0).any() else 1.0
 
     @property
@@ -268,6 +278,56 @@ class PrecisionRecall:
         return checks.like(lam, np.minimum(1.0, lam) - self.alpha(lam))
 
     # ----------------------------------------------------------------------------------- other names of the curve
+
+    @overload
+    def bayes_error(self, prior: float = 0.5) -> float: ...
+    @overload
+    def bayes_error(self, prior: Floats) -> Array: ...
+    def bayes_error(self, prior: float | Floats = 0.5) -> float | Array:
+        """Least error rate of any classifier of real and fake points: `(1 − π) alpha(π/(1 − π))`.
+
+        It is at most `min(π, 1 − π)`, with equality if no classifier is better than a constant answer. At π = ½ it is
+        `(1 − TV)/2`.
+
+        Args:
+            prior: share π of real points, in [0, 1], scalar or array.
+
+        Example:
+            >>> PrecisionRecall(p=np.array([0.5, 0.5]), q=np.array([0.25, 0.75])).bayes_error()
+            0.375
+
+        References:
+            Simon et al. (2019), section 5; docs/theory.md, Other names of the curve.
+        """
+        prior = checks.unit("prior", prior)
+        below = np.where(prior < 1, prior, 0.0)
+        error = np.where(prior < 1, (1 - prior) * self.alpha(below / (1 - below)), 0.0)  # Σ min(π p, (1 − π) q)
+        return checks.like(prior, error)
+
+    @overload
+    def hockey_stick(self, gamma: float) -> float: ...
+    @overload
+    def hockey_stick(self, gamma: Floats) -> Array: ...
+    def hockey_stick(self, gamma: float | Floats) -> float | Array:
+        """Hockey-stick divergence `E_γ(P‖Q) = Σ (p_i − γ q_i)₊ = 1 − beta(1/γ)`: data beyond γ times the model.
+
+        `E_γ(Q‖P) = 1 − alpha(γ)`, the mass of the model beyond γ times the data, is `swapped().hockey_stick(γ)`. `E_1`
+        is the total variation, and `E_{e^ε}` the least δ of (ε, δ)-differential privacy in one direction.
+
+        Args:
+            gamma: γ ≥ 0, scalar or array.
+
+        Example:
+            >>> spectrum = PrecisionRecall(p=np.array([0.9, 0.1]), q=np.array([0.05, 0.95]))
+            >>> round(spectrum.hockey_stick(10.0), 12), round(spectrum.swapped().hockey_stick(5.0), 12)
+            (0.4, 0.45)
+
+        References:
+            Sharma and Warsi (2013); docs/theory.md, Other names of the curve.
+        """
+        gamma = checks.nonnegative("gamma", gamma)
+        with np.errstate(divide="ignore", over="ignore"):
+            return checks.like(gamma, 1 - np.asarray(self.beta(1 / gamma)))
 
     def roc(self) -> Roc:
         """Optimal ROC with "real" as the positive class; also the boundary of the mode-collapse region."""

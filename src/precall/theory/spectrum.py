@@ -344,6 +344,16 @@ class RatioSpectrum(PrecisionRecall):
 
         return mauve(self.p, self.q, c=c)
 
+    def frontier_integral(self) -> float:
+        """Frontier integral: the mean loss along the inclusive order-1 frontier, in [0, 1]; 0 iff P = Q.
+
+        References:
+            Liu et al. (2021); docs/theory.md, Frontiers.
+        """
+        from precall.theory.frontiers import frontier_integral
+
+        return frontier_integral(self.p, self.q)
+
     def to_dict(self) -> dict[str, list[float]]:
         """The masses as plain lists; `from_dict` restores the spectrum to the last bit."""
         return {"p": self.p.tolist(), "q": self.q.tolist()}
