@@ -1,5 +1,8 @@
 """Memorisation against a holdout: planted copies are found and counted, and fresh samples are not called copies."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from precall.metrics.assessment import Reference
 from precall.metrics.close_fakes import BOTH, HOLDOUT, TRAIN, CloseFakes
 from precall.metrics.memorization import memorization
 
+DOCS = Path(__file__).parents[2] / "docs"
 DIGITS = load_digits().data
 
 
@@ -270,3 +274,9 @@ def test_a_holdout_that_does_not_fit_is_refused(given, message):
 def test_one_row_repeated_is_refused():
     with pytest.raises(ValueError, match="at least two different rows"):
         memorization(real=np.ones((9, 2)), holdout=np.ones((9, 2)), fake=np.ones((9, 2)))
+
+
+def test_the_documented_example_prints_what_it_says(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", (DOCS / "metrics.md").read_text(), re.DOTALL)
+    exec(compile(block, "metrics.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == block.rpartition("# ")[2].strip()

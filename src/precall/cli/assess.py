@@ -83,7 +83,7 @@ def assess(
 
       precall assess --real train.csv --fake fake.csv --holdout test.csv
 
-      precall assess --real real.npy --fake fake.npy --quick
+      precall assess --real real.npy --fake a.npy --quick
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
