@@ -13,6 +13,7 @@ from precall.metrics import close_fakes
 from precall.metrics.assessment import Reference
 from precall.metrics.close_fakes import BOTH, HOLDOUT, TRAIN, CloseFakes
 from precall.metrics.memorization import memorization
+from precall.metrics.neighbors.sweep import within
 
 DOCS = Path(__file__).parents[2] / "docs"
 DIGITS = load_digits().data
@@ -42,12 +43,12 @@ def drawn(law, rng, n):
 
 
 def planted(fake, train, share, jitter, rng):
-    """Replace a share of the fakes by copies, moved by `jitter` times the distance between samples."""
+    """Replace a share of the fakes by copies, moved by `jitter` times the typical distance to the nearest sample."""
     if not share:
         return
     copies = rng.permutation(len(fake))[: round(share * len(fake))]
     source = rng.integers(0, len(train), len(copies))
-    nearest = np.sort(np.linalg.norm(train[source, None] - train[None, :200], axis=2), axis=1)[:, 1]
+    nearest = within(np.unique(train, axis=0), k=1).radii
     direction = rng.normal(size=(len(copies), train.shape[1]))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     fake[copies] = train[source] + jitter * np.median(nearest) * direction
@@ -141,11 +142,11 @@ def test_units_and_origin_change_nothing():
     planted(fake, train, 0.1, 0.05, rng)
     sets = {"real": train, "holdout": holdout, "fake": fake}
     here = memorization(**sets)
-    for factor, shift, within in ((1e-20, 0, 1e-6), (1e20, 0, 1e-6), (1, 1e8, 1e-3)):
+    for factor, shift, error in ((1e-20, 0, 1e-6), (1e20, 0, 1e-6), (1, 1e8, 1e-3)):
         there = memorization(**{name: factor * one + shift for name, one in sets.items()})
         for name, score in here.items():
-            assert there[name].value == pytest.approx(score.value, abs=within)
-            assert there[name].interval.high == pytest.approx(score.interval.high, abs=within)
+            assert there[name].value == pytest.approx(score.value, abs=error)
+            assert there[name].interval.high == pytest.approx(score.interval.high, abs=error)
 
 
 def test_tensors_and_arrays_agree():

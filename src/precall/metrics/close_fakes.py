@@ -14,7 +14,7 @@ from precall.theory.arrays import Array, Counts, Flags, Index
 
 TRAIN, HOLDOUT, BOTH = 1, 2, 3  # which sets a record is in
 CLOSE = 0.5  # a fake is close to a set if its distance to it is at most this share of its distance to the other set
-BACKGROUND = 1 / 16  # a smaller ratio is used if more than this share of the fakes is close to the holdout
+BACKGROUND = 1 / 24  # a smaller ratio is used if more than this share of the fakes is close to the holdout
 LARGEST_FACTOR = 10.0  # fakes count only if the correction for unequal sizes is at most this, or as small as possible
 PERMUTATIONS = 999
 

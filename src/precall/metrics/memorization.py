@@ -51,7 +51,7 @@ def memorization(
 
     Let d_T and d_H be the distances of a fake to its nearest training and its nearest holdout sample. A fake is close
     to the training set if d_T ≤ t d_H, and close to the holdout if d_H ≤ t d_T, with t = 1/2, or less if more than
-    1/16 of the fakes would be close to the holdout. Without copies both are equally frequent (after correction for
+    1/24 of the fakes would be close to the holdout. Without copies both are equally frequent (after correction for
     sizes), so the excess estimates the number of copies:
 
         memorized = (Σ 1{d_T ≤ t d_H} − Σ 1{d_H ≤ t d_T} (n)_b/(h)_b) / (m v)
