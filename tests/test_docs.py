@@ -58,7 +58,7 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
             archive.write(path, path.name)
     for name in ("real", "a", "b"):
         np.save(tmp_path / f"{name}.npy", rng.normal(size=(60, 2)))
-    for name in ("real", "fake"):
+    for name in ("real", "fake", "train", "test"):
         rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
         (tmp_path / f"{name}.csv").write_text("sex,x\n" + rows)
     (tmp_path / "answers.jsonl").write_text("".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60)))

@@ -341,3 +341,55 @@ def test_cite_names_the_papers(run):
 def test_the_installed_command_answers():
     done = subprocess.run([sys.executable, "-m", "precall", "--help"], capture_output=True, text=True, check=True)
     assert "precall demo" in done.stdout
+
+
+# ---------------------------------------------------------------------------------------------- holdout and quick
+
+
+@pytest.fixture
+def training(tmp_path):
+    """A table split into training rows and holdout, and fakes of which a half are training rows."""
+    rng = np.random.default_rng(0)
+    rows = [f"{'abc'[i % 3]},{round(rng.normal(40, 12))},{rng.normal():.6f},{rng.normal():.6f}\n" for i in range(600)]
+    train, holdout, fresh = rows[:200], rows[200:400], rows[400:]
+    for name, part in (("train", train), ("test", holdout), ("fake", train[:100] + fresh[:100])):
+        (tmp_path / f"{name}.csv").write_text("kind,age,x,y\n" + "".join(part))
+    return {name: tmp_path / f"{name}.csv" for name in ("train", "test", "fake")}
+
+
+def test_a_holdout_shows_how_much_was_memorised(run, training):
+    words = ("assess", "--real", training["train"], "--fake", f"ours={training['fake']}", "--metrics", "fid", "--json")
+    done = run(*words, "--holdout", training["test"])
+    assert done.exit_code == 0, done.output
+    scores = json.loads(done.stdout)["models"]["ours"]["scores"]
+    assert scores["memorized"]["value"] == pytest.approx(0.5, abs=0.03)
+    assert scores["memorized"]["settings"]["p_value"] == 0.001
+    assert "memorized" not in json.loads(run(*words).stdout)["models"]["ours"]["scores"]
+
+
+def test_another_holdout_is_another_assessment_and_shared_rows_are_reported(run, training):
+    words = ("assess", "--real", training["train"], "--fake", training["fake"], "--metrics", "fid")
+    run(*words, "--holdout", training["test"])
+    again = run(*words, "--holdout", training["test"])
+    assert "results from the cache" in again.stderr
+    assert "are in --holdout too" not in again.stderr
+    with training["test"].open("a") as file:
+        file.write(training["train"].read_text().splitlines()[1] + "\n")
+    other = run(*words, "--holdout", training["test"])
+    assert "results from the cache" not in other.stderr
+    assert "1 of 200 samples of --real are in --holdout too" in other.stderr
+
+
+def test_memorization_without_a_holdout_is_refused(run, files):
+    done = run("assess", "--real", files["real"], "--fake", files["same"], "--metrics", "memorization")
+    assert done.exit_code == 1
+    assert "needs a holdout" in done.stderr
+
+
+def test_quick_chooses_the_metrics(run, files):
+    words = ("assess", "--real", files["real"], "--fake", f"ours={files['same']}", "--quick", "--json")
+    found = json.loads(run(*words).stdout)
+    assert found["models"]["ours"]["protocol"]["metrics"] == ["clusters", "neighbors", "fid", "c2st"]
+    refused = run(*words, "--metrics", "fid")
+    assert refused.exit_code == 2
+    assert "leave out --metrics or --quick" in refused.stderr.replace("\n", " ")

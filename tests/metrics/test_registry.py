@@ -12,7 +12,7 @@ import pytest
 from precall import assess
 from precall.metrics import features, registry
 from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo
-from precall.metrics.registry import DEFAULT, ESTIMATORS, METRICS, SCORES, best_estimator, metric_of, requested
+from precall.metrics.registry import DEFAULT, ESTIMATORS, METRICS, QUICK, SCORES, best_estimator, metric_of, requested
 from precall.metrics.score import Score
 from precall.report import page, table
 
@@ -25,7 +25,8 @@ PROBABILITIES = rng.dirichlet(np.ones(3), size=110)
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_yields_the_scores_it_declares_within_their_range(name):
-    one = assess(real=REAL, fake=PROBABILITIES if name == "is" else FAKE, metrics=(name,))
+    holdout = REAL[::-1] + 0.01 if name == "memorization" else None
+    one = assess(real=REAL, fake=PROBABILITIES if name == "is" else FAKE, holdout=holdout, metrics=(name,))
     assert list(one.scores) == [info.name for info in METRICS[name].scores]
     assert (name in one.spectra) == METRICS[name].is_curve
     for info in METRICS[name].scores:
@@ -52,8 +53,18 @@ def test_defaults_and_order():
     assert ESTIMATORS[0] == "auto"
 
 
+def test_quick_is_a_name_for_metrics_that_take_little_time():
+    assert requested("quick") == requested(["quick"]) == QUICK == ("clusters", "neighbors", "fid", "c2st")
+    with pytest.raises(ValueError, match="'quick' alone or names of metrics; got 'quick' and kid"):
+        requested(["quick", "kid"])
+    quick = assess(real=REAL, fake=FAKE, metrics="quick")
+    assert quick.protocol["metrics"] == list(QUICK)
+    assert {"area", "precision", "fid", "c2st"} <= set(quick.scores)
+
+
 def test_direction_is_declared_for_every_score():
     lower = {"fid", "kid", "copies", "c2st", "tv", "invented", "missed"}
+    lower |= {"memorized", "closer_to_train", "generalization_gap"}
     assert {name for name, info in SCORES.items() if info.better == "lower"} == lower
     assert all(info.better in ("higher", "lower") for info in SCORES.values())
 

@@ -32,10 +32,17 @@ Gate = Annotated[float | None, typer.Option(help="Exit with status 3 if this is 
 def assess(
     real: Annotated[str, typer.Option(help="The data: a folder or zip of images, .npy, .npz, .csv, .txt, …")],
     fake: Annotated[list[str], typer.Option(help="A model's samples, [name=]path; give it several times to compare.")],
+    holdout: Annotated[
+        str | None,
+        typer.Option(help="Data that the models have not seen: measures how much they copy --real, the training set."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.html, results.json, galleries.json and curves.png.")
     ] = None,
     metrics: Annotated[str | None, typer.Option(help="Comma-separated names; see docs/metrics.md.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the metrics that take little time: clusters, neighbors, fid, c2st.")
+    ] = False,
     encoder: EncoderName = None,
     key: Key = None,
     groups: Annotated[
@@ -74,30 +81,32 @@ def assess(
 
       precall assess --real real.csv --fake fake.csv --groups sex
 
+      precall assess --real train.csv --fake fake.csv --holdout test.csv
+
+      precall assess --real real.npy --fake a.npy --quick
+
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
-    from precall.metrics.registry import requested
     from precall.samples import open_samples
 
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
     models = dict(_named(given) for given in fake)
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
-    names = None if metrics is None else [name.strip() for name in metrics.split(",")]
-    try:
-        requested(names)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--metrics") from None
-    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in (real, *models.values())):
+    names = _metrics(metrics, quick=quick)
+    paths = (real, *models.values(), *([] if holdout is None else [holdout]))
+    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in paths):
         raise typer.BadParameter(
             f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
         )
     sources = {name: open_samples(path, key=key, on_error=on_error) for name, path in models.items()}
     data = open_samples(real, key=key, on_error=on_error)
+    unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels}
-    found = assessed(data, sources, encoder, settings, fresh=fresh)
+    found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh)
     _report_skipped(found)
+    _report_shared_rows(found)
     for name, one in found.items():
         _report_one_sided(name, one.protocol.get("groups", {}))
     command = "precall " + shlex.join(sys.argv[1:])
@@ -112,22 +121,44 @@ def assess(
 
 
 def assessed(
-    real: SampleSet, fakes: Mapping[str, SampleSet], encoder: str | None, settings: Mapping[str, Any], *, fresh: bool
+    real: SampleSet,
+    fakes: Mapping[str, SampleSet],
+    encoder: str | None,
+    settings: Mapping[str, Any],
+    *,
+    holdout: SampleSet | None = None,
+    fresh: bool,
 ) -> Comparison:
     """The results from the cache, or computed and kept there if they are missing or a `fresh` run is requested."""
     from precall.cli import results_cache
     from precall.metrics.assessment import assess as run
 
-    encoders = results_cache.encoders_in_use(encoder, (real, *fakes.values()))
+    sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
+    encoders = results_cache.encoders_in_use(encoder, sides)
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
-    entry = results_cache.Entry(real, fakes, protocols, settings)
+    noted = {**settings, "holdout": None if holdout is None else holdout.fingerprint()}
+    entry = results_cache.Entry(real, fakes, protocols, noted)
     if not fresh and (kept := entry.read()) is not None:
         typer.echo(f"results from the cache of {kept.date}", err=True)
         return kept.results
     only = next(iter(encoders.items())) if len(encoders) == 1 else (encoder, None)
     with bars() as progress:
-        found = run(real=real, fake=fakes, encoder=only[1] or only[0], progress=progress, **settings)
+        found = run(real=real, fake=fakes, holdout=holdout, encoder=only[1] or only[0], progress=progress, **settings)
     return entry.keep(found)
+
+
+def _metrics(given: str | None, *, quick: bool) -> list[str] | None:
+    """The metrics that `--metrics` or `--quick` names, or None for the default ones."""
+    from precall.metrics.registry import QUICK, requested
+
+    if quick and given is not None:
+        raise typer.BadParameter("--quick chooses the metrics; leave out --metrics or --quick", param_hint="--quick")
+    names = list(QUICK) if quick else None if given is None else [name.strip() for name in given.split(",")]
+    try:
+        requested(names)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--metrics") from None
+    return names
 
 
 def _named(given: str) -> tuple[str, str]:
@@ -179,9 +210,18 @@ def _report_skipped(found: Comparison) -> None:
     from precall.cli.results_cache import Skipped
 
     first = next(iter(found.values())).protocol
-    sides = {"real": first["real"]} | {name: one.protocol["fake"] for name, one in found.items()}
+    sides = {name: first[name] for name in ("real", "holdout") if name in first}
+    sides |= {name: one.protocol["fake"] for name, one in found.items()}
     for name, protocol in sides.items():
         tell_skipped(name, Skipped(protocol))
+
+
+def _report_shared_rows(found: Comparison) -> None:
+    """Say how many training samples are in the holdout too: copies of these cannot be recognised."""
+    memorized = next(iter(found.values())).scores.get("memorized")
+    if memorized is not None and (shared := memorized.settings["identical_rows"]):
+        said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
+        typer.echo(f"{said}: copies of these are not counted directly", err=True)
 
 
 def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:

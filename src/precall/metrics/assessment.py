@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from precall.metrics.features import Features, Pair, check_count, same_dimension
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
+from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors.sweep import Balls, balls_around
 from precall.metrics.registry import METRICS, best_estimator, requested
@@ -30,6 +31,7 @@ def assess(  # type: ignore[overload-overlap]
     *,
     real: object,
     fake: Mapping[str, Any],
+    holdout: object | None = None,
     metrics: Iterable[str] | None = None,
     k: int = 5,
     ties: str = "closed",
@@ -44,6 +46,7 @@ def assess(
     *,
     real: object,
     fake: object,
+    holdout: object | None = None,
     metrics: Iterable[str] | None = None,
     k: int = 5,
     ties: str = "closed",
@@ -57,6 +60,7 @@ def assess(
     *,
     real: object,
     fake: object,
+    holdout: object | None = None,
     metrics: Iterable[str] | None = None,
     k: int = 5,
     ties: str = "closed",
@@ -73,8 +77,12 @@ def assess(
             `precall.samples.open_samples` takes (a folder of images, a file, texts, …), which are then encoded. For
             `metrics=("fid",)` also `Moments`, or a `.npz` of `mu` and `sigma`.
         fake: A model's samples, like `real`, or a mapping from model names to samples.
-        metrics: Names from `precall.metrics.registry.METRICS`; by default auto, clusters, neighbors, copies, fid, kid
-            and c2st. The metric "is" takes the rows of `fake` as class probabilities.
+        holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
+            metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
+            Pass about as many samples as `real` has.
+        metrics: Names from `precall.metrics.registry.METRICS`, or "quick" for clusters, neighbors, fid and c2st; by
+            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
+            class probabilities.
         k: Number of neighbours that define a ball in the k-NN scores.
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random; the same seed gives the same numbers.
@@ -104,9 +112,10 @@ def assess(
     """
     checks.choice("engine", engine, ("local",))
     names = requested(metrics)
+    _check_holdout(names, holdout)
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
-    reference = Reference.fit(real, k=k, ties=ties, seed=seed, encoder=encoder, progress=progress)
+    reference = Reference.fit(real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, progress=progress)
     if not isinstance(fake, Mapping):
         return reference.assess(fake, metrics=names, groups=groups, progress=progress)
     return Comparison(
@@ -132,6 +141,7 @@ class Reference:
         seed: Seed of everything random.
         progress: Called with (stage, done, total) while the k-NN balls are computed.
         loaded: The encoders in use, by name; each is loaded once.
+        holdout: Features of samples that the models have not seen, or None.
 
     Example:
         >>> import numpy as np
@@ -148,6 +158,7 @@ class Reference:
     seed: int
     progress: Progress | None = field(default=None, repr=False)
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
+    holdout: Side | None = None
 
     @property
     def features(self) -> Features:
@@ -164,6 +175,7 @@ class Reference:
         cls,
         real: object,
         *,
+        holdout: object | None = None,
         k: int = 5,
         ties: str = "closed",
         seed: int = 0,
@@ -176,7 +188,8 @@ class Reference:
         found = side("real", real, encoder=encoder, loaded=loaded, progress=stage_of(progress, "encode real"))
         if found.moments is None:
             check_k(k, n_real=len(found.features))
-        return cls(found, encoder, k, ties, seed, progress, loaded)
+        unseen = None if holdout is None else _unseen(found, holdout, encoder, loaded, progress)
+        return cls(found, encoder, k, ties, seed, progress, loaded, unseen)
 
     def assess(
         self,
@@ -189,6 +202,9 @@ class Reference:
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
         names = requested(metrics)
+        _check_holdout(names, self.holdout)
+        if self.holdout is not None:
+            names = requested({*names, MEMORIZATION.name})
         _check_statistics("real", self.side, names, groups)
         stage = stage_of(progress, f"encode {name}")
         found = side("fake", fake, encoder=self.encoder, reference=self.side, loaded=self.loaded, progress=stage)
@@ -215,7 +231,7 @@ class Reference:
             n_real=pair.sizes[0],
             n_fake=pair.sizes[1],
         )
-        metrics = [name for name in names if name != "is"]
+        metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
         _check_groups([pair.rows(*rows) for rows in split.rows.values()], metrics)
         each = {
             label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
@@ -231,6 +247,25 @@ class Reference:
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
         reference = Reference(Side(pair.real), None, k, self.ties, self.seed)
         return reference._assess(Side(pair.fake), metrics, name, None)
+
+
+def _unseen(
+    real: Side, holdout: object, encoder: Encoder | str | None, loaded: dict[str, Encoder], progress: Progress | None
+) -> Side:
+    """The holdout as features, encoded in the same way as the real samples."""
+    stage = stage_of(progress, "encode holdout")
+    found = side("holdout", holdout, encoder=encoder, reference=real, loaded=loaded, progress=stage)
+    if found.moments is not None:
+        raise ValueError("`holdout` must hold samples; got statistics (mu, sigma). Pass the samples or their features.")
+    same_dimension(real=real.features, holdout=found.features)
+    return found
+
+
+def _check_holdout(names: Sequence[str], holdout: object | None) -> None:
+    """Check that there is a holdout if a metric needs one."""
+    if holdout is None and MEMORIZATION.name in names:
+        way_out = "Pass `holdout=` (--holdout): samples of the same law that the model was not trained on."
+        raise ValueError(f"the metric 'memorization' needs a holdout; got none. {way_out}")
 
 
 def _check_sizes(pair: Pair, metrics: Sequence[Metric]) -> None:

@@ -11,6 +11,7 @@ from precall.metrics.frechet_distance import FID
 from precall.metrics.inception import INCEPTION_SCORE
 from precall.metrics.kernel_distance import KID
 from precall.metrics.local_curves import LOCAL_COVERAGE, LOCAL_IPR, LOCAL_KDE, LOCAL_KNN
+from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric, ScoreInfo
 from precall.metrics.neighbors.metrics import COPIES, COVER, NEIGHBORS
 from precall.theory import checks
@@ -21,9 +22,11 @@ METRICS: dict[str, Metric] = {
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER),
         *(LOCAL_KDE, LOCAL_KNN, LOCAL_COVERAGE, LOCAL_IPR),
-        *(NEIGHBORS, COPIES, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
+        *(NEIGHBORS, COPIES, MEMORIZATION, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
+QUICK = ("clusters", "neighbors", "fid", "c2st")
+"""The metrics of `metrics="quick"`: a fast curve, the k-NN scores, FID, and the test that the verdict needs."""
 DEFAULT = tuple(name for name, metric in METRICS.items() if metric.default)
 ESTIMATORS = tuple(name for name, metric in METRICS.items() if metric.is_curve)
 SCORES: dict[str, ScoreInfo] = {
@@ -43,8 +46,18 @@ def metric_of(score: str) -> str:
 
 
 def requested(metrics: Iterable[str] | None) -> tuple[str, ...]:
-    """The requested metrics in the order of the registry, by default `DEFAULT`; unknown names are refused."""
+    """The requested metrics in the order of the registry; unknown names are refused.
+
+    Args:
+        metrics: Names of metrics, "quick" for those in `QUICK`, or None for those in `DEFAULT`.
+
+    Example:
+        >>> requested(["fid", "clusters"]), requested("quick")
+        (('clusters', 'fid'), ('clusters', 'neighbors', 'fid', 'c2st'))
+    """
     names = DEFAULT if metrics is None else (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if "quick" in names:
+        names = _quick(names)
     if not names:
         raise ValueError("`metrics` must name at least one metric; got none.")
     for name in names:
@@ -52,6 +65,14 @@ def requested(metrics: Iterable[str] | None) -> tuple[str, ...]:
             raise ValueError(f"{name} is a score of the metric {metric_of(name)!r}; request that in `metrics`.")
         checks.choice("metrics", name, METRICS)
     return tuple(name for name in METRICS if name in names)
+
+
+def _quick(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The metrics of "quick", which is not combined with others."""
+    if names != ("quick",):
+        others = ", ".join(name for name in names if name != "quick")
+        raise ValueError(f"`metrics` must be 'quick' alone or names of metrics; got 'quick' and {others}.")
+    return QUICK
 
 
 def best_estimator(metrics: Iterable[str]) -> str | None:

@@ -37,6 +37,7 @@ class Run:
     Attributes:
         reference: The data, with its settings.
         side: The model's samples.
+        holdout: Features of samples that the model has not seen, or None.
         name: The model's name.
         pair: Checked features of both.
         classifiers: Results of the classifiers so far, by name; a metric that trains one adds it here.
@@ -46,6 +47,7 @@ class Run:
     def __init__(self, reference: Reference, side: Side, name: str, progress: Progress | None) -> None:
         self.reference, self.side, self.name, self.progress = reference, side, name, progress
         self.pair = Pair(reference.features, side.features)
+        self.holdout = None if reference.holdout is None else reference.holdout.features
         self.k, self.ties, self.seed = reference.k, reference.ties, reference.seed
         self.classifiers: dict[str, ClassifierResult] = {}
         self.clusters: Clusters | None = None
@@ -154,17 +156,23 @@ class Run:
             cluster=None if self.clusters is None else self.clusters.labels_fake[0],
         )
 
+    def _sides(self) -> dict[str, Side]:
+        """The sides of this assessment, by name."""
+        sides = {"real": self.reference.side, "fake": self.side}
+        return sides if self.reference.holdout is None else {**sides, "holdout": self.reference.holdout}
+
     def _protocol(self, metrics: Sequence[Metric]) -> dict[str, Any]:
         reference = self.reference
         return {
             "n_real": reference.side.n,
             "n_fake": self.side.n,
+            **({} if reference.holdout is None else {"n_holdout": reference.holdout.n}),
             "dimension": self.pair.dimension,
             "metrics": [metric.name for metric in metrics],
             "k": self.k,
             "ties": self.ties,
             "seed": self.seed,
-            **{of: one.protocol for of, one in (("real", reference.side), ("fake", self.side)) if one.protocol},
+            **{of: one.protocol for of, one in self._sides().items() if one.protocol},
             "versions": {package: version(package) for package in PACKAGES},
         }
 
