@@ -191,7 +191,7 @@ def share(verdicts: Sequence[Judged], of: str) -> str:
 def markdown(found: Sequence[Row]) -> str:
     """The table of all pairs, the table by check, and the criteria that each pair fails."""
     verdicts = judged(found)
-    pairs = sorted({one.pair for one in verdicts}, key=lambda pair: -rate(verdicts, pair))
+    pairs = sorted({one.pair for one in verdicts}, key=lambda pair: (-rate(verdicts, pair), pair))
     seeds = sorted({seed for row in found for seed in row["seeds"]})
     points = {(row["check"], row["case"], x) for row in found for x in row["x"]}
     lines = [f"Seeds {', '.join(map(str, seeds))}; {len(points)} values of the parameters in all.", ""]
