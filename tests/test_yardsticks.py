@@ -196,6 +196,25 @@ def test_pareto_samples_have_the_stated_exponents():
     assert abs(np.log(x).sum(axis=1).mean() - gamma(5, scale=1 / 1.5).mean()) < 0.05
 
 
+def test_families_of_unequal_sizes_are_measured(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(
+        curve_error, "auto_rows", lambda truth, real, fake, seed: sizes.append((len(real), len(fake))) or []
+    )
+    rows = curve_error.rows_of(curve_error.Case(400, "few fakes, mode dropped", 8, 0))
+    assert sizes == [(400, 80)]
+    assert {row["estimator"] for row in rows} == {"20-means", "cover", "simon"}
+    assert all(0 < row["error"] < 0.3 for row in rows)
+
+
+def test_all_families_and_toys_are_cases():
+    given = options(smoke=False, only=["toys", "families"], n=[100, 500], seeds=[2, 1], dims=[1, 8], first_seed=5)
+    cases = curve_error.cases_of(given)
+    assert len(cases) == len(set(cases)) == 3 * (14 + len(FAMILIES))
+    assert [case.n for case in cases if case.pair == "same"] == [500, 500, 100, 100, 100, 100]
+    assert all(case.truth.dim == case.dim for case in cases)
+
+
 def test_the_families_have_a_table_of_their_own():
     path = ROOT / "benchmarks" / "results" / curve_error.PUBLISHED["families"]
     rows = json.loads(path.read_text())
