@@ -18,7 +18,7 @@ check: .venv/.dev  ## lint and types
 	$(BIN)/mypy
 
 bench: .venv/.dev  ## the benchmarks, one after the other, on an otherwise idle machine
-	for name in neighbors folders tune theory curve_error; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	for name in neighbors folders tune theory curve_error sanity coverage; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 docs: .venv/.dev  ## what docs/ holds that is generated
 	$(BIN)/python docs/generate.py
