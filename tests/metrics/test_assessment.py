@@ -46,7 +46,7 @@ def test_dropping_costs_recall_and_inventing_costs_precision(compared):
     assert invented.verdict.startswith("Invents")
 
 
-def found(p, q, *, p_value=0.001, half=0.005, **others):
+def found(p, q, *, p_value=0.001, half=0.004, **others):
     """An assessment of a curve that is known exactly, with short intervals."""
     spectrum = precall.RatioSpectrum.from_masses(p=p, q=q)
     scores = {
