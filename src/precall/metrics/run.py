@@ -18,7 +18,6 @@ from precall.metrics.neighbors import sweep
 from precall.metrics.results import Assessment, PerSample
 from precall.metrics.score import Interval
 from precall.progress import Progress, StageProgress, stage_of
-from precall.theory.arrays import Index
 
 if TYPE_CHECKING:
     from precall.metrics.assessment import Reference
@@ -49,7 +48,6 @@ class Run:
         self.k, self.ties, self.seed = reference.k, reference.ties, reference.seed
         self.classifiers: dict[str, ClassifierResult] = {}
         self.clusters: Clusters | None = None
-        self._swept: dict[bytes, Neighborhoods] = {}
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -62,14 +60,6 @@ class Run:
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
         balls = sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
         return sweep.cross(real=self.reference.balls, fake=balls, ties=self.ties, progress=self.stage("neighbors"))
-
-    def sweep(self, real: Index, fake: Index) -> Neighborhoods:
-        """The sweep over a subsample, given by row indices."""
-        key = real.tobytes() + b"|" + fake.tobytes()
-        if key not in self._swept:
-            self.report("intervals")
-            self._swept[key] = sweep.sweep_pair(self.pair.rows(real, fake), k=self.k, ties=self.ties)
-        return self._swept[key]
 
     def stage(self, name: str) -> StageProgress | None:
         """The progress callback of one stage."""

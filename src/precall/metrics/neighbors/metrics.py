@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
-from precall.metrics.score import Score
-from precall.theory.arrays import Index
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.run import Run
 
 BALL_SCORES = (
@@ -23,20 +20,13 @@ BALL_SCORES = (
     ScoreInfo("realism", "realism", 0, INFINITY, "higher", "median realism of the fakes (Kynkäänniemi)"),
 )
 COPY_SCORES = (ScoreInfo("copies", "copies", 0, 1, "lower", "share of fakes that nearly coincide with a real sample"),)
-SWEPT = "disjoint subsamples: the expectation at these sample sizes, not the bias"
+SWEPT = "jackknife from the sweep: the expectation at these sample sizes, not the bias"
 
 
 def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
-    """The scores of one metric on all samples, with a function that computes them on a subsample."""
-
-    def chosen(swept: Neighborhoods) -> dict[str, Score]:
-        available = swept.scores(run.k)
-        return {info.name: available[info.name] for info in scores}
-
-    def resampled(real: Index, fake: Index) -> dict[str, float]:
-        return {name: score.value for name, score in chosen(run.sweep(real, fake)).items()}
-
-    return Found(chosen(run.neighborhoods), resampled=resampled, at_least=run.k + 2)
+    """The scores of one metric."""
+    available = run.neighborhoods.scores(run.k)
+    return Found({info.name: available[info.name] for info in scores})
 
 
 NEIGHBORS = Metric(
