@@ -18,6 +18,7 @@ from precall.metrics.neighbors import sweep
 from precall.metrics.results import Assessment, PerSample
 from precall.metrics.score import Interval
 from precall.progress import Progress, StageProgress, stage_of
+from precall.theory.arrays import Index
 
 if TYPE_CHECKING:
     from precall.metrics.assessment import Reference
@@ -60,6 +61,11 @@ class Run:
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
         balls = sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
         return sweep.cross(real=self.reference.balls, fake=balls, ties=self.ties, progress=self.stage("neighbors"))
+
+    def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
+        """A sweep with another k, over all samples or over a subsample given by row indices."""
+        pair = self.pair if real is None or fake is None else self.pair.rows(real, fake)
+        return sweep.sweep_pair(pair, k=k, ties=self.ties)
 
     def stage(self, name: str) -> StageProgress | None:
         """The progress callback of one stage."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
+import numpy as np
+
+from precall.metrics.metric import CURVE_SCORES, INFINITY, Found, Metric, ScoreInfo, curve_found, readings
+from precall.metrics.neighbors.cover import spectra_by_chance
+from precall.theory.arrays import Index
+from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
@@ -29,6 +35,30 @@ def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
     return Found({info.name: available[info.name] for info in scores})
 
 
+def _cover(run: Run) -> Found:
+    """The curve of precision-recall cover. Counts in small balls are noisy, so the balls grow with the samples."""
+
+    def spectrum_of(real: Index | None = None, fake: Index | None = None) -> RatioSpectrum:
+        sizes = run.sizes if real is None or fake is None else (len(real), len(fake))
+        return run.swept(cover_k(run.k, sizes), real, fake).cover_spectrum()
+
+    k = cover_k(run.k, run.sizes)
+    n_real, n_fake = run.sizes
+    by_chance = [readings(one) for one in spectra_by_chance(n_real=n_real, n_fake=n_fake, k=k)]
+    chance = {name: float(np.mean([one[name] for one in by_chance])) for name in by_chance[0]}
+    return curve_found(run, spectrum_of(), spectrum_of, {"k_prime": k, "ties": run.ties}, chance=chance)
+
+
+def cover_k(k: int, sizes: tuple[int, int]) -> int:
+    """k' of the curve: √n of the smaller set, or k if that is more; less than the size of the set.
+
+    Example:
+        >>> cover_k(5, (2000, 3000)), cover_k(5, (10, 10))
+        (44, 5)
+    """
+    return min(max(k, math.isqrt(min(sizes))), min(sizes) - 1)
+
+
 NEIGHBORS = Metric(
     name="neighbors",
     reads='k-nearest-neighbour balls, k = 5, closed unless `ties="open"`',
@@ -48,9 +78,9 @@ COPIES = Metric(
 )
 COVER = Metric(
     name="cover",
-    reads="the curve from counts in k-nearest-neighbour balls",
-    scores=(),
-    interval="none",
-    compute=lambda run: Found(spectrum=run.neighborhoods.cover_spectrum()),
+    reads="the curve from counts in k'-nearest-neighbour balls, k' = √n but at least k",
+    scores=CURVE_SCORES,
+    interval="disjoint subsamples: the expectation at these sample sizes, not the bias",
+    compute=_cover,
     is_curve=True,
 )

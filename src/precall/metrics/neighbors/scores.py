@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.cover import CoverCurve, cover_curve
+from precall.metrics.neighbors.cover import CoverCurve, cover_curve, cover_spectrum
 from precall.metrics.neighbors.influence import Margins
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
@@ -192,16 +192,12 @@ class Neighborhoods:
         )
 
     def cover_spectrum(self, k: int | None = None) -> RatioSpectrum:
-        """Spectrum from the counts in k-NN balls: the score of a sample is its local density ratio, real over fake.
-
-        A ball of k' reals (mass k'/N) that contains c fakes (mass c/M) has the ratio (k'/N)/(c/M). A ball of k' fakes
-        that contains c reals has the ratio (c/N)/(k'/M). The curve of the spectrum is the concave version of
-        `cover_curve`, which thresholds the same ratios at 1/λ.
-        """
-        k_prime, scale = self._level(k), self.n_fake / self.n_real
-        with np.errstate(divide="ignore"):
-            real = k_prime * scale / self._column(self.fakes_in_ball, k)
-        return RatioSpectrum.from_scores(real=real, fake=self._column(self.reals_in_ball, k) * scale / k_prime)
+        """Spectrum from the counts in k-NN balls. See `precall.metrics.neighbors.cover.cover_spectrum`."""
+        return cover_spectrum(
+            fakes_in_ball=self._column(self.fakes_in_ball, k),
+            reals_in_ball=self._column(self.reals_in_ball, k),
+            k=self._level(k),
+        )
 
     def realism(self, k: int | None = None) -> Array:
         """Realism of each fake, max_i rad_k(X_i) / d(Y_j, X_i) over the reals with at most median radius, shape (M,).
