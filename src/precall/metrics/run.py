@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -161,8 +161,14 @@ class Run:
             "ties": self.ties,
             "seed": self.seed,
             **{of: one.protocol for of, one in (("real", reference.side), ("fake", self.side)) if one.protocol},
-            "versions": {package: version(package) for package in PACKAGES},
+            "versions": versions(),
         }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the packages that determine the numbers, read from disk once."""
+    return {package: version(package) for package in PACKAGES}
 
 
 def check_k(k: object, **sizes: int) -> None:
