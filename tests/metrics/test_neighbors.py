@@ -411,7 +411,8 @@ def test_expected_copies_leave_each_real_out_in_turn():
     real = np.array([[0.0], [1.0], [5.0], [5.5], [5.5], [20.0], [21.0]])
     alone = [sweep(real=np.delete(real, i, 0), fake=real[[i, i]], k=1).copies() for i in range(len(real))]
     assert sweep(real=real, fake=real[:3], k=2).expected_copies() == np.mean(alone)
-    assert sweep(real=real, fake=real[:2], k=1).expected_copies() is None
+    assert sweep(real=real, fake=real[:3], k=1).expected_copies() == np.mean(alone)
+    assert sweep(real=real[:2], fake=real[:2], k=1).expected_copies() is None
 
 
 def test_realism_says_how_deep():

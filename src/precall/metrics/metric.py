@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from precall.metrics.score import Interval, Score
-from precall.theory.arrays import Index
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
@@ -49,17 +48,12 @@ class Found:
     """The result of a metric for one model.
 
     Attributes:
-        scores: Scores by name, complete or still without their interval.
+        scores: Scores by name.
         spectrum: The curve, for a curve estimator.
-        resampled: Function that computes the same scores on a subsample, given by row indices; the intervals are
-            computed with it. None if the scores have their intervals already, or no intervals.
-        at_least: Fewest samples per side for which `resampled` is defined.
     """
 
     scores: Mapping[str, Score] = field(default_factory=dict)
     spectrum: RatioSpectrum | None = None
-    resampled: Callable[[Index, Index], Mapping[str, float]] | None = None
-    at_least: int = 10
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,7 @@ def curve_found(
     run: Run,
     spectrum: RatioSpectrum,
     *,
-    intervals: Mapping[str, Interval],
+    intervals: Mapping[str, Interval | None],
     chance: Mapping[str, float],
     settings: Mapping[str, Any],
 ) -> Found:

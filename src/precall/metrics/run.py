@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,9 @@ import numpy as np
 
 from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
-from precall.metrics.intervals import subsampling_intervals
-from precall.metrics.metric import Found, Metric
+from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
 from precall.metrics.results import Assessment, PerSample
-from precall.metrics.score import Interval
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
 
@@ -51,7 +48,6 @@ class Run:
         self.k, self.ties, self.seed = reference.k, reference.ties, reference.seed
         self.classifiers: dict[str, ClassifierResult] = {}
         self.clusters: Clusters | None = None
-        self._swept: dict[bytes, Neighborhoods] = {}
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -65,13 +61,10 @@ class Run:
         balls = sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
         return sweep.cross(real=self.reference.balls, fake=balls, ties=self.ties, progress=self.stage("neighbors"))
 
-    def sweep(self, real: Index, fake: Index) -> Neighborhoods:
-        """The sweep over a subsample, given by row indices."""
-        key = real.tobytes() + b"|" + fake.tobytes()
-        if key not in self._swept:
-            self.report("intervals")
-            self._swept[key] = sweep.sweep_pair(self.pair.rows(real, fake), k=self.k, ties=self.ties)
-        return self._swept[key]
+    def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
+        """A sweep with another k, over all samples or over a subsample given by row indices."""
+        pair = self.pair if real is None or fake is None else self.pair.rows(real, fake)
+        return sweep.sweep_pair(pair, k=k, ties=self.ties)
 
     def stage(self, name: str) -> StageProgress | None:
         """The progress callback of one stage."""
@@ -91,22 +84,8 @@ class Run:
             if found.spectrum is not None:
                 spectra[metric.name] = found.spectrum
             prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
-            scores |= {prefix + name: score for name, score in self._with_intervals(metric, found).items()}
+            scores |= {prefix + name: score for name, score in found.scores.items()}
         return self._gathered(metrics, best, spectra, scores)
-
-    def _with_intervals(self, metric: Metric, found: Found) -> Mapping[str, Score]:
-        if found.resampled is None:
-            return found.scores
-        intervals: Mapping[str, Interval | None] = subsampling_intervals(
-            found.resampled,
-            {name: score.value for name, score in found.scores.items()},
-            n_real=self.sizes[0],
-            n_fake=self.sizes[1],
-            at_least=found.at_least,
-            seed=self.seed,
-            within={info.name: (info.low, info.high) for info in metric.scores},
-        )
-        return {name: replace(score, interval=intervals[name]) for name, score in found.scores.items()}
 
     def _gathered(
         self,
@@ -173,8 +152,14 @@ class Run:
             "ties": self.ties,
             "seed": self.seed,
             **{of: one.protocol for of, one in self._sides().items() if one.protocol},
-            "versions": {package: version(package) for package in PACKAGES},
+            "versions": versions(),
         }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the packages that determine the numbers, read from disk once."""
+    return {package: version(package) for package in PACKAGES}
 
 
 def check_k(k: object, **sizes: int) -> None:

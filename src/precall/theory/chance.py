@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from precall.theory import checks
+from precall.theory.arrays import Array
 
 
 def expected_density() -> float:
@@ -96,6 +97,40 @@ def expected_precision_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) 
     """
     _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_fake)
     return expected_recall_cover(n_real=n_fake, n_fake=n_real, k=k, k_prime=k_prime)
+
+
+def ball_count_law(*, centres: int, others: int, k: int) -> Array:
+    """Law of the number of samples of the other set in a k-NN ball under P = Q: negative hypergeometric.
+
+        P(c) = C(c + k − 1, c) C(n − 1 − k + m − c, m − c) / C(n − 1 + m, m),        0 ≤ c ≤ m
+
+    Args:
+        centres: n, number of samples that the balls surround.
+        others: m, number of samples of the other set.
+        k: Number of neighbours that defines a ball, 1 ≤ k < n.
+
+    Returns:
+        The probabilities of 0 … m, shape (m + 1,).
+
+    Example:
+        >>> law = ball_count_law(centres=1000, others=1000, k=5)
+        >>> round(float(1 - law[0]), 4)  # coverage
+        0.969
+
+    References:
+        docs/theory.md, Neighbours.
+    """
+    from scipy.special import gammaln
+
+    _check_sizes(n_real=centres, n_fake=others, k=k, centres=centres)
+
+    def log_choose(n: Array | int, c: Array | int) -> Array:
+        return np.asarray(gammaln(np.add(n, 1.0)) - gammaln(np.add(c, 1.0)) - gammaln(np.subtract(n, c) + 1.0))
+
+    c = np.arange(others + 1.0)
+    before, after = log_choose(c + k - 1, c), log_choose(centres - 1 - k + others - c, others - c)
+    law = np.exp(before + after - log_choose(centres - 1 + others, others))
+    return np.asarray(law / law.sum())
 
 
 def chance_corrected(value: float, chance: float) -> float:

@@ -35,6 +35,8 @@ GROUP = 16  # number of tile entries that share one minimum; both sides of a til
 TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
 SETTLED_VALUES = 1 << 20  # feature values per batch of exact distances: 8 MiB in float64
+SQUARES = 4  # least number of square tiles of a set against itself if products are expensive: half of each is wasted
+EXPENSIVE = 256  # dimension from which the products take most of the time
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 
 
@@ -74,8 +76,8 @@ class Cloud:
         return self._at(self.position[start:stop])
 
     def take(self, index: Tensor) -> Tensor:
-        """The rows at `index`, in float64."""
-        return self._at(self.position[index]).double()
+        """The rows at `index`, in the dtype of the input."""
+        return self._at(self.position[index])
 
     def given(self, kept: slice) -> int:
         """Number of input rows that these kept rows represent."""
@@ -92,7 +94,7 @@ class Cloud:
 
     def centre(self) -> Tensor:
         """Approximate centre of the samples: the coordinatewise median of some rows, which is robust to outliers."""
-        return self.take(self.some(255)).median(0).values
+        return self.take(self.some(255)).double().median(0).values
 
     def _at(self, position: Tensor) -> Tensor:
         if is_tensor(self.features):
@@ -134,7 +136,7 @@ def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor
     """Exact d²(left_i, right_j) of the paired indices, in float64."""
     squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
     for start, stop in ranges(len(i), max(1, SETTLED_VALUES // left.dimension)):
-        squared[start:stop] = fold(left.take(i[start:stop]).sub_(right.take(j[start:stop])).square_())
+        squared[start:stop] = fold(left.take(i[start:stop]).double().sub_(right.take(j[start:stop])).square_())
     return squared
 
 
@@ -233,7 +235,8 @@ class Precision:
     def _is_vague(self, left: Frame, right: Frame) -> bool:
         """Whether the bounds are too wide: for 5 % of a subsample, the slack exceeds 1/8 of the nearest distance."""
         i, j = left.cloud.some(64), right.cloud.some(64)
-        squared = torch.cdist(left.cloud.take(i), right.cloud.take(j), compute_mode="donot_use_mm_for_euclid_dist") ** 2
+        rows, others = left.cloud.take(i).double(), right.cloud.take(j).double()
+        squared = torch.cdist(rows, others, compute_mode="donot_use_mm_for_euclid_dist") ** 2
         slack = 4 * self.slack(left.squared_norms[i], left.cloud.dimension)
         nearest = torch.where(squared > 0, squared, torch.inf).amin(1)
         return bool((slack > nearest / 8).double().mean() > 0.05)
@@ -266,6 +269,8 @@ def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
     Tiles share their memory: a tile is valid until the next one is requested.
     """
     precision, (height, width), d = Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
+    if left is right and d >= EXPENSIVE:
+        height = min(height, max(256, -(-left.cloud.n // SQUARES // GROUP) * GROUP))
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
     for start, stop in ranges(left.cloud.n, height):
         factors, row_slack = left.factors(start, stop, precision)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
-from precall.metrics.score import Score
+import numpy as np
+
+from precall.metrics.intervals import subsampling_intervals
+from precall.metrics.metric import CURVE_SCORES, INFINITY, Found, Metric, ScoreInfo, curve_found, readings
+from precall.metrics.neighbors.cover import spectra_by_chance
 from precall.theory.arrays import Index
+from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.run import Run
 
 BALL_SCORES = (
@@ -23,20 +27,50 @@ BALL_SCORES = (
     ScoreInfo("realism", "realism", 0, INFINITY, "higher", "median realism of the fakes (Kynkäänniemi)"),
 )
 COPY_SCORES = (ScoreInfo("copies", "copies", 0, 1, "lower", "share of fakes that nearly coincide with a real sample"),)
-SWEPT = "disjoint subsamples: the expectation at these sample sizes, not the bias"
+SWEPT = "jackknife from the sweep: the expectation at these sample sizes, not the bias"
 
 
 def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
-    """The scores of one metric on all samples, with a function that computes them on a subsample."""
+    """The scores of one metric."""
+    available = run.neighborhoods.scores(run.k)
+    return Found({info.name: available[info.name] for info in scores})
 
-    def chosen(swept: Neighborhoods) -> dict[str, Score]:
-        available = swept.scores(run.k)
-        return {info.name: available[info.name] for info in scores}
 
-    def resampled(real: Index, fake: Index) -> dict[str, float]:
-        return {name: score.value for name, score in chosen(run.sweep(real, fake)).items()}
+def _cover(run: Run) -> Found:
+    """The curve of precision-recall cover. Counts in small balls are noisy, so the balls grow with the samples."""
 
-    return Found(chosen(run.neighborhoods), resampled=resampled, at_least=run.k + 2)
+    def spectrum_of(real: Index | None = None, fake: Index | None = None) -> RatioSpectrum:
+        sizes = run.sizes if real is None or fake is None else (len(real), len(fake))
+        return run.swept(cover_k(run.k, sizes), real, fake).cover_spectrum()
+
+    k, spectrum = cover_k(run.k, run.sizes), spectrum_of()
+    n_real, n_fake = run.sizes
+    by_chance = [readings(one) for one in spectra_by_chance(n_real=n_real, n_fake=n_fake, k=k)]
+    return curve_found(
+        run,
+        spectrum,
+        intervals=subsampling_intervals(
+            lambda real, fake: readings(spectrum_of(real, fake)),
+            readings(spectrum),
+            n_real=n_real,
+            n_fake=n_fake,
+            at_least=10,
+            seed=run.seed,
+            within={info.name: (info.low, info.high) for info in CURVE_SCORES},
+        ),
+        chance={info.name: float(np.mean([one[info.name] for one in by_chance])) for info in CURVE_SCORES},
+        settings={"estimator": "cover", "k_prime": k, "ties": run.ties},
+    )
+
+
+def cover_k(k: int, sizes: tuple[int, int]) -> int:
+    """k' of the curve: √n of the smaller set, or k if that is more; less than the size of the set.
+
+    Example:
+        >>> cover_k(5, (2000, 3000)), cover_k(5, (10, 10))
+        (44, 5)
+    """
+    return min(max(k, math.isqrt(min(sizes))), min(sizes) - 1)
 
 
 NEIGHBORS = Metric(
@@ -58,9 +92,9 @@ COPIES = Metric(
 )
 COVER = Metric(
     name="cover",
-    reads="the curve from counts in k-nearest-neighbour balls",
-    scores=(),
-    interval="none",
-    compute=lambda run: Found(spectrum=run.neighborhoods.cover_spectrum()),
+    reads="the curve from counts in k'-nearest-neighbour balls, k' = √n but at least k",
+    scores=CURVE_SCORES,
+    interval="disjoint subsamples: the expectation at these sample sizes, not the bias",
+    compute=_cover,
     is_curve=True,
 )

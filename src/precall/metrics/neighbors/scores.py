@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.neighbors.cover import CoverCurve, cover_curve
-from precall.metrics.score import Score
+from precall.metrics.neighbors import influence
+from precall.metrics.neighbors.cover import CoverCurve, cover_curve, cover_spectrum
+from precall.metrics.neighbors.influence import Margins
+from precall.metrics.score import Interval, Score
 from precall.printing import brief
 from precall.theory import chance, checks
 from precall.theory.arrays import Array, Counts, Flags
 from precall.theory.spectrum import RatioSpectrum
 
 N = TypeVar("N", bound=np.generic)
+COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
 
 COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real sample can be as near to the fake
 
@@ -55,6 +58,10 @@ class Neighborhoods:
         real_to_fake: Nearest fakes of each real.
         fake_to_real: Nearest reals of each fake.
         fake_to_fake: Nearest other fakes of each fake.
+        margins_real: Balls of the reals with one and two more neighbours, one entry per k, for the intervals.
+        margins_fake: The same for the balls of the fakes.
+        next_realisms: Realism of each fake without the ball that determines it, shape (M, len(k)).
+        realism_balls: Index of the real whose ball determines the realism of each fake, shape (M, len(k)).
     """
 
     k: tuple[int, ...]
@@ -70,6 +77,10 @@ class Neighborhoods:
     real_to_fake: Nearest
     fake_to_real: Nearest
     fake_to_fake: Nearest
+    margins_real: tuple[Margins, ...]
+    margins_fake: tuple[Margins, ...]
+    next_realisms: Array
+    realism_balls: Counts
 
     @property
     def n_real(self) -> int:
@@ -181,16 +192,12 @@ class Neighborhoods:
         )
 
     def cover_spectrum(self, k: int | None = None) -> RatioSpectrum:
-        """Spectrum from the counts in k-NN balls: the score of a sample is its local density ratio, real over fake.
-
-        A ball of k' reals (mass k'/N) that contains c fakes (mass c/M) has the ratio (k'/N)/(c/M). A ball of k' fakes
-        that contains c reals has the ratio (c/N)/(k'/M). The curve of the spectrum is the concave version of
-        `cover_curve`, which thresholds the same ratios at 1/λ.
-        """
-        k_prime, scale = self._level(k), self.n_fake / self.n_real
-        with np.errstate(divide="ignore"):
-            real = k_prime * scale / self._column(self.fakes_in_ball, k)
-        return RatioSpectrum.from_scores(real=real, fake=self._column(self.reals_in_ball, k) * scale / k_prime)
+        """Spectrum from the counts in k-NN balls. See `precall.metrics.neighbors.cover.cover_spectrum`."""
+        return cover_spectrum(
+            fakes_in_ball=self._column(self.fakes_in_ball, k),
+            reals_in_ball=self._column(self.reals_in_ball, k),
+            k=self._level(k),
+        )
 
     def realism(self, k: int | None = None) -> Array:
         """Realism of each fake, max_i rad_k(X_i) / d(Y_j, X_i) over the reals with at most median radius, shape (M,).
@@ -226,7 +233,7 @@ class Neighborhoods:
         """Expected value of `copies` for fresh data, estimated by the share of reals that look like copies of a real.
 
         For a threshold t ≤ ½ it is about tᵈ, where d is the intrinsic dimension of the data; in the plane it is 1/4.
-        None if only one neighbour per sample was kept.
+        None if there are only two reals.
         """
         index, distance = self.real_to_real.index, self.real_to_real.distance
         if index.shape[1] < 2:
@@ -237,15 +244,80 @@ class Neighborhoods:
         ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
         return float((ratios < COPY_RATIO).mean())
 
+    def intervals(self, k: int | None = None, level: float = 0.95) -> dict[str, Interval]:
+        """Confidence intervals of all scalar scores by name, from the influence of each sample on the counts.
+
+        Args:
+            k: Number of neighbours that defines a ball; one of `self.k`.
+            level: Nominal coverage.
+
+        Example:
+            >>> from precall.metrics.neighbors.sweep import sweep
+            >>> rng = np.random.default_rng(0)
+            >>> found = sweep(real=rng.normal(size=(300, 2)), fake=rng.normal(0.5, 0.5, size=(200, 2)), k=5)
+            >>> found.intervals()["recall"].low < found.recall() < found.intervals()["recall"].high
+            True
+
+        References:
+            `precall.metrics.neighbors.influence`.
+        """
+        k_prime = self._level(k)
+        return {name: Interval(*bounds, level, COVERS) for name, bounds in self._bounds(k_prime, level).items()}
+
+    def _bounds(self, k: int, level: float) -> dict[str, tuple[float, float]]:
+        column, required = self.k.index(k), cover_threshold(k)
+        reals, fakes = self.margins_real[column], self.margins_fake[column]
+        n, m = self.n_real, self.n_fake
+
+        def share(value: float, trials: int, spread: influence.Spread) -> tuple[float, float]:
+            return influence.share_interval(value, trials, spread, level)
+
+        coverage = share(self.coverage(k), n, influence.share_of_balls(reals, 1))
+        expected = chance.expected_coverage(n_real=n, n_fake=m, k=k)
+        return {
+            "precision": share(self.precision(k), m, influence.share_of_members(reals)),
+            "recall": share(self.recall(k), n, influence.share_of_members(fakes)),
+            "density": influence.rate_interval(self.density(k), m, influence.density(reals), level),
+            "coverage": coverage,
+            "corrected_coverage": tuple(chance.chance_corrected(end, expected) for end in coverage),
+            "precision_cover": share(self.precision_cover(required, k), m, influence.share_of_balls(fakes, required)),
+            "recall_cover": share(self.recall_cover(required, k), n, influence.share_of_balls(reals, required)),
+            "realism": self._realism_by_ball(column).median_interval(level),
+            "copies": share(self.copies(), m, self._spread_of_copies()),
+        }
+
+    def _realism_by_ball(self, column: int) -> influence.BallValues:
+        margins, radii, distance = self.margins_real[column], self.radii_real[:, column], self.real_to_real.distance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            growth = np.where(radii > 0, distance[:, min(margins.k, distance.shape[1] - 1)] / radii, 1.0)
+        fakes = (self.realisms[:, column], self.next_realisms[:, column], self.realism_balls[:, column])
+        return influence.BallValues(margins, growth, *fakes)
+
+    def _spread_of_copies(self) -> influence.Spread:
+        """Spread of `copies`: without the nearest real X, or without the real nearest to X, the ratio is another."""
+        index, distance, ratios = self.real_to_real.index, self.real_to_real.distance, self.copy_ratios()
+        if index.shape[1] < 2:
+            return influence.binomial(self.copies(), self.n_fake)
+        (first, second), (near, far) = self.fake_to_real.index.T[:2], self.fake_to_real.distance.T[:2]
+        moved = distance[second, (index[second, 0] == first).astype(np.intp)]
+        changes = [(first, _copy_ratios(far, moved)), (index[first, 0], _copy_ratios(near, distance[first, 1]))]
+        copied = ratios < COPY_RATIO
+        return influence.share_from_changes(
+            self.copies(),
+            self.n_real,
+            self.n_fake,
+            [(owner, (other < COPY_RATIO).astype(np.int64) - copied) for owner, other in changes],
+        )
+
     def scores(self, k: int | None = None) -> dict[str, Score]:
-        """All scalar scores by name, with their expectation under P = Q if it is known.
+        """All scalar scores by name, with their intervals and their expectation under P = Q if it is known.
 
         The expectation is included if it is the same for every distribution, and for `copies`, where it is estimated
         from the data. Precision cover and recall cover require k'/3 samples with k' = `k`, as in Cheema and Urner, and
         at least one. Realism is the median over the fakes.
         """
         k_prime = self._level(k)
-        required = max(1, k_prime // 3)
+        required = cover_threshold(k_prime)
         n_real, n_fake = self.n_real, self.n_fake
         expected_coverage = chance.expected_coverage(n_real=n_real, n_fake=n_fake, k=k_prime)
         expected_pc = chance.expected_precision_cover(n_real=n_real, n_fake=n_fake, k=required, k_prime=k_prime)
@@ -254,7 +326,7 @@ class Neighborhoods:
         def score(value: float, expected: float | None = None, **settings: float) -> Score:
             return Score(value, None, expected, n_real, n_fake, {**settings, "ties": self.ties})
 
-        return {
+        scores = {
             "precision": score(self.precision(k_prime), k=k_prime),
             "recall": score(self.recall(k_prime), k=k_prime),
             "density": score(self.density(k_prime), chance.expected_density(), k=k_prime),
@@ -265,6 +337,8 @@ class Neighborhoods:
             "realism": score(float(np.median(self.realism(k_prime))), k=k_prime),
             "copies": score(self.copies(), self.expected_copies(), threshold=COPY_RATIO),
         }
+        intervals = self.intervals(k_prime)
+        return {name: replace(one, interval=intervals[name]) for name, one in scores.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Every score for every k, as JSON-ready values."""
@@ -281,6 +355,15 @@ class Neighborhoods:
 
     def _column(self, values: npt.NDArray[N], k: int | None) -> npt.NDArray[N]:
         return values[:, self.k.index(self._level(k))]
+
+
+def cover_threshold(k: int) -> int:
+    """Number of samples that precision cover and recall cover require in a ball of k neighbours: k/3, at least 1.
+
+    References:
+        Cheema and Urner (2023).
+    """
+    return max(1, k // 3)
 
 
 def _copy_ratios(distance: Array, other: Array) -> Array:

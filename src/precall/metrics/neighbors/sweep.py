@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.features import Features, Pair, as_features, same_dimension
-from precall.metrics.neighbors.scores import Nearest, Neighborhoods
+from precall.metrics.neighbors.influence import Margins
+from precall.metrics.neighbors.scores import Nearest, Neighborhoods, cover_threshold
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts, to_numpy
@@ -46,6 +47,8 @@ class Balls:
         k: Numbers of neighbours that define a ball, in increasing order.
         neighbors: Number of nearest samples of another set that `cross` keeps.
         squared_radii: rad_k(X_i)², shape (n, len(k)).
+        squared_margins: rad_l(X_i)² for all l in `margin_levels(k)`, shape (n, number of levels). A set with too few
+            samples repeats its largest radius.
         nearest: The nearest other samples within the set.
         cloud: The samples, prepared for the sweep.
     """
@@ -53,6 +56,7 @@ class Balls:
     k: tuple[int, ...]
     neighbors: int
     squared_radii: Array
+    squared_margins: Array
     nearest: Nearest
     cloud: Cloud = field(repr=False)
 
@@ -131,8 +135,8 @@ def within(
     Args:
         samples: Samples, shape (n, d), n ≥ 2: array, memory-mapped array or tensor.
         k: Number of neighbours that defines a ball, 1 ≤ k < n, or several such numbers.
-        neighbors: Number of nearest samples to keep, both within this set (at least max(k) are kept) and of the other
-            set in `cross`.
+        neighbors: Number of nearest samples to keep, both within this set (at least max(k) + 2 are kept if there are
+            as many) and of the other set in `cross`.
         progress: Called with (number of ordered pairs done, n²).
 
     Returns:
@@ -209,7 +213,8 @@ def _within(name: str, features: Features, k: tuple[int, ...], neighbors: int, w
     from precall.metrics.neighbors import distances
     from precall.metrics.neighbors.tallies import Shortlist
 
-    size = max(*k, neighbors)
+    # Two more neighbours than k: they take over if one or two samples are left out.
+    size = min(max(k[-1] + 2, neighbors), len(features) - 1)
     cloud = distances.Cloud(features, size)
     frame = distances.Frame(cloud, distances.common_centre(cloud))
     _check_range(name, frame)
@@ -220,8 +225,9 @@ def _within(name: str, features: Features, k: tuple[int, ...], neighbors: int, w
             nearest.read(view, distances.group_minima(view.low))
         watch.advance(tile, cloud, cloud, 1 if square else 2)
     squared, index = (values[cloud.stand_in] for values in nearest.result())
-    columns = [level - 1 for level in k]
-    return Balls(k, neighbors, to_numpy(squared[:, columns]), _nearest(squared, cloud.position[index]), cloud)
+    radii, levels = to_numpy(squared), [min(level, size) for level in margin_levels(k)]
+    balls, margins = (radii[:, [level - 1 for level in chosen]] for chosen in (k, levels))
+    return Balls(k, neighbors, balls, margins, _nearest(squared, cloud.position[index]), cloud)
 
 
 def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
@@ -240,6 +246,8 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
         for depth in depths:
             depth.read(tile)
         watch.advance(tile, real.cloud, fake.cloud, 2)
+    ratios, owners = zip(*(depth.result() for depth in depths), strict=True)
+    realisms = np.stack([_given(fake, ratio.rsqrt()) for ratio in ratios], axis=1)
     return Neighborhoods(
         k=real.k,
         ties=ties,
@@ -249,11 +257,15 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
         balls_over_fake=around_real.around(),
         reals_in_ball=around_fake.inside(),
         balls_over_real=around_fake.around(),
-        realisms=np.stack([_given(fake, depth.result().rsqrt()) for depth in depths], axis=1),
+        realisms=realisms[..., 0],
         real_to_real=real.nearest,
-        real_to_fake=around_real.nearest(),
-        fake_to_real=around_fake.nearest(),
+        real_to_fake=around_real.nearest,
+        fake_to_real=around_fake.nearest,
         fake_to_fake=fake.nearest,
+        margins_real=around_real.margins(),
+        margins_fake=around_fake.margins(),
+        next_realisms=realisms[..., 1],
+        realism_balls=np.stack([_given(fake, real.cloud.position[owner[:, 0]]) for owner in owners], axis=1),
     )
 
 
@@ -266,9 +278,12 @@ class _BallReadings:
         from precall.metrics.neighbors.tallies import Shortlist, Tally
 
         self.own, self.other = own, other
-        radii = torch.as_tensor(own.squared_radii, device=own.cloud.device)[own.cloud.position]
+        self.levels = margin_levels(own.k)
+        self.columns = [self.levels.index(level) for level in own.k]
+        radii = torch.as_tensor(own.squared_margins, device=own.cloud.device)[own.cloud.position]
         self.tally = Tally(radii, ties == "closed", own.cloud, other.cloud)
-        kept = min(own.neighbors, other.neighbors)
+        # A ball that has just enough points for its cover loses it without any one of them.
+        kept = max(min(own.neighbors, other.neighbors), cover_threshold(own.k[-1]) + 1)
         self.shortlist = Shortlist(own.cloud.n, kept, self.tally.settle, own.cloud.device)
 
     def read(self, tile: Tile) -> None:
@@ -283,18 +298,33 @@ class _BallReadings:
         from precall.metrics.neighbors.tallies import Depth
 
         medians = np.median(self.own.radii, axis=0)
-        radii = zip(self.tally.squared_radii.T, medians, strict=True)
+        radii = zip(self.tally.squared_radii.T[self.columns], medians, strict=True)
         return [Depth(column, float(median), self.other.cloud.n, self.tally.settle) for column, median in radii]
 
+    @cached_property
     def nearest(self) -> Nearest:
         squared, index = (values[self.own.cloud.stand_in] for values in self.shortlist.result())
         return _nearest(squared, self.other.cloud.position[index])
 
     def inside(self) -> Counts:
-        return np.asarray(_given(self.own, self.tally.inside))
+        return np.asarray(_given(self.own, self.tally.inside[:, self.columns]))
 
     def around(self) -> Counts:
-        return np.asarray(_given(self.other, self.tally.around))
+        return np.asarray(_given(self.other, self.tally.around[:, self.columns]))
+
+    def margins(self) -> tuple[Margins, ...]:
+        """The counts of slightly larger balls, one per k."""
+        owner = self.tally.owner
+        owner = owner.where(owner < 0, self.own.cloud.position[owner])
+        inside, around, owners = (
+            np.asarray(_given(*values))
+            for values in ((self.own, self.tally.inside), (self.other, self.tally.around), (self.other, owner))
+        )
+        index = self.own.nearest.index
+        return tuple(
+            Margins(k, index, inside[:, c : c + 3], around[:, c : c + 2], owners[:, c : c + 2], self.nearest.index)
+            for k, c in zip(self.own.k, self.columns, strict=True)
+        )
 
 
 def _given(balls: Balls, values: Tensor) -> npt.NDArray[Any]:
@@ -304,6 +334,16 @@ def _given(balls: Balls, values: Tensor) -> npt.NDArray[Any]:
 
 def _nearest(squared: Tensor, index: Tensor) -> Nearest:
     return Nearest(index=to_numpy(index), distance=np.sqrt(to_numpy(squared)))
+
+
+def margin_levels(k: tuple[int, ...]) -> tuple[int, ...]:
+    """k, k + 1 and k + 2 for every k: the balls, and what they become when one or two neighbours are left out.
+
+    Example:
+        >>> margin_levels((3, 4, 9))
+        (3, 4, 5, 6, 9, 10, 11)
+    """
+    return tuple(sorted({level + more for level in k for more in range(3)}))
 
 
 def _levels(k: int | Iterable[int], neighbors: int, **sizes: int) -> tuple[int, ...]:

@@ -113,7 +113,9 @@ class Shortlist:
 
 
 class Depth:
-    """Smallest d²/r² of each point over the balls whose radius r is at most the median radius: 1/realism².
+    """The two smallest d²/r² of each point over the balls whose radius r is at most the median radius: 1/realism².
+
+    The second one is what remains if the ball of the first is left out.
 
     References:
         Kynkäänniemi et al. (2019), eq. 3.
@@ -122,7 +124,7 @@ class Depth:
     def __init__(self, squared_radii: Tensor, median: float, points: int, settle: Settle) -> None:
         self.squared_radii, self.kept = squared_radii, squared_radii.sqrt() <= median
         self.shortlist = Shortlist(
-            points, 1, lambda point, owner: self._ratio(owner, settle(owner, point)), squared_radii.device
+            points, 2, lambda point, owner: self._ratio(owner, settle(owner, point)), squared_radii.device
         )
 
     def read(self, tile: Tile) -> None:
@@ -133,18 +135,20 @@ class Depth:
         weights = _padded(torch.where(self.kept[tile.rows], weights, -1), len(tile.low), -1)
         # Here the owners of the shortlist are the points, which are the columns of a strip.
         minima = torch.cat([group_minima(_scaled(tile.low[strip], weights[strip]).T) for strip in _strips(tile.low)], 1)
+        offered = minima.new_full((tile.columns.stop - tile.columns.start,), -torch.inf)
         if torch.isinf(self.shortlist.limit[tile.columns]).any():
-            least = minima[: tile.columns.stop - tile.columns.start].amin(1)
-            self._offer(tile, weights, minima, torch.where(least.isfinite(), least, -torch.inf))
-        self._offer(tile, weights, minima, just_under(self.shortlist.limit[tile.columns], minima.dtype))
+            least = minima[: len(offered)].topk(min(2, minima.shape[1]), dim=1, largest=False).values[:, -1]
+            offered = torch.where(least.isfinite(), least, -torch.inf)
+            self._offer(tile, weights, minima, torch.full_like(offered, -torch.inf), offered)
+        self._offer(tile, weights, minima, offered, just_under(self.shortlist.limit[tile.columns], minima.dtype))
 
-    def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, limit: Tensor) -> None:
-        """Offer the entries whose scaled lower bound is at most the limit of their column."""
-        limit = _padded(limit, len(minima))
+    def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, offered: Tensor, limit: Tensor) -> None:
+        """Offer the entries whose scaled lower bound is above `offered` and at most the limit of their column."""
+        offered, limit = _padded(offered, len(minima)), _padded(limit, len(minima))
         lowest, anything = torch.finfo(limit.dtype).min, torch.full_like(limit, torch.finfo(limit.dtype).max)
         for column, row, low in below(tile.low.T, torch.nonzero(minima <= limit[:, None]), anything):
             scaled = (low * weights[row]).clamp(min=lowest)
-            hit = (scaled <= limit[column]) & (weights[row] >= 0)
+            hit = (scaled <= limit[column]) & (scaled > offered[column]) & (weights[row] >= 0)
             column, row, scaled, low = column[hit], row[hit], scaled[hit], low[hit]
             point, owner = tile.columns.start + column, tile.rows.start + row
             high = self._ratio(owner, tile.high(row, column, low)) * (1 + 2.0**-40)
@@ -155,9 +159,9 @@ class Depth:
         radii = self.squared_radii[owner]
         return torch.where((radii == 0) & (squared == 0), 1.0, squared / radii)
 
-    def result(self) -> Tensor:
-        """Smallest ratio of each point."""
-        return self.shortlist.result()[0][:, 0]
+    def result(self) -> tuple[Tensor, Tensor]:
+        """The two smallest ratios of each point and their balls, both of shape (points, 2)."""
+        return self.shortlist.result()
 
 
 class Tally:
@@ -166,6 +170,7 @@ class Tally:
     Attributes:
         inside: Number of points in the ball of each owner, shape (owners, radii).
         around: Number of balls that contain each point, shape (points, radii).
+        owner: Owner of one of these balls, −1 if there is none; the owner if there is exactly one. Same shape.
     """
 
     def __init__(self, squared_radii: Tensor, closed: bool, owners: Cloud, points: Cloud) -> None:
@@ -173,6 +178,7 @@ class Tally:
         self.owner_weight, self.point_weight = owners.weight, points.weight
         self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
         self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
+        self.owner = torch.full_like(self.around, -1)
 
     def read(self, tile: Tile, minima: Tensor) -> None:
         """Count a tile of d² whose rows are the owners."""
@@ -200,6 +206,8 @@ class Tally:
         around = _count(point * levels + rank, len(self.around) * levels, owner, self.owner_weight)
         self.inside += inside.view(-1, levels)[:, :-1].cumsum(1)
         self.around += around.view(-1, levels)[:, :-1].cumsum(1)
+        last = torch.full_like(around, -1).scatter_reduce_(0, point * levels + rank, owner, "amax")
+        self.owner = torch.maximum(self.owner, last.view(-1, levels)[:, :-1].cummax(1).values)
 
     def _count_crowd(self, tile: Tile) -> None:
         """The same for a tile with many points inside balls: compare whole rows and list only undecided entries."""
@@ -212,7 +220,10 @@ class Tally:
                 radii = self.squared_radii[rows, level]
                 sure = low < (radii - 2 * tile.row_slack[here]).to(low.dtype)[:, None] - 2 * column_slack
                 self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
-                self.around[tile.columns, level] += _total(sure.T, self.owner_weight, rows)
+                around = _total(sure.T, self.owner_weight, rows)
+                first = torch.nonzero((self.around[tile.columns, level] == 0) & (around > 0))[:, 0]
+                self.owner[tile.columns.start + first, level] = rows.start + sure[:, first].byte().argmax(0)
+                self.around[tile.columns, level] += around
                 vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
                 owner, point = torch.nonzero(vague, as_tuple=True)
                 self._settle_level(level, owner + rows.start, point + tile.columns.start)
@@ -223,6 +234,7 @@ class Tally:
         owner, point = owner[held], point[held]
         self.inside[:, level] += _count(owner, len(self.inside), point, self.point_weight)
         self.around[:, level] += _count(point, len(self.around), owner, self.owner_weight)
+        self.owner[:, level].scatter_reduce_(0, point, owner, "amax")
 
 
 def _count(who: Tensor, length: int, whom: Tensor, weight: Tensor | None) -> Tensor:

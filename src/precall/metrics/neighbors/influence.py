@@ -1,0 +1,307 @@
+"""How much each sample influences a k-NN score: the variances and intervals of all k-NN scores, from the one sweep.
+
+Leaving out a real sample X_i removes its ball and enlarges the balls of which X_i was one of the k neighbours: the
+(k + 1)-th neighbour takes its place. The sweep keeps the counts of the balls with k, k + 1 and k + 2 neighbours, so the
+change Δ_i of a score is known without another sweep, and so is the change for every fake sample. With B samples,
+
+    variance = (B − 1)/B Σ_i (Δ_i − mean Δ)² − noise − ¼ Σ_{i<j} Δ_ij²        (jackknife)
+
+The noise is what the other, finite set contributes to Σ Δ_i². It is subtracted because the variance over that set is a
+term of its own. Δ_ij = θ − θ_(−i) − θ_(−j) + θ_(−ij) is the joint change of two samples. By Efron and Stein, the first
+sum counts a joint effect of r samples r times and the second one r(r − 1)/2 times, where the variance counts it once.
+With a quarter of the second sum subtracted, no joint effect of up to eight samples counts less than once.
+
+A share gets Wilson's interval with the effective number of trials p(1 − p)/variance, so that the interval of a share of
+1 does not have length 0. Density gets the score interval of an overdispersed Poisson count. If few samples carry most
+of the variance, Student's t with as many degrees of freedom takes the place of the normal quantile.
+
+References:
+    Efron and Stein (1981), The jackknife estimate of variance; Wilson (1927).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from precall.theory.arrays import Array, Counts
+
+MOVED_MEDIANS = 32  # number of balls for which the median without them is computed
+PAIRED_NEIGHBORS = 16  # joint changes cost n k² and are subtracted up to this k; without them intervals are wider
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The balls of one set (the owners) and the points of the other set in them, with k, k + 1 and k + 2 neighbours.
+
+    Attributes:
+        k: Number of neighbours that defines a ball.
+        neighbors: Nearest other owners of each owner, shape (n, at least k).
+        inside: Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3).
+        around: Number of balls that contain each point, for k and k + 1, shape (m, 2).
+        owner: One of these balls, −1 if there is none, shape (m, 2).
+        nearest: Nearest points of each owner.
+    """
+
+    k: int
+    neighbors: Counts
+    inside: Counts
+    around: Counts
+    owner: Counts
+    nearest: Counts
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A variance, and the number of degrees of freedom of its estimate.
+
+    Example:
+        >>> Spread(0.01, np.inf) + Spread(0.01, 5)
+        Spread(variance=0.02, freedom=20.0)
+    """
+
+    variance: float
+    freedom: float = np.inf
+
+    def __add__(self, other: Spread) -> Spread:
+        """The sum of two independent parts, with Satterthwaite's degrees of freedom."""
+        variance = self.variance + other.variance
+        if variance == 0:
+            return Spread(0.0)
+        parts = ((one.variance / variance) ** 2 / one.freedom for one in (self, other))
+        with np.errstate(divide="ignore"):
+            return Spread(variance, float(1 / np.float64(sum(parts))))
+
+    def quantile(self, level: float) -> float:
+        """Two-sided quantile of Student's t, with at least 2 degrees of freedom."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(min(max(self.freedom, 2.0), 1e9), (1 + level) / 2))
+
+
+def jackknife(change: Array, *, noise: float = 0.0, joint: float = 0.0) -> Spread:
+    """Variance from the change of a score when each sample is left out, as in the formula of this module.
+
+    Args:
+        change: Change of the score, shape (n,).
+        noise: The part of the sum of squares that is due to the other set.
+        joint: Σ_{i<j} Δ_ij²; a quarter is subtracted, but at most half of the variance.
+    """
+    squares = (change - change.mean()) ** 2
+    first = max(0.0, (1 - 1 / len(change)) * squares.sum() - noise)
+    total = float(first - min(max(joint, 0.0) / 4, first / 2))
+    return Spread(total, float(squares.sum() ** 2 / (squares**2).sum()) if total > 0 else np.inf)
+
+
+# ------------------------------------------------------------------------------------------------------- scores
+
+
+def share_of_members(margins: Margins) -> Spread:
+    """Spread of the share of points in some ball: improved precision, and recall with the roles exchanged."""
+    n, m = len(margins.inside), len(margins.around)
+    covered = margins.around[:, 0]
+    # Without X_i, the points that only its ball contains are lost; those that only an enlarged ball contains are won.
+    lost = np.bincount(margins.owner[covered == 1, 0], minlength=n)
+    won = _over_neighbors(margins, margins.owner[(covered == 0) & (margins.around[:, 1] > 0), 1])
+    share = float((covered > 0).mean())
+    found = jackknife((won - lost) / m, noise=float((won + lost).sum()) / m**2)
+    # Wilson's interval already allows for the skewness near 0 and 1.
+    return binomial(share, m) + Spread(found.variance, found.freedom / max(4 * share * (1 - share), 1e-9))
+
+
+def density(margins: Margins) -> Spread:
+    """Spread of the number of pairs of a ball and a point inside it, divided by k m."""
+    k, m = margins.k, len(margins.around)
+    inside = margins.inside
+    gained, later = inside[:, 1] - inside[:, 0], inside[:, 2] - inside[:, 1]
+    change = _spread_to_neighbors(margins, gained) - inside[:, 0]
+    joint = joint_changes(margins, gained, later) - k * (k + 1) / 2 * float((gained + later).sum())
+    scale = (k * m) ** -2.0
+    owners = jackknife(
+        change * scale**0.5, noise=float(inside[:, 0].sum() + k * gained.sum()) * scale, joint=joint * scale
+    )
+    return owners + Spread(float(np.var(margins.around[:, 0], ddof=1)) / (k**2 * m))
+
+
+def share_of_balls(margins: Margins, required: int) -> Spread:
+    """Spread of the share of balls that contain at least `required` points: coverage, recall and precision cover."""
+    n, inside = len(margins.inside), margins.inside
+    enough = (inside >= required).astype(np.float64)
+    gained, later = enough[:, 1] - enough[:, 0], enough[:, 2] - enough[:, 1]
+    change = _spread_to_neighbors(margins, gained) - enough[:, 0]
+    owners = jackknife(change / n, joint=joint_changes(margins, gained, later) / n**2)
+    least = binomial(float(enough[:, 0].mean()), n)
+    return Spread(max(owners.variance, least.variance), owners.freedom) + _points_of_balls(margins, required)
+
+
+def _points_of_balls(margins: Margins, required: int) -> Spread:
+    """The part of the points: a ball with exactly `required` points has too few without any one of them."""
+    n, m, count = len(margins.inside), len(margins.around), margins.inside[:, 0]
+    exactly, one_more = (margins.nearest[count == size, :size] for size in (required, required + 1))
+    lost = np.bincount(exactly.ravel(), minlength=m)
+    # Δ_ij is 1 for two of exactly `required` points, and −1 for two of `required` + 1.
+    pairs = [(*_pairs(rows), sign) for rows, sign in ((exactly, 1.0), (one_more, -1.0))]
+    left, right = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    weight = np.concatenate([np.full(len(pair[0]), pair[2]) for pair in pairs])
+    joint = _sum_of_squares(left, right, weight, m) - len(weight)
+    return jackknife(-lost / n, noise=float(lost.sum()) / n**2, joint=joint / n**2)
+
+
+def share_from_changes(share: float, n: int, m: int, changes: list[tuple[Counts, Counts]]) -> Spread:
+    """Spread of a share of m points, given (left-out owner, change of the number of points) for every change.
+
+    Args:
+        share: The share.
+        n: Number of owners.
+        m: Number of points.
+        changes: Pairs of an owner's index and the change (−1, 0 or 1) of one point's term if it is left out.
+    """
+    change = sum((np.bincount(owner, weight, n) for owner, weight in changes), np.zeros(n))
+    noise = float(sum(np.abs(weight).sum() for _, weight in changes))
+    return binomial(share, m) + jackknife(change / m, noise=noise / m**2)
+
+
+def binomial(share: float, n: int) -> Spread:
+    """p(1 − p)/n with half a success and half a failure added, so that it is positive for a share of 0 or 1."""
+    p = (share * n + 0.5) / (n + 1)
+    return Spread(p * (1 - p) / n)
+
+
+# ---------------------------------------------------------------------------------------------------- intervals
+
+
+def share_interval(share: float, n: int, spread: Spread, level: float = 0.95) -> Bounds:
+    """Wilson's interval of a share with the effective number of trials that its variance implies.
+
+    Example:
+        >>> [round(end, 4) for end in share_interval(1.0, 100, binomial(1.0, 100))]
+        [0.963, 1.0]
+
+    References:
+        Wilson (1927).
+    """
+    trials = binomial(share, n).variance * n / spread.variance
+    z2 = spread.quantile(level) ** 2
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = np.sqrt(z2 * (share * (1 - share) / trials + z2 / (4 * trials**2))) / (1 + z2 / trials)
+    # Rounding must not exclude a share of 0 or 1.
+    return max(0.0, min(share, float(centre - half))), min(1.0, max(share, float(centre + half)))
+
+
+def rate_interval(rate: float, m: int, spread: Spread, level: float = 0.95) -> Bounds:
+    """Score interval of a rate whose variance is proportional to it: (rate − θ)² = z² s θ, s = variance/rate.
+
+    One point at rate 1 is added to the m points for s, so that it is positive for a rate of 0.
+
+    Example:
+        >>> [round(end, 3) for end in rate_interval(0.0, 100, Spread(0.0))]
+        [0.0, 0.038]
+    """
+    scale = (spread.variance + m**-2.0) / (rate + 1 / m)
+    z2 = spread.quantile(level) ** 2
+    half = np.sqrt(z2 * scale * (rate + z2 * scale / 4))
+    return max(0.0, float(rate + z2 * scale / 2 - half)), float(rate + z2 * scale / 2 + half)
+
+
+@dataclass(frozen=True, eq=False)
+class BallValues:
+    """Values of points that are proportional to the radius of one ball each, such as realism.
+
+    Attributes:
+        margins: The balls.
+        growth: Factor by which the radius of each ball grows with one more neighbour, shape (n,).
+        values: Value of each point, shape (m,).
+        others: Value of each point without the ball that determines it, shape (m,).
+        owner: Owner of that ball, shape (m,).
+    """
+
+    margins: Margins
+    growth: Array
+    values: Array
+    others: Array
+    owner: Counts
+
+    def median_interval(self, level: float = 0.95) -> Bounds:
+        """Interval of the median: order statistics for the points, and the jackknife in logarithms for the balls."""
+        median, m = float(np.median(self.values)), len(self.values)
+        points = binomial(0.5, m)
+        low, high = _quantiles_around(np.sort(self.values), points.quantile(level) * np.sqrt(points.variance))
+        if not 0 < median < np.inf:
+            return low, high
+        balls = jackknife(self._changes(median, low, high))
+        reach = points.quantile(level) * np.sqrt(balls.variance)  # noise is not subtracted: no need for Student's t
+        down, up = (np.hypot(abs(np.log(max(end, 1e-300) / median)), reach) for end in (low, high))
+        return float(median * np.exp(-down)), float(median * np.exp(min(up, 700.0))) if high < np.inf else np.inf
+
+    def _changes(self, median: float, low: float, high: float) -> Array:
+        """Change of the logarithm of the median if each owner is left out: exact for a few owners, linear for most."""
+        n = len(self.margins.inside)
+        lost = np.bincount(self.owner[(self.values >= median) & (self.others < median)], minlength=n)
+        won = (self.values < median) & (self.values * self.growth[self.owner] >= median)
+        gained = _over_neighbors(self.margins, self.owner[won])
+        between = max(1, int(((self.values >= low) & (self.values <= high)).sum()))
+        slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
+        change = (gained - lost) * slope
+        for left_out in np.argsort(lost + gained)[-MOVED_MEDIANS:]:
+            change[left_out] = np.log(max(self._median_without(left_out), 1e-300) / median)
+        return np.asarray(change)
+
+    def _median_without(self, left_out: int) -> float:
+        grown = (self.margins.neighbors[self.owner, : self.margins.k] == left_out).any(axis=1)
+        values = np.where(grown, self.values * self.growth[self.owner], self.values)
+        return float(np.median(np.where(self.owner == left_out, self.others, values)))
+
+
+def _quantiles_around(ordered: Array, half: float) -> Bounds:
+    """The quantiles at ½ ± half, rounded outwards to values."""
+    ranks = np.floor((0.5 - half) * len(ordered) - 0.5), np.ceil((0.5 + half) * len(ordered) - 0.5)
+    low, high = (float(ordered[int(np.clip(rank, 0, len(ordered) - 1))]) for rank in ranks)
+    return low, high
+
+
+# -------------------------------------------------------------------------------------------------------- sums
+
+
+def _over_neighbors(margins: Margins, owners: Counts) -> Array:
+    """How often each owner is among the k neighbours of the given owners."""
+    return np.bincount(margins.neighbors[owners, : margins.k].ravel(), minlength=len(margins.inside)).astype(float)
+
+
+def _spread_to_neighbors(margins: Margins, gained: Array | Counts) -> Array:
+    """For each owner i, the sum of `gained` over the owners that have i among their k neighbours."""
+    lists = margins.neighbors[:, : margins.k]
+    return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]), len(lists))
+
+
+def joint_changes(margins: Margins, gained: Array | Counts, later: Array | Counts) -> float:
+    """Σ_{i<j} Δ_ij² for a sum over the balls that changes by `gained` from k to k + 1 neighbours, then by `later`."""
+    k, lists = margins.k, margins.neighbors
+    n = len(lists)
+    changed = np.flatnonzero((gained != 0) | (later != 0))
+    if k > PAIRED_NEIGHBORS or lists.shape[1] <= k or not len(changed):
+        return 0.0
+    own, gained, later = lists[changed, :k], gained[changed], later[changed]
+    both = _pairs(own)
+    left = np.concatenate([both[0], own.ravel(), own.ravel()])
+    right = np.concatenate([both[1], np.repeat(lists[changed, k], k), np.repeat(changed, k)])
+    # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
+    weight = [np.repeat(later - gained, k * (k - 1) // 2), np.repeat(later, k), np.repeat(-gained, k)]
+    return _sum_of_squares(left, right, np.concatenate(weight), n)
+
+
+def _pairs(rows: Counts) -> tuple[Counts, Counts]:
+    """All pairs within each row, row by row."""
+    i, j = np.triu_indices(rows.shape[1], 1)
+    return rows[:, i].ravel(), rows[:, j].ravel()
+
+
+def _sum_of_squares(left: Counts, right: Counts, weight: Array | Counts, n: int) -> float:
+    """Σ (Σ weights of a pair)² over unordered pairs of numbers below n."""
+    if not len(left):
+        return 0.0
+    key = np.minimum(left, right) * n + np.maximum(left, right)
+    order = np.argsort(key)
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    return float((np.add.reduceat(weight[order].astype(np.float64), starts) ** 2).sum())
