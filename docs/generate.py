@@ -49,8 +49,8 @@ def _metrics() -> str:
 
 
 def _scores() -> str:
-    from precall.metrics.metric import CURVE_SCORES
     from precall.metrics.registry import SCORES, metric_of
+    from precall.metrics.score import CURVE_SCORES
 
     rows = ["| score | metric | range | better | meaning |", "|---|---|---|---|---|"]
     shared = {info.name for info in CURVE_SCORES}

@@ -10,11 +10,10 @@ import torch
 
 import precall
 from precall.metrics.assessment import Reference, assess
-from precall.metrics.metric import readings
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
 from precall.metrics.results import Assessment, PerSample
-from precall.metrics.score import Interval, Score
+from precall.metrics.score import Interval, Score, readings
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 

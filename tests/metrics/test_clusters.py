@@ -7,8 +7,8 @@ import pytest
 
 from precall.metrics import clusters as module
 from precall.metrics.assessment import assess
-from precall.metrics.bounded_intervals import bounded_interval
 from precall.metrics.clusters import kmeans_histograms
+from precall.metrics.score import bounded_interval
 from precall.theory.spectrum import RatioSpectrum
 
 BACKENDS = ["scikit-learn", *(["faiss"] if importlib.util.find_spec("faiss") else [])]

@@ -11,9 +11,9 @@ import pytest
 
 from precall import assess
 from precall.metrics import features, registry
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo
+from precall.metrics.metric import Found, Metric
 from precall.metrics.registry import DEFAULT, ESTIMATORS, METRICS, QUICK, SCORES, best_estimator, metric_of, requested
-from precall.metrics.score import Score
+from precall.metrics.score import CURVE_SCORES, Score, ScoreInfo
 from precall.report import page, table
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -56,7 +56,7 @@ def mean_one(fake: Array) -> Affine:
 
 def temperature(*, real: Array, fake: Array) -> Affine:
     """The scale and shift that minimise the balanced logistic loss."""
-    from precall.metrics.classifiers.logistic import nonnegative_logistic
+    from precall.theory.logistic import nonnegative_logistic
 
     scores = checks.numbers("ratio", np.concatenate([real, fake]))
     labels = np.arange(scores.size) < real.size

@@ -22,8 +22,7 @@ from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import same_dimension
 from precall.metrics.inputs import Side, side
-from precall.metrics.metric import readings
-from precall.metrics.score import plain
+from precall.metrics.score import plain, readings
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.acceptance import obrs

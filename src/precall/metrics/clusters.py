@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.bounded_intervals import bounded_interval
 from precall.metrics.features import Pair
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo, readings
-from precall.metrics.score import Interval, Score
+from precall.metrics.metric import Found, Metric
+from precall.metrics.score import CURVE_SCORES, Interval, Score, ScoreInfo, bounded_interval, readings
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Index

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.features import Features, as_features, tiles
-from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
-from precall.metrics.score import Interval, Score, normal_quantile
+from precall.metrics.metric import Found, Metric
+from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array

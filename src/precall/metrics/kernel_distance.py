@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.metrics.features import Features, Pair, float64
-from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
+from precall.metrics.metric import Found, Metric
 from precall.metrics.moments import degrees_of_freedom, influence_quantile
-from precall.metrics.score import Interval, Score
+from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array

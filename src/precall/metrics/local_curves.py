@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from precall.metrics.bounded_intervals import bounded_interval
 from precall.metrics.features import Pair, tile_rows
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, readings
-from precall.metrics.score import Score
+from precall.metrics.metric import Found, Metric
+from precall.metrics.score import CURVE_SCORES, Score, bounded_interval, readings
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags

@@ -22,9 +22,9 @@ import numpy as np
 
 from precall.metrics.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
 from precall.metrics.features import Features, as_features, same_dimension, together
-from precall.metrics.metric import INFINITY, Found, Metric, ScoreInfo
+from precall.metrics.metric import Found, Metric
 from precall.metrics.neighbors.scores import Nearest
-from precall.metrics.score import Interval, Score, normal_quantile
+from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
 

@@ -8,39 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from precall.metrics.score import Interval, Score
+from precall.metrics.score import Interval, Score, ScoreInfo, readings
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
     from precall.theory.spectrum import RatioSpectrum
-
-INFINITY = float("inf")
-
-
-@dataclass(frozen=True)
-class ScoreInfo:
-    """What a score is called, its range, and which direction is better.
-
-    Attributes:
-        name: Its key in `Assessment.scores`.
-        label: Its column heading.
-        low: Least possible value.
-        high: Largest possible value.
-        better: "higher" or "lower", or None if neither end is better.
-        meaning: One phrase for the documentation.
-        shown: Where it is shown when it is available: in the printed "table" and on the page, on the "page" only, or
-            only in the "json" results.
-    """
-
-    name: str
-    label: str
-    low: float
-    high: float
-    better: Literal["higher", "lower"] | None
-    meaning: str
-    shown: Literal["table", "page", "json"] = "json"
 
 
 @dataclass(frozen=True)
@@ -83,28 +57,6 @@ class Metric:
     is_curve: bool = False
     from_statistics: bool = False
     fewest: int = 2
-
-
-CURVE_SCORES = (
-    ScoreInfo("area", "area", 0.0, 1.0, "higher", "area under the precision-recall curve; 1 only if P = Q", "table"),
-    ScoreInfo("f8", "F8", 0.0, 1.0, "higher", "largest F-score with weight 8: recall", "page"),
-    ScoreInfo("f1_8", "F1/8", 0.0, 1.0, "higher", "largest F-score with weight 1/8: precision", "page"),
-    ScoreInfo("tv", "TV", 0.0, 1.0, "lower", "total variation distance, 1 − α(1)", "page"),
-    ScoreInfo("invented", "invented", 0.0, 1.0, "lower", "mass of the model beyond ten times the data, 1 − α(10)"),
-    ScoreInfo("missed", "missed", 0.0, 1.0, "lower", "mass of the data beyond ten times the model, 1 − β(1/10)"),
-)
-
-
-def readings(spectrum: RatioSpectrum) -> dict[str, float]:
-    """The scores of a curve: area, F_8 (recall), F_1/8 (precision), total variation, invented and missed mass."""
-    return {
-        "area": spectrum.area,
-        "f8": spectrum.f_score(8),
-        "f1_8": spectrum.f_score(1 / 8),
-        "tv": spectrum.total_variation,
-        "invented": 1 - spectrum.alpha(10.0),
-        "missed": 1 - spectrum.beta(0.1),
-    }
 
 
 def curve_found(

@@ -12,8 +12,9 @@ from precall.metrics.inception import INCEPTION_SCORE
 from precall.metrics.kernel_distance import KID
 from precall.metrics.local_curves import LOCAL_COVERAGE, LOCAL_IPR, LOCAL_KDE, LOCAL_KNN
 from precall.metrics.memorization import MEMORIZATION
-from precall.metrics.metric import Metric, ScoreInfo
+from precall.metrics.metric import Metric
 from precall.metrics.neighbors.metrics import COPIES, COVER, NEIGHBORS
+from precall.metrics.score import ScoreInfo
 from precall.theory import checks
 
 METRICS: dict[str, Metric] = {

@@ -1,13 +1,20 @@
-"""The result of a scalar metric: the number, its interval, and the protocol needed to read it."""
+"""The result of a scalar metric: the number, its interval, what it means, and the protocol needed to read it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from precall.theory.spectrum import RatioSpectrum
+
+INFINITY = float("inf")
+SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
+TOUCHES = 1e-9  # rounding errors of a score
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,84 @@ class Score:
             saved["n_fake"],
             saved["settings"],
         )
+
+
+@dataclass(frozen=True)
+class ScoreInfo:
+    """What a score is called, its range, and which direction is better.
+
+    Attributes:
+        name: Its key in `Assessment.scores`.
+        label: Its column heading.
+        low: Least possible value.
+        high: Largest possible value.
+        better: "higher" or "lower", or None if neither end is better.
+        meaning: One phrase for the documentation.
+        shown: Where it is shown when it is available: in the printed "table" and on the page, on the "page" only, or
+            only in the "json" results.
+    """
+
+    name: str
+    label: str
+    low: float
+    high: float
+    better: Literal["higher", "lower"] | None
+    meaning: str
+    shown: Literal["table", "page", "json"] = "json"
+
+
+CURVE_SCORES = (
+    ScoreInfo("area", "area", 0.0, 1.0, "higher", "area under the precision-recall curve; 1 only if P = Q", "table"),
+    ScoreInfo("f8", "F8", 0.0, 1.0, "higher", "largest F-score with weight 8: recall", "page"),
+    ScoreInfo("f1_8", "F1/8", 0.0, 1.0, "higher", "largest F-score with weight 1/8: precision", "page"),
+    ScoreInfo("tv", "TV", 0.0, 1.0, "lower", "total variation distance, 1 − α(1)", "page"),
+    ScoreInfo("invented", "invented", 0.0, 1.0, "lower", "mass of the model beyond ten times the data, 1 − α(10)"),
+    ScoreInfo("missed", "missed", 0.0, 1.0, "lower", "mass of the data beyond ten times the model, 1 − β(1/10)"),
+)
+
+
+def readings(spectrum: RatioSpectrum) -> dict[str, float]:
+    """The scores of a curve: area, F_8 (recall), F_1/8 (precision), total variation, invented and missed mass."""
+    return {
+        "area": spectrum.area,
+        "f8": spectrum.f_score(8),
+        "f1_8": spectrum.f_score(1 / 8),
+        "tv": spectrum.total_variation,
+        "invented": 1 - spectrum.alpha(10.0),
+        "missed": 1 - spectrum.beta(0.1),
+    }
+
+
+def bounded_interval(
+    value: float, half_width: float, *, low: float, high: float, n: int, covers: str, level: float = 0.95
+) -> Interval:
+    """`value ± half_width`, clipped to the range of the score, and never shorter at an end than n samples justify.
+
+    If the interval touches an end of the range, nothing was seen there. An event that n samples never show may still
+    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end.
+
+    Args:
+        value: The score.
+        half_width: Quantile times standard deviation, at least 0.
+        low: Least possible value.
+        high: Largest possible value.
+        n: Number of samples of the smaller set.
+        covers: What the interval covers.
+        level: Nominal coverage.
+
+    Example:
+        >>> interval = bounded_interval(0.0, 0.0, low=0.0, high=1.0, n=100, covers="the expectation")
+        >>> interval.low, interval.high
+        (0.0, 0.03)
+
+    References:
+        Hanley and Lippman-Hand (1983), If nothing goes wrong, is everything all right?
+    """
+    start, end = max(low, value - half_width), min(high, value + half_width)
+    reach = min(SEEN_NEVER / n, high - low)
+    lowest = min(start, high - reach) if end >= high - TOUCHES else start
+    highest = max(end, low + reach) if start <= low + TOUCHES else end
+    return Interval(float(lowest), float(highest), level, covers)
 
 
 def encoded(value: float) -> float | str:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from precall.metrics.classifiers.learning_curve import log_losses
-from precall.metrics.classifiers.logistic import nonnegative_logistic
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.hull import ScoreBlocks, few_blocks, score_blocks
+from precall.theory.logistic import log_losses, nonnegative_logistic
 
 PIECES = (1, 8, 16)  # candidate numbers of linear pieces
 BINS = 256  # number of bins per class that stand for the samples in a fit

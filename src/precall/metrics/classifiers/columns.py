@@ -6,62 +6,16 @@ that only single columns have: rounded values, values that recur, and the ends o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from precall.metrics.classifiers.logistic import CAP
+from precall.metrics.classifiers.folds import Matrix, Task, last_digit
 from precall.theory.arrays import Array, Flags, Index
+from precall.theory.logistic import CAP
 
-if TYPE_CHECKING:
-    from precall.metrics.classifiers.folds import Matrix, Task
-
-RANKS = 16  # number of rank classes in the screening of columns
-SCREENED_ROWS = 2000  # training rows for the screening of columns
 FINEST = 64  # largest number of bins of one column
 PER_BIN = 12  # fewest training values per bin
 ATOM = 50  # a value with at least 1/ATOM of the training values of a column has a cell of its own
 EXTREMES = 8  # number of extreme values that give the spacing at the end of a column
-
-
-def most_different(x: Matrix, labels: Flags, most: int) -> Index:
-    """Indices of the `most` columns in which two samples differ most, in decreasing order of the difference.
-
-    The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
-    """
-    rows = np.random.default_rng(0).permutation(len(x))[:SCREENED_ROWS]  # the order also breaks ties at random
-    x, labels = x[rows[: len(rows) // RANKS * RANKS]], labels[rows[: len(rows) // RANKS * RANKS]]
-    statistic = np.maximum(_rank_statistic(x, labels), _rank_statistic(last_digit(x[:512]), labels[:512]))
-    return np.argsort(-statistic, kind="stable")[:most]
-
-
-def _rank_statistic(x: Matrix, labels: Flags) -> Array:
-    """χ² statistic of the labels in classes of ranks, for each column; ties stay in the order of the rows."""
-    sorted_labels = labels[np.argsort(x, axis=0, kind="stable")]
-    reals = sorted_labels.reshape(RANKS, -1, x.shape[1]).sum(axis=1)
-    expected = len(x) / RANKS * labels.mean()
-    return np.asarray(((reals - expected) ** 2).sum(axis=0) / expected)
-
-
-def last_digit(x: Matrix) -> Index:
-    """Exponent of the last nonzero decimal digit of each value at the precision of its type; 400 for 0.
-
-    It separates rounded values from others, in any decimal unit.
-
-    Example:
-        >>> last_digit(np.array([12.5, 1200.0, 3e-8, 0.0]))
-        array([ -1,   2,  -8, 400])
-    """
-    digits = np.finfo(x.dtype).precision
-    size = np.abs(x, dtype=np.float64)
-    exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
-    mantissa = np.rint(size / 10.0**exponent * 10.0 ** (digits - 1)).astype(np.int64)
-    zeros = np.zeros(x.shape, dtype=np.int64)
-    for power in (8, 4, 2, 1):
-        divisible = mantissa % 10**power == 0
-        mantissa = np.where(divisible, mantissa // 10**power, mantissa)
-        zeros += power * divisible
-    return np.where(size > 0, exponent.astype(np.int64) - (digits - 1) + zeros, 400)
 
 
 def marginals(task: Task, seed: int) -> Matrix:

@@ -20,16 +20,16 @@ from precall.metrics.classifiers import columns, panel
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples, Matrix, Member, Task, each
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
-from precall.metrics.classifiers.logistic import CAP
 from precall.metrics.classifiers.mlp import mlp
-from precall.metrics.classifiers.result import ClassifierResult, certify, curve_of, tested
+from precall.metrics.classifiers.result import ClassifierResult, certify, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.features import Pair, check_count
-from precall.metrics.metric import CURVE_SCORES, Found, Metric, ScoreInfo
-from precall.metrics.score import Score
+from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.score import CURVE_SCORES, Score, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags
+from precall.theory.logistic import CAP
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _result(
 def _curve(name: str, run: Run) -> Found:
     """Compute the curve of the estimator of this name."""
     found = run.classifiers[name] = classify_pair(name, run.pair, seed=run.seed, progress=run.stage(name))
-    return curve_of(run, found)
+    return curve_found(run, found.spectrum, **found.uncertainty(seed=run.seed))
 
 
 def _two_sample_test(run: Run) -> Found:

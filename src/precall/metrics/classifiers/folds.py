@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.classifiers.columns import most_different
 from precall.theory.arrays import Array, Flags, Index
 
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -24,6 +23,8 @@ COLUMNS = 256  # number of original columns for the members that look at single 
 HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
 RECURRING = 10  # a row that occurs so often is an atom of the distribution, not a copy
 REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
+RANKS = 16  # number of rank classes in the screening of columns
+SCREENED_ROWS = 2000  # training rows for the screening of columns
 CONTRAST = 3  # number of dimensions for mixtures on the axes along which the classes differ
 
 
@@ -137,6 +138,46 @@ def standardised(train: Matrix, test: Matrix) -> View:
     mean = train.mean(axis=0)
     scale = np.where(varies(train), train.std(axis=0), np.inf)
     return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
+
+
+def most_different(x: Matrix, labels: Flags, most: int) -> Index:
+    """Indices of the `most` columns in which two samples differ most, in decreasing order of the difference.
+
+    The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
+    """
+    rows = np.random.default_rng(0).permutation(len(x))[:SCREENED_ROWS]  # the order also breaks ties at random
+    x, labels = x[rows[: len(rows) // RANKS * RANKS]], labels[rows[: len(rows) // RANKS * RANKS]]
+    statistic = np.maximum(_rank_statistic(x, labels), _rank_statistic(last_digit(x[:512]), labels[:512]))
+    return np.argsort(-statistic, kind="stable")[:most]
+
+
+def _rank_statistic(x: Matrix, labels: Flags) -> Array:
+    """χ² statistic of the labels in classes of ranks, for each column; ties stay in the order of the rows."""
+    sorted_labels = labels[np.argsort(x, axis=0, kind="stable")]
+    reals = sorted_labels.reshape(RANKS, -1, x.shape[1]).sum(axis=1)
+    expected = len(x) / RANKS * labels.mean()
+    return np.asarray(((reals - expected) ** 2).sum(axis=0) / expected)
+
+
+def last_digit(x: Matrix) -> Index:
+    """Exponent of the last nonzero decimal digit of each value at the precision of its type; 400 for 0.
+
+    It separates rounded values from others, in any decimal unit.
+
+    Example:
+        >>> last_digit(np.array([12.5, 1200.0, 3e-8, 0.0]))
+        array([ -1,   2,  -8, 400])
+    """
+    digits = np.finfo(x.dtype).precision
+    size = np.abs(x, dtype=np.float64)
+    exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
+    mantissa = np.rint(size / 10.0**exponent * 10.0 ** (digits - 1)).astype(np.int64)
+    zeros = np.zeros(x.shape, dtype=np.int64)
+    for power in (8, 4, 2, 1):
+        divisible = mantissa % 10**power == 0
+        mantissa = np.where(divisible, mantissa // 10**power, mantissa)
+        zeros += power * divisible
+    return np.where(size > 0, exponent.astype(np.int64) - (digits - 1) + zeros, 400)
 
 
 def varies(x: Matrix) -> Flags:

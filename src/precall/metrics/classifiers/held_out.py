@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from precall.metrics.bounded_intervals import bounded_interval
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
 from precall.metrics.classifiers.learning_curve import learning_excess, lowered
-from precall.metrics.metric import CURVE_SCORES, readings
-from precall.metrics.score import Interval
+from precall.metrics.score import CURVE_SCORES, Interval, bounded_interval, readings
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.spectrum import RatioSpectrum
 

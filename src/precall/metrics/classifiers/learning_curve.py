@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from precall.theory.arrays import Array, Flags
+from precall.theory.logistic import log_losses
 from precall.theory.spectrum import RatioSpectrum
 
 SLOPES = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 801)])  # slopes λ at which the learning curve is extrapolated
@@ -38,12 +39,6 @@ def learning_excess(
     shrink = (1 - (2 * error / mean) ** 2) * n_small / (n_large - n_small)
     curves = [RatioSpectrum.from_scores(real=s[real], fake=s[~real]).alpha(SLOPES) for s in (large, *small)]
     return np.asarray(shrink * (np.mean(curves[1:], axis=0) - curves[0]))
-
-
-def log_losses(log_ratio: Array, real: Flags) -> Array:
-    """Log-loss of each sample, weighted so that each class contributes one half of the mean whatever its size."""
-    weight = np.where(real, 0.5 / real.mean(), 0.5 / (~real).mean())
-    return np.asarray(weight * np.logaddexp(0.0, np.where(real, -log_ratio, log_ratio)))
 
 
 def lowered(spectrum: RatioSpectrum, excess: Array | None) -> RatioSpectrum:

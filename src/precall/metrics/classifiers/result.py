@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers.held_out import HeldOutScores
-from precall.metrics.classifiers.logistic import CAP
-from precall.metrics.metric import Found, curve_found, readings
-from precall.metrics.score import Interval, Score
+from precall.metrics.score import Interval, Score, readings
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate, upper_band
+from precall.theory.logistic import CAP
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from precall.metrics.run import Run
+    from precall.metrics.classifiers.held_out import HeldOutScores
 
 LEVEL = 0.95
 VALUES = 20_000_000  # scores that are permuted in all, about a third of a second
@@ -66,16 +64,13 @@ class ClassifierResult:
         n, m = self.certificate.n_real, self.certificate.n_fake
         return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m)
 
-
-def curve_of(run: Run, found: ClassifierResult) -> Found:
-    """The scores of a classifier's curve, with intervals and chance levels."""
-    return curve_found(
-        run,
-        found.spectrum,
-        intervals=found.held_out.intervals(readings(found.spectrum), seed=run.seed),
-        chance=found.held_out.chance(seed=run.seed),
-        settings={"estimator": found.name, **found.settings},
-    )
+    def uncertainty(self, *, seed: int) -> dict[str, Any]:
+        """Intervals, chance levels and settings of the scores of the curve, as `curve_found` takes them."""
+        return {
+            "intervals": self.held_out.intervals(readings(self.spectrum), seed=seed),
+            "chance": self.held_out.chance(seed=seed),
+            "settings": {"estimator": self.name, **self.settings},
+        }
 
 
 def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int) -> Score:

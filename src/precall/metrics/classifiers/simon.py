@@ -9,9 +9,10 @@ import numpy as np
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import Matrix, joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
-from precall.metrics.classifiers.result import ClassifierResult, certify, curve_of
+from precall.metrics.classifiers.result import ClassifierResult, certify
 from precall.metrics.features import Pair, check_count
-from precall.metrics.metric import CURVE_SCORES, Found, Metric
+from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.score import CURVE_SCORES
 from precall.theory.arrays import Array, Flags
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _log_loss(w: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor
 
 def _compute(run: Run) -> Found:
     found = run.classifiers["simon"] = ensemble_of_pair(run.pair, seed=run.seed)
-    return curve_of(run, found)
+    return curve_found(run, found.spectrum, **found.uncertainty(seed=run.seed))
 
 
 SIMON = Metric(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from precall.metrics.classifiers.logistic import CAP, nonnegative_logistic
 from precall.theory.arrays import Array, Flags, Index
+from precall.theory.logistic import CAP, nonnegative_logistic
 
 
 def stacking_weights(log_ratios: Array, real: Flags) -> Array:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.intervals import subsampling_intervals
-from precall.metrics.metric import CURVE_SCORES, INFINITY, Found, Metric, ScoreInfo, curve_found, readings
+from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.neighbors.cover import spectra_by_chance
+from precall.metrics.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum
 

@@ -1,4 +1,7 @@
-"""Logistic regression with non-negative coefficients, which stacks the panel and calibrates its score."""
+"""The log-loss of density ratios, and logistic regression with non-negative coefficients.
+
+They stack a panel of classifiers and calibrate its score.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,12 @@ from precall.theory.arrays import Array, Flags
 
 CAP = 8.0  # log-ratios are clipped to ±8: beyond, they add nothing, and one sample must not decide a fit or a test
 STEPS, TOLERANCE = 50, 1e-9
+
+
+def log_losses(log_ratio: Array, real: Flags) -> Array:
+    """Log-loss of each sample, weighted so that each class contributes one half of the mean whatever its size."""
+    weight = np.where(real, 0.5 / real.mean(), 0.5 / (~real).mean())
+    return np.asarray(weight * np.logaddexp(0.0, np.where(real, -log_ratio, log_ratio)))
 
 
 def balanced(real: Flags) -> Array:
