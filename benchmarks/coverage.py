@@ -29,7 +29,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -113,7 +113,8 @@ POWER: dict[str, tuple[Draw, tuple[int, ...]]] = {
 # ----------------------------------------------------------------------------------------------------------- the tasks
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Task:
     """One replicate."""
 
     part: str
@@ -140,7 +141,7 @@ def measured(task: Task) -> list[Row]:
     scores = {name: numbers(score.value, score.interval) for name, score in found.scores.items()}
     given = [name for name, score in found.scores.items() if score.interval and GIVEN in score.interval.covers]
     result: Row = {"scores": scores, "given": given} if intervals else {"verdict": found.verdict}
-    return [{**task._asdict(), **result, "seconds": round(time.process_time() - start, 2)}]
+    return [{**asdict(task), **result, "seconds": round(time.process_time() - start, 2)}]
 
 
 def metrics_of(task: Task) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -52,7 +52,8 @@ Curve = Callable[[Array], Array]
 Cell = tuple[int, str, int]  # n, pair, dimension
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """One draw of both samples; the pair is given by its name, because laws cannot be pickled."""
 
     n: int
@@ -102,7 +103,7 @@ def rows_of(case: Case) -> list[Row]:
     real = truth.sample_real(case.n, rng)
     fake = truth.sample_fake(truth.fakes(case.n) if isinstance(truth, Family) else case.n, rng)
     found = [*simple_rows(truth, real, fake, case.seed), *auto_rows(truth, real, fake, case.seed)]
-    return [{**case._asdict(), **row} for row in found]
+    return [{**asdict(case), **row} for row in found]
 
 
 def simple_rows(toy: Toy | Family, real: Array, fake: Array, seed: int) -> Iterator[Row]:

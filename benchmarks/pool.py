@@ -1,7 +1,7 @@
 """Long benchmarks as many small tasks: a pool of processes, a file that can be resumed, a time limit, Markdown pages.
 
-A task is a named tuple of JSON values. Its result is a list of rows, and every row contains the fields of its task, so
-that the rows in a file say which tasks are finished.
+A task is a frozen dataclass of JSON values. Its result is a list of rows, and every row contains the fields of its
+task, so that the rows in a file say which tasks are finished.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import astuple, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ROOT, Row
 
-Task = Any  # a named tuple
+Task = Any  # a frozen dataclass
 Work = Callable[[Task], list[Row]]
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {
@@ -46,13 +47,14 @@ def completed(tasks: Sequence[Task], work: Work, options: argparse.Namespace) ->
     A task that fails is reported and left out; it is tried again when the command is repeated.
 
     Args:
-        tasks: Named tuples, in the order in which they are started.
+        tasks: Frozen dataclasses, in the order in which they are started.
         work: Computes the rows of a task; a function at the top level of a module.
         options: Parsed options `jobs`, `minutes` and `out`.
     """
     rows: list[Row] = read([options.out]) if options.out and options.out.exists() else []
-    finished = {tuple(row.get(name) for name in task_fields(tasks)) for row in rows}
-    left = [task for task in tasks if tuple(task) not in finished]
+    names = [field.name for field in fields(tasks[0])] if tasks else []
+    finished = {tuple(row.get(name) for name in names) for row in rows}
+    left = [task for task in tasks if astuple(task) not in finished]
     start = written = time.monotonic()
     for done, new in enumerate(_computed(left, work, options.jobs, options.minutes), start=1):
         rows += new
@@ -66,12 +68,6 @@ def completed(tasks: Sequence[Task], work: Work, options: argparse.Namespace) ->
     if not rows:
         sys.exit("no task was completed")
     return rows
-
-
-def task_fields(tasks: Sequence[Task]) -> Sequence[str]:
-    """Names of the fields of the tasks."""
-    names: Sequence[str] = tasks[0]._asdict().keys() if tasks else ()
-    return names
 
 
 def _computed(tasks: Sequence[Task], work: Work, jobs: int, minutes: float | None) -> Iterator[list[Row]]:

@@ -19,6 +19,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,8 @@ ESTIMATORS = tuple(name for name, metric in METRICS.items() if metric.is_curve)
 # ---------------------------------------------------------------------------------------------------------- the scores
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Task:
     """One draw of one check."""
 
     check: int
@@ -114,7 +116,7 @@ def measured(task: Task) -> list[Row]:
     real, fake = CHECKS[task.check, task.case].draw(task.x, np.random.default_rng([task.seed, seed]))
     found = scores(real, fake, task.metrics.split(), task.seed)
     rounded_scores = {name: [round(float(value), 4) for value in pair] for name, pair in found.items()}
-    return [{**task._asdict(), "scores": rounded_scores, "seconds": round(time.process_time() - start, 2)}]
+    return [{**asdict(task), "scores": rounded_scores, "seconds": round(time.process_time() - start, 2)}]
 
 
 def hash_of(task: Task) -> int:

@@ -3,8 +3,8 @@
 import argparse
 import json
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,7 +22,8 @@ LAM = np.tan(np.arange(1, 40) / 40 * np.pi / 2)
 # ------------------------------------------------------------------------------------------------------------ the pool
 
 
-class Square(NamedTuple):
+@dataclass(frozen=True)
+class Square:
     number: int
     log: str
 
@@ -33,7 +34,7 @@ def squared(task):
     if task.number == 3:
         raise ArithmeticError("three")
     time.sleep(0.01)
-    return [{**task._asdict(), "square": task.number**2}]
+    return [{**asdict(task), "square": task.number**2}]
 
 
 def options(**given):
