@@ -63,6 +63,14 @@ class Pair:
         """Number of columns."""
         return int(self.real.shape[1])
 
+    def constant_columns(self) -> list[int]:
+        """Columns that have one value in all samples of both sets: they carry no information."""
+        if not min(self.sizes):
+            return []  # statistics instead of samples
+        low = np.minimum(*(_ends(x)[0] for x in (self.real, self.fake)))
+        high = np.maximum(*(_ends(x)[1] for x in (self.real, self.fake)))
+        return [int(column) for column in np.flatnonzero(low == high)]
+
     def rows(self, real: Index, fake: Index) -> Pair:
         """The pair of a subsample, given by row indices."""
         return Pair(self.real[real], self.fake[fake])
@@ -74,6 +82,13 @@ class Pair:
     def to_numpy(self) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
         """Both matrices as NumPy arrays."""
         return to_numpy(self.real), to_numpy(self.fake)
+
+
+def _ends(x: Features) -> tuple[Array, Array]:
+    """Least and largest value of each column."""
+    if is_tensor(x):
+        return to_numpy(x.amin(0)), to_numpy(x.amax(0))
+    return np.asarray(x).min(axis=0), np.asarray(x).max(axis=0)
 
 
 def as_features(name: str, values: object, *, at_least: int = 2) -> Features:

@@ -147,6 +147,7 @@ class Run:
             "n_fake": self.side.n,
             **({} if reference.holdout is None else {"n_holdout": reference.holdout.n}),
             "dimension": self.pair.dimension,
+            "constant_columns": self.pair.constant_columns(),
             "metrics": [metric.name for metric in metrics],
             "k": self.k,
             "ties": self.ties,

@@ -8,7 +8,6 @@ Classifiers.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -189,10 +188,12 @@ def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | No
     """For each member, its scores of the test points of every task. The members run side by side, one per core."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
+    import torch
     from threadpoolctl import threadpool_limits
 
+    threads = torch.get_num_threads()  # the number of cores, or what OMP_NUM_THREADS allows
     # one thread per member: their problems are small, and more threads take longer, above all on a busy machine
-    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count(), initializer=partial(threadpool_limits, 1)) as pool:
+    with threadpool_limits(1), ThreadPoolExecutor(threads, initializer=partial(threadpool_limits, 1)) as pool:
         slowest_first = reversed(MEMBERS.values())
         futures = [pool.submit(member, tasks, seed) for member in slowest_first]
         for done, _ in enumerate(as_completed(futures), start=1):

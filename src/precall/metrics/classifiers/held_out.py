@@ -17,8 +17,8 @@ from precall.metrics.score import CURVE_SCORES, Interval, bounded_interval, read
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.spectrum import RatioSpectrum
 
-BOOTSTRAPS = 16
-PERMUTATIONS = 16
+BOOTSTRAPS = 12
+PERMUTATIONS = 8
 TRAINING = 1.0  # variance of the training of the whole panel, over that between inner models
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the expectation of this score at these sample sizes, training and calibration included; not its bias"

@@ -1,0 +1,156 @@
+"""Pairs on which a default answer is easily wrong: units, single columns, rounding, repeated rows, small modes."""
+
+import numpy as np
+import pytest
+
+from precall import assess
+from precall.metrics.classifiers.estimators import auto
+from precall.metrics.classifiers.folds import first_equal_row, independent_rows, kept_together
+
+
+def rng(*seed):
+    return np.random.default_rng([*seed])
+
+
+def gaussian(n, d, *seed):
+    return rng(*seed).normal(size=(n, d))
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    return gaussian(250, 3, 0), gaussian(250, 3, 1) + np.eye(3)[0]
+
+
+METRICS = ("auto", "linear", "clusters", "neighbors", "copies", "fid", "c2st")
+
+
+@pytest.fixture(scope="module")
+def in_units(shifted):
+    real, fake = shifted
+    return {
+        (unit, origin): assess(real=real * unit + origin, fake=fake * unit + origin, metrics=METRICS)
+        for unit, origin in ((1.0, 0.0), (1e-20, 0.0), (1e20, 0.0), (1.0, 1e8))
+    }
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_units_change_nothing(in_units, unit):
+    plain, other = in_units[1.0, 0.0], in_units[unit, 0.0]
+    assert other.verdict == plain.verdict
+    for name, score in plain.scores.items():
+        scale = unit**2 if name == "fid" else 1.0
+        assert other.scores[name].value / scale == pytest.approx(score.value, abs=1e-6), name
+
+
+def test_the_origin_changes_nothing_but_rounding(in_units):
+    plain, other = in_units[1.0, 0.0], in_units[1.0, 1e8]
+    for name, score in plain.scores.items():
+        assert other.scores[name].value == pytest.approx(score.value, abs=1e-3), name
+
+
+def test_disjoint_sets_are_disjoint_in_any_unit():
+    real, fake = gaussian(100, 3, 2), gaussian(100, 3, 3) + 8
+    for unit, origin in ((1e-8, 0.0), (1.0, 1e8)):
+        one = assess(real=real * unit + origin, fake=fake * unit + origin, metrics=("auto", "c2st"))
+        assert one.scores["area"].value < 0.01
+        assert one.scores["tv"].value > 0.95
+        assert one.verdict.startswith("Both drops modes")
+
+
+def test_one_bimodal_column_among_two_hundred_is_seen():
+    real, fake = gaussian(1000, 200, 4), gaussian(1000, 200, 5)
+    sides = rng(6).choice([-0.95, 0.95], size=1000)  # the same mean and variance; the total variation is 0.41
+    fake[:, 7] = sides + fake[:, 7] * np.sqrt(1 - 0.95**2)
+    result = auto(real=real, fake=fake)
+    assert result.p_value < 0.001
+    assert result.spectrum.total_variation == pytest.approx(0.41, abs=0.06)
+
+
+def test_a_shift_in_one_of_a_thousand_columns_is_seen():
+    real, fake = gaussian(600, 1001, 7), gaussian(600, 1001, 8)
+    fake[:, 500] += 6
+    result = auto(real=real, fake=fake)
+    assert result.spectrum.total_variation > 0.97
+    assert result.spectrum.alpha(10.0) < 0.1
+
+
+def test_the_common_part_of_two_cubes_is_found_in_many_dimensions():
+    real, fake = rng(9).random((1128, 64)), rng(10).random((1128, 64)) + 1 - 0.2 ** (1 / 64)
+    spectrum = auto(real=real, fake=fake).spectrum
+    assert spectrum.alpha(10.0) == pytest.approx(0.2, abs=0.07)
+    assert spectrum.beta(0.1) == pytest.approx(0.2, abs=0.07)
+
+
+@pytest.mark.parametrize("spread", [1, 40, 1000])
+def test_rounded_values_are_told_from_others(spread):
+    real, fake = spread * gaussian(500, 1, 11), np.round(spread * gaussian(500, 1, 12))
+    spectrum = auto(real=real, fake=fake).spectrum
+    assert spectrum.alpha(10.0) < 0.1
+    assert spectrum.beta(0.1) < 0.1
+
+
+def test_a_grid_that_is_not_decimal_is_told_from_others_by_its_recurring_values():
+    fake = np.round(gaussian(600, 2, 14) * 3) / 7
+    assert auto(real=gaussian(600, 2, 13) * 3 / 7, fake=fake).spectrum.total_variation > 0.9
+
+
+def test_repeated_rows_are_not_a_difference():
+    real, fake = np.repeat(gaussian(150, 5, 15), 4, axis=0), np.repeat(gaussian(150, 5, 16), 4, axis=0)
+    result = auto(real=real, fake=fake)
+    assert result.settings["identical_rows"] == 900
+    assert result.spectrum.total_variation < 0.1
+    assert result.certificate.alpha(1.0) > 0.9
+    assert result.p_value > 0.05
+
+
+def test_identical_rows_share_a_fold_and_a_half():
+    x = np.repeat(gaussian(100, 2, 17), 3, axis=0)
+    first = first_equal_row(x)
+    assert np.array_equal(first, np.arange(300) // 3 * 3)
+    assert np.array_equal(kept_together(first), first)
+    half = np.arange(300) < 150
+    assert independent_rows(first, half).sum() == 100
+
+
+def test_rows_of_a_discrete_distribution_are_samples_of_their_own():
+    x = rng(18).integers(10, size=(400, 1)).astype(float)
+    together = kept_together(first_equal_row(x))
+    assert np.array_equal(together, np.arange(400))  # each value occurs often: it is an atom
+    rare = rng(19).integers(300, size=(400, 1)).astype(float)
+    together = kept_together(first_equal_row(rare))
+    assert (together != np.arange(400)).any()
+    assert independent_rows(together, np.arange(400) < 200).all()  # equal as often between the sets as within them
+
+
+def test_one_extreme_value_does_not_hide_a_difference():
+    real, fake = gaussian(300, 3, 20), gaussian(300, 3, 21) + np.eye(3)[0]
+    real[0, 0] = 1e12
+    assert auto(real=real, fake=fake).spectrum.total_variation == pytest.approx(0.38, abs=0.08)
+
+
+def modes(n, among, of, *seed):
+    centres = 6 * rng(99).normal(size=(of, 8))
+    return centres[rng(*seed).choice(among, n)] + gaussian(n, 8, *seed, 1)
+
+
+@pytest.mark.parametrize(("of", "n"), [(16, 1000), (4, 100)])
+def test_a_dropped_mode_is_named(of, n):
+    said = [
+        assess(real=modes(n, of, of, seed, 0), fake=modes(n, of - 1, of, seed, 1), metrics=("auto", "c2st")).verdict
+        for seed in range(2)
+    ]
+    assert all(verdict.startswith("Drops modes") for verdict in said), said
+
+
+@pytest.mark.parametrize("metric", ["cover", "clusters", "linear"])
+def test_fresh_data_are_not_accused(metric):
+    one = assess(real=gaussian(600, 4, 22), fake=gaussian(600, 4, 23), metrics=(metric, "c2st"))
+    assert one.verdict.startswith("Indistinguishable")
+
+
+def test_constant_columns_are_named():
+    real, fake = gaussian(60, 4, 24), gaussian(60, 4, 25)
+    real[:, 2] = fake[:, 2] = 7.0
+    real[:, 3], fake[:, 3] = 1.0, 2.0  # constant on each side, but not the same
+    one = assess(real=real, fake=fake, metrics=("neighbors",))
+    assert one.protocol["constant_columns"] == [2]
