@@ -50,10 +50,12 @@ def test_same_law_stays_near_its_chance(kind):
 
 @pytest.mark.parametrize("kind", SCORES)
 def test_repeated_rows_do_not_recognise_themselves(kind):
-    """Every row four times, same law: a twin in the other half would make each set look unlike the other."""
-    rng = np.random.default_rng(3)
-    real, fake = (np.repeat(rng.normal(size=(150, 2)), 4, axis=0) for _ in range(2))
-    assert local_curve(real=real, fake=fake, kind=kind).spectrum.total_variation < 0.35
+    """Every row twelve times, same law: with twins in the other half the mean would be .25 to .52."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(3):
+        real, fake = (np.repeat(rng.normal(size=(100, 2)), 12, axis=0) for _ in range(2))
+        found.append(local_curve(real=real, fake=fake, kind=kind).spectrum.total_variation)
+    assert np.mean(found) < 0.2
 
 
 @pytest.mark.parametrize("kind", SCORES)
