@@ -100,7 +100,11 @@ class Plan:
 
     @property
     def max_recall(self) -> float:
-        """P(supp Q), the maximum recall. Rejection cannot increase it, since it creates no samples."""
+        """P(supp Q), the maximum recall. Rejection cannot increase it, since it creates no samples.
+
+        It has a meaning for exact spectra. In a spectrum that is estimated from samples, it only counts estimates that
+        are exactly 0; read `spectrum.beta(0.1)` there.
+        """
         return self.spectrum.max_recall
 
     @overload

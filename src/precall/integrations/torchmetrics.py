@@ -179,7 +179,7 @@ class PRCurve(_TwoSets):
         >>> curve = metric.compute()
         >>> bool(curve["f1_8"] > 0.9 > 0.6 > curve["f8"])
         True
-        >>> metric.spectrum().max_recall < 0.7
+        >>> metric.spectrum().beta(0.1) < 0.7
         True
 
     References:
