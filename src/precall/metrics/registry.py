@@ -11,7 +11,7 @@ from precall.metrics.frechet_distance import FID
 from precall.metrics.inception import INCEPTION_SCORE
 from precall.metrics.kernel_distance import KID
 from precall.metrics.metric import Metric, ScoreInfo
-from precall.metrics.neighbors.metrics import COPIES, COVER, NEIGHBORS
+from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, SYMMETRIC
 from precall.theory import checks
 
 METRICS: dict[str, Metric] = {
@@ -19,7 +19,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER),
-        *(NEIGHBORS, COPIES, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
+        *(NEIGHBORS, SYMMETRIC, CLIPPED, COPIES, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
 DEFAULT = tuple(name for name, metric in METRICS.items() if metric.default)
