@@ -284,7 +284,7 @@ def _over_neighbors(margins: Margins, owners: Counts) -> Array:
 def _spread_to_neighbors(margins: Margins, gained: Array | Counts) -> Array:
     """For each owner i, the sum of `gained` over the owners that have i among their k neighbours."""
     lists = margins.neighbors[:, : margins.k]
-    return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]).astype(np.float64), len(lists))
+    return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]), len(lists)).astype(np.float64)
 
 
 def joint_changes(margins: Margins, gained: Array | Counts, later: Array | Counts) -> float:
