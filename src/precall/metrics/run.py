@@ -58,8 +58,19 @@ class Run:
     def neighborhoods(self) -> Neighborhoods:
         """The k-nearest-neighbour sweep over all pairs."""
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
-        balls = sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
-        return sweep.cross(real=self.reference.balls, fake=balls, ties=self.ties, progress=self.stage("neighbors"))
+        balls = {"real": self.reference.balls, "fake": self.fake_balls}
+        return sweep.cross(**balls, ties=self.ties, progress=self.stage("neighbors"))
+
+    @cached_property
+    def fake_balls(self) -> sweep.Balls:
+        """The k-NN balls of the fake samples."""
+        return sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
+
+    @cached_property
+    def clipped(self) -> Neighborhoods:
+        """The sweep with balls of the reals of at most the median radius."""
+        balls = {"real": sweep.clipped(self.reference.balls), "fake": self.fake_balls}
+        return sweep.cross(**balls, ties=self.ties, progress=self.stage("clipped balls"))
 
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
         """A sweep with another k, over all samples or over a subsample given by row indices."""

@@ -133,6 +133,51 @@ def ball_count_law(*, centres: int, others: int, k: int) -> Array:
     return np.asarray(law / law.sum())
 
 
+def expected_clipped_coverage(*, n_real: int, n_fake: int, k: int) -> float:
+    """E[mean_i min(c_i, k)/k] under P = Q, where c_i is the number of fakes in the k-NN ball of real i.
+
+    Example:
+        >>> round(expected_clipped_coverage(n_real=1000, n_fake=1000, k=5), 3)
+        0.755
+
+    References:
+        Salvy et al. (2026); docs/theory.md, Neighbours.
+    """
+    law = ball_count_law(centres=n_real, others=n_fake, k=k)
+    return float(law @ np.minimum(np.arange(n_fake + 1), k) / k)
+
+
+def inverted_clipped_coverage(share: float, *, n_real: int, n_fake: int, k: int) -> float:
+    """M'/M for which M' fakes of the data have the expected clipped coverage `share`; 1 if `share` is larger still.
+
+    Args:
+        share: mean_i min(c_i, k)/k, in [0, 1].
+        n_real: N, number of real samples.
+        n_fake: M, number of fake samples.
+        k: Number of neighbours that defines a ball, 1 ≤ k < N.
+
+    Example:
+        >>> share = expected_clipped_coverage(n_real=1000, n_fake=300, k=5)
+        >>> round(inverted_clipped_coverage(share, n_real=1000, n_fake=1000, k=5), 6)
+        0.3
+
+    References:
+        Salvy et al. (2026).
+    """
+
+    def expected(good: int) -> float:
+        return expected_clipped_coverage(n_real=n_real, n_fake=good, k=k) if good else 0.0
+
+    if share >= expected(n_fake):
+        return 1.0
+    low, high = 0, n_fake
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if expected(middle) <= share else (low, middle)
+    below, above = expected(low), expected(high)
+    return (low + (share - below) / (above - below)) / n_fake
+
+
 def chance_corrected(value: float, chance: float) -> float:
     """(value − chance) / (1 − chance): 0 where the score is what P = Q gives, 1 where it is 1, negative below chance.
 

@@ -29,6 +29,7 @@ from precall.theory.arrays import Array, Counts
 
 MOVED_MEDIANS = 32  # number of balls for which the median without them is computed
 PAIRED_NEIGHBORS = 16  # joint changes cost n k² and are subtracted up to this k; without them intervals are wider
+COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
 Bounds = tuple[float, float]
 
 
@@ -147,6 +148,17 @@ def _points_of_balls(margins: Margins, required: int) -> Spread:
     weight = np.concatenate([np.full(len(pair[0]), pair[2]) for pair in pairs])
     joint = _sum_of_squares(left, right, weight, m) - len(weight)
     return jackknife(-lost / n, noise=float(lost.sum()) / n**2, joint=joint / n**2)
+
+
+def clipped_counts(margins: Margins) -> Spread:
+    """Spread of mean_i min(c_i, k)/k, where c_i is the number of points in ball i."""
+    n, m, k = len(margins.inside), len(margins.around), margins.k
+    clipped = np.minimum(margins.inside / k, 1)
+    change = _spread_to_neighbors(margins, clipped[:, 1] - clipped[:, 0]) - clipped[:, 0]
+    # A point counts at most once in each ball that contains it.
+    around = margins.around[:, 0] / (k * n)
+    points = jackknife(around, noise=float(around.sum()) / (k * n))
+    return jackknife(change / n) + points + Spread(0.25 / (n * m))
 
 
 def share_from_changes(share: float, n: int, m: int, changes: list[tuple[Counts, Counts]]) -> Spread:
@@ -272,7 +284,7 @@ def _over_neighbors(margins: Margins, owners: Counts) -> Array:
 def _spread_to_neighbors(margins: Margins, gained: Array | Counts) -> Array:
     """For each owner i, the sum of `gained` over the owners that have i among their k neighbours."""
     lists = margins.neighbors[:, : margins.k]
-    return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]), len(lists))
+    return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]), len(lists)).astype(np.float64)
 
 
 def joint_changes(margins: Margins, gained: Array | Counts, later: Array | Counts) -> float:

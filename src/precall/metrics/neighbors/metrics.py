@@ -10,6 +10,7 @@ import numpy as np
 from precall.metrics.intervals import subsampling_intervals
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.neighbors.cover import spectra_by_chance
+from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
 from precall.metrics.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum
@@ -28,6 +29,21 @@ BALL_SCORES = (
     ScoreInfo("realism", "realism", 0, INFINITY, "higher", "median realism of the fakes (Kynkäänniemi)"),
 )
 COPY_SCORES = (ScoreInfo("copies", "copies", 0, 1, "lower", "share of fakes that nearly coincide with a real sample"),)
+SYMMETRIC_SCORES = (
+    ScoreInfo(
+        "symmetric_precision",
+        "symmetric precision",
+        0,
+        1,
+        "higher",
+        "precision by balls of both sets (Khayatkhoei)",
+    ),
+    ScoreInfo("symmetric_recall", "symmetric recall", 0, 1, "higher", "recall by balls of both sets (Khayatkhoei)"),
+)
+CLIPPED_SCORES = (
+    ScoreInfo("clipped_density", "clipped density", 0, 1, "higher", "density in proportion to good fakes (Salvy)"),
+    ScoreInfo("clipped_coverage", "clipped coverage", 0, 1, "higher", "coverage in proportion to good fakes (Salvy)"),
+)
 SWEPT = "jackknife from the sweep: the expectation at these sample sizes, not the bias"
 
 
@@ -35,6 +51,14 @@ def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
     """The scores of one metric."""
     available = run.neighborhoods.scores(run.k)
     return Found({info.name: available[info.name] for info in scores})
+
+
+def _symmetric(run: Run) -> Found:
+    return Found(symmetric_scores(run.neighborhoods, run.k))
+
+
+def _clipped(run: Run) -> Found:
+    return Found(clipped_scores(run.neighborhoods, run.clipped, run.k))
 
 
 def _cover(run: Run) -> Found:
@@ -81,6 +105,20 @@ NEIGHBORS = Metric(
     interval=SWEPT,
     compute=lambda run: _found(run, BALL_SCORES),
     default=True,
+)
+SYMMETRIC = Metric(
+    name="symmetric",
+    reads="k-nearest-neighbour balls of both sets, and the smaller of two shares",
+    scores=SYMMETRIC_SCORES,
+    interval=SWEPT,
+    compute=_symmetric,
+)
+CLIPPED = Metric(
+    name="clipped",
+    reads="k-nearest-neighbour balls, with clipped radii and counts",
+    scores=CLIPPED_SCORES,
+    interval=SWEPT,
+    compute=_clipped,
 )
 COPIES = Metric(
     name="copies",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.cover import CoverCurve, cover_curve, cover_spectrum
-from precall.metrics.neighbors.influence import Margins
+from precall.metrics.neighbors.influence import COVERS, Margins
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
 from precall.theory import chance, checks
@@ -18,7 +18,6 @@ from precall.theory.arrays import Array, Counts, Flags
 from precall.theory.spectrum import RatioSpectrum
 
 N = TypeVar("N", bound=np.generic)
-COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
 
 COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real sample can be as near to the fake
 
@@ -279,7 +278,10 @@ class Neighborhoods:
             "recall": share(self.recall(k), n, influence.share_of_members(fakes)),
             "density": influence.rate_interval(self.density(k), m, influence.density(reals), level),
             "coverage": coverage,
-            "corrected_coverage": tuple(chance.chance_corrected(end, expected) for end in coverage),
+            "corrected_coverage": (
+                chance.chance_corrected(coverage[0], expected),
+                chance.chance_corrected(coverage[1], expected),
+            ),
             "precision_cover": share(self.precision_cover(required, k), m, influence.share_of_balls(fakes, required)),
             "recall_cover": share(self.recall_cover(required, k), n, influence.share_of_balls(reals, required)),
             "realism": self._realism_by_ball(column).median_interval(level),

@@ -18,7 +18,7 @@ including memory-mapped ones, are processed on the CPU, and tensors on their own
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -195,6 +195,23 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
         devices = f"{real.cloud.device} and {fake.cloud.device}"
         raise ValueError(f"`real` and `fake` must be on the same device; got {devices}. Move one before `within`.")
     return _cross(real, fake, ties, _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii)))
+
+
+def clipped(balls: Balls) -> Balls:
+    """The balls with radii of at most their median, so that outliers have no large balls.
+
+    Example:
+        >>> clipped(within([[0.0], [1.0], [3.0], [7.0]], k=1)).radii[:, 0]
+        array([1. , 1. , 1.5, 1.5])
+
+    References:
+        Salvy et al. (2026).
+    """
+    radii, margins = (
+        np.minimum(squared, np.median(np.sqrt(squared), axis=0) ** 2)
+        for squared in (balls.squared_radii, balls.squared_margins)
+    )
+    return replace(balls, squared_radii=radii, squared_margins=margins)
 
 
 class _Watch:
