@@ -23,7 +23,7 @@ def log_losses(log_ratio: Array, real: Flags) -> Array:
 
 def balanced(real: Flags) -> Array:
     """Weight of each sample, such that each class has one half in all whatever its size."""
-    return np.where(real, 0.5 / real.sum(), 0.5 / (~real).sum())
+    return np.asarray(np.where(real, 0.5 / real.sum(), 0.5 / (~real).sum()))
 
 
 def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array, weight: Array | None = None) -> Array:

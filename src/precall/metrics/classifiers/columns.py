@@ -6,11 +6,16 @@ that only single columns have: rounded values, values that recur, and the ends o
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 
 from precall.metrics.classifiers.folds import Matrix, Task, last_digit
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP
+
+Values: TypeAlias = npt.NDArray[np.number[Any]]
 
 FINEST = 64  # largest number of bins of one column
 PER_BIN = 12  # fewest training values per bin
@@ -75,7 +80,7 @@ def _best_log_ratios(reals: Index, starts: Index, n: int, penalty: float) -> Arr
     return table
 
 
-def _derived(train: Matrix, labels: Flags, test: Matrix) -> list[tuple[Matrix, Matrix]]:
+def _derived(train: Matrix, labels: Flags, test: Matrix) -> list[tuple[Values, Values]]:
     """A column, and the columns derived from it that are not constant, as pairs (train, test)."""
     pairs = [(train, test), (last_digit(train), last_digit(test)), _recurrence(train, labels, test)]
     return [pair for pair in pairs if pair[0].min() < pair[0].max()]
@@ -93,7 +98,7 @@ def _occurrences(sorted_values: Matrix, x: Matrix) -> Index:
     return np.searchsorted(sorted_values, x, side="right") - np.searchsorted(sorted_values, x, side="left")
 
 
-def _discrete_log_ratio(train: Matrix, labels: Flags, test: Matrix, penalty: float) -> Array:
+def _discrete_log_ratio(train: Values, labels: Flags, test: Values, penalty: float) -> Array:
     """Log-ratio of one column with ties: cells for frequent values, and merged quantile bins for the others."""
     values, counts = np.unique(train, return_counts=True)
     atoms = values[counts >= max(5, len(train) / ATOM)]
@@ -114,7 +119,7 @@ def _discrete_log_ratio(train: Matrix, labels: Flags, test: Matrix, penalty: flo
     return log_ratio
 
 
-def _atom(atoms: Matrix, x: Matrix) -> Index:
+def _atom(atoms: Values, x: Values) -> Index:
     """Index of each value among the atoms, or −1."""
     if not len(atoms):
         return np.full(len(x), -1)
@@ -124,7 +129,7 @@ def _atom(atoms: Matrix, x: Matrix) -> Index:
 
 def _bins(n: int) -> int:
     """Number of quantile bins of n values: a power of two, with at least `PER_BIN` values per bin."""
-    return min(FINEST, 2 ** int(np.log2(max(1, n / PER_BIN))))
+    return min(FINEST, 1 << int(np.log2(max(1, n / PER_BIN))))
 
 
 def _cell_log_ratios(p: Array | Index, q: Array | Index) -> tuple[Array, Array]:

@@ -164,8 +164,8 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     inner_scores = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
     weights = stacking_weights(log_ratios, samples.real)[:-1].round(3).tolist()
     settings = {"folds": folds, "seed": seed, "weights": dict(zip(MEMBERS, weights, strict=True))}
-    sizes = {"n_inner": (1 - 1 / INNER) / 2, "n_outer": 1 - 1 / folds}
-    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, **sizes)
+    sizes = ((1 - 1 / INNER) / 2, 1 - 1 / folds)
+    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes)
     log_ratio, simple = held_out.log_ratios()
     spectrum = plugged_in(simple, samples.real, held_out.excess())
     committee = inner_scores[:, samples.held_out].mean(axis=0)

@@ -151,7 +151,7 @@ def most_different(x: Matrix, labels: Flags, most: int) -> Index:
     return np.argsort(-statistic, kind="stable")[:most]
 
 
-def _rank_statistic(x: Matrix, labels: Flags) -> Array:
+def _rank_statistic(x: Matrix | Index, labels: Flags) -> Array:
     """χ² statistic of the labels in classes of ranks, for each column; ties stay in the order of the rows."""
     sorted_labels = labels[np.argsort(x, axis=0, kind="stable")]
     reals = sorted_labels.reshape(RANKS, -1, x.shape[1]).sum(axis=1)

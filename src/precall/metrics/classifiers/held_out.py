@@ -127,4 +127,4 @@ def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpec
 
 
 def _variances(drawn: list[dict[str, float]]) -> Array:
-    return np.var([[one[info.name] for info in CURVE_SCORES] for one in drawn], axis=0, ddof=1)
+    return np.asarray(np.var([[one[info.name] for info in CURVE_SCORES] for one in drawn], axis=0, ddof=1))
