@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import numpy.typing as npt
 
 from precall.metrics.features import Pair
 from precall.metrics.metric import Found, Metric
+from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, Interval, Score, ScoreInfo, bounded_interval, readings
 from precall.printing import brief
 from precall.theory import checks
@@ -153,7 +155,7 @@ def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int, 
     backend = "faiss" if find_spec("faiss") else "scikit-learn"
     assign = _faiss if backend == "faiss" else _scikit_learn
     seeds = np.random.SeedSequence(seed).generate_state(repeats) >> 1  # faiss takes 31 bits
-    labels = np.stack([assign(union, n_clusters, int(one), starts) for one in seeds])
+    labels = np.stack(side_by_side([partial(assign, union, n_clusters, int(one), starts) for one in seeds]))
     labels_real, labels_fake = labels[:, : len(real)], labels[:, len(real) :]
     return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed, backend)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from precall.theory.spectrum import RatioSpectrum
 
 INFINITY = float("inf")
+FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or missed
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
 
@@ -140,8 +141,8 @@ CURVE_SCORES = (
     ScoreInfo("f8", "F8", 0.0, 1.0, "higher", "largest F-score with weight 8: recall", "page"),
     ScoreInfo("f1_8", "F1/8", 0.0, 1.0, "higher", "largest F-score with weight 1/8: precision", "page"),
     ScoreInfo("tv", "TV", 0.0, 1.0, "lower", "total variation distance, 1 − α(1)", "page"),
-    ScoreInfo("invented", "invented", 0.0, 1.0, "lower", "mass of the model beyond ten times the data, 1 − α(10)"),
-    ScoreInfo("missed", "missed", 0.0, 1.0, "lower", "mass of the data beyond ten times the model, 1 − β(1/10)"),
+    ScoreInfo("invented", "invented", 0.0, 1.0, "lower", "mass of the model beyond three times the data, 1 − α(3)"),
+    ScoreInfo("missed", "missed", 0.0, 1.0, "lower", "mass of the data beyond three times the model, 1 − β(1/3)"),
 )
 
 
@@ -152,8 +153,8 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
         "f8": spectrum.f_score(8),
         "f1_8": spectrum.f_score(1 / 8),
         "tv": spectrum.total_variation,
-        "invented": 1 - spectrum.alpha(10.0),
-        "missed": 1 - spectrum.beta(0.1),
+        "invented": 1 - spectrum.alpha(FAR),
+        "missed": 1 - spectrum.beta(1 / FAR),
     }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from precall.metrics.score import Score
+from precall.metrics.score import FAR, Score
 from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
 
 LEVEL = 0.05  # significance level of the tests
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
 SHARE = 0.02  # least share of missed or invented mass that is named
-MAIN = 0.25  # missed or invented mass is named if it is at least this part of the total variation
+MAIN = 0.4  # missed or invented mass is named if it is at least this part of the total variation
 MISPLACED = 0.1  # least total variation that is not "close"
 
 
@@ -19,8 +19,8 @@ def verdict(estimator: str | None, scores: Mapping[str, Score], certificate: Cer
     """One sentence about a model: copies, indistinguishable, drops, invents, wrong proportions, wrong shape, or close.
 
     A difference is named only if the two-sample test rejects P = Q, or, without a test, if the interval of the total
-    variation excludes its chance level. A share is named only if its interval excludes its chance level, or if the
-    certificate bounds it from below.
+    variation excludes its chance level. What it is called depends on the scores beyond their chance levels, and on the
+    certificate's bounds.
 
     Args:
         estimator: The estimator of the curve, or None.
@@ -62,7 +62,9 @@ def _differs(scores: Mapping[str, Score], certificate: Certificate | None) -> bo
     """Whether the model is known to differ from the data."""
     if (test := scores.get("c2st")) is not None:
         return bool(test.settings["p_value"] <= LEVEL)
-    return _beyond_chance(scores["tv"], _at_least("tv", certificate)) > 0
+    tv, chance = scores["tv"], scores["tv"].chance or 0.0
+    least = tv.value if tv.interval is None else tv.interval.low
+    return max(_at_least("tv", certificate), least - chance) > 0
 
 
 def _difference(estimator: str, scores: Mapping[str, Score], certificate: Certificate | None) -> str:
@@ -74,9 +76,9 @@ def _difference(estimator: str, scores: Mapping[str, Score], certificate: Certif
     made_up = f"{_amount(scores['invented'], invented)} of its samples"
     if max(missed, invented) >= max(SHARE, misplaced * MAIN):
         if missed > 2 * invented:
-            return f"Drops modes: it hardly ever produces {lost}, or more"
+            return f"Drops modes: it produces {lost}, or more, far too rarely or never"
         if invented > 2 * missed:
-            return f"Invents: {made_up}, or more, look like no data"
+            return f"Invents: {made_up}, or more, lie where there is little or no data"
         return f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)"
     if misplaced < MISPLACED:
         return f"Close to the data: it neither drops nor invents more than {_percent(SHARE)}"
@@ -95,19 +97,17 @@ def _displacement(estimator: str, scores: Mapping[str, Score], misplaced: float)
 
 
 def _at_least(name: str, certificate: Certificate | None) -> float:
-    """The certificate's lower bound on a score: `1 − α(1)`, `1 − α(10)` or `1 − β(1/10)`."""
+    """The certificate's lower bound on a score: `1 − α(1)`, `1 − α(3)` or `1 − β(1/3)`."""
     if certificate is None:
         return 0.0
     if name == "missed":
-        return 1 - certificate.beta(0.1)
-    return 1 - certificate.alpha({"tv": 1.0, "invented": 10.0}[name])
+        return 1 - certificate.beta(1 / FAR)
+    return 1 - certificate.alpha({"tv": 1.0, "invented": FAR}[name])
 
 
 def _beyond_chance(score: Score, at_least: float) -> float:
-    """A share corrected for chance, but not less than its bound; 0 if its interval includes its chance level."""
-    chance = score.chance or 0.0
-    unclear = score.interval is not None and score.interval.low <= chance
-    return max(at_least, 0.0 if unclear else chance_corrected(score.value, chance))
+    """A share corrected for chance, but not less than its bound."""
+    return max(at_least, chance_corrected(score.value, score.chance or 0.0))
 
 
 def _amount(score: Score, share: float | None = None) -> str:

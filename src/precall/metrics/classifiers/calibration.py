@@ -59,8 +59,8 @@ def calibrated_smoothly(scores: Array, real: Flags, fold: Index) -> Array:
 def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array) -> tuple[Array, float]:
     """Log-ratio of each sample for the curve, with no more detail than held-out samples support, and its shrinkage.
 
-    - Logistic calibration, if a piecewise linear one has no smaller log-loss: a line fitted to all samples has little
-      noise.
+    - Logistic calibration, if neither a piecewise linear one nor steps have a smaller log-loss: a line fitted to all
+      samples has little noise.
     - Otherwise the steps of `few_blocks`. The piecewise linear function has the smaller log-loss and is better for
       single samples. But it blurs the steps, and the precision-recall curve of blurred steps is too high at its ends.
 
@@ -74,12 +74,13 @@ def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array)
         fold: Fold of each sample.
         smooth: Result of `calibrated_smoothly` for these scores.
     """
-    line = _piecewise(scores, real, fold, 1)
-    losses = log_losses(smooth, real)
-    gain = log_losses(np.zeros_like(smooth), real) - losses
+    line, steps = _piecewise(scores, real, fold, 1), _of_blocks(few_blocks, scores, real, fold)
+    gain = log_losses(np.zeros_like(smooth), real) - log_losses(smooth, real)
     shrinkage = max(0.0, 1 - gain.var() / len(gain) / max(gain.mean(), 1e-12) ** 2)  # 1 − (s/D)²
-    steps = losses.mean() < log_losses(line, real).mean()
-    return _of_blocks(few_blocks, scores, real, fold) if steps else line, shrinkage
+    losses = {
+        name: log_losses(one, real).mean() for name, one in (("smooth", smooth), ("line", line), ("steps", steps))
+    }
+    return steps if min(losses["smooth"], losses["steps"]) < losses["line"] else line, shrinkage
 
 
 def _piecewise(scores: Array, real: Flags, fold: Index, pieces: int) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.classifiers.folds import Matrix, Task, last_digit
+from precall.metrics.classifiers.folds import UNROUNDED, Matrix, Task, last_digit
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP
 
@@ -27,7 +27,7 @@ def marginals(task: Task, seed: int) -> Matrix:
     """`Σ_j log p_j/q_j`, the log-ratio of two products of densities of the single columns.
 
     A column has quantile bins; their number is the one with the largest penalised likelihood. In a column with ties or
-    rounded values, values that recur often have cells of their own, and two further columns are derived from it: how it
+    rounded values, values that recur often have cells of their own, and others are derived from it: whether and how it
     is rounded, and whether its value occurs among the training values of each class.
     """
     train, test = task.columns
@@ -46,10 +46,9 @@ def _has_ties(x: Matrix, order: Index) -> Flags:
 
 
 def _has_rounding(x: Matrix) -> Flags:
-    """Whether a column has values with few digits, from at most 256 of its values."""
-    some = x[:: max(1, len(x) // 256)]
-    digits = np.floor(np.log10(np.maximum(np.abs(some), np.finfo(x.dtype).tiny))) - last_digit(some)
-    return np.asarray((digits < np.finfo(x.dtype).precision - 4).any(axis=0))
+    """Whether at least one value in 16 of each column is rounded, from at most 256 of its values."""
+    rounded = last_digit(x[:: max(1, len(x) // 256)]) != UNROUNDED
+    return np.asarray(rounded.mean(axis=0) >= 1 / 16)
 
 
 def _continuous_log_ratio(train: Matrix, order: Index, labels: Flags, test: Matrix, penalty: float) -> Array:
@@ -82,7 +81,9 @@ def _best_log_ratios(reals: Index, starts: Index, n: int, penalty: float) -> Arr
 
 def _derived(train: Matrix, labels: Flags, test: Matrix) -> list[tuple[Values, Values]]:
     """A column, and the columns derived from it that are not constant, as pairs (train, test)."""
-    pairs = [(train, test), (last_digit(train), last_digit(test)), _recurrence(train, labels, test)]
+    digit = last_digit(train), last_digit(test)
+    rounded = (digit[0] != UNROUNDED).astype(np.int64), (digit[1] != UNROUNDED).astype(np.int64)
+    pairs = [(train, test), digit, rounded, _recurrence(train, labels, test)]
     return [pair for pair in pairs if pair[0].min() < pair[0].max()]
 
 

@@ -24,6 +24,7 @@ from precall.metrics.classifiers.result import ClassifierResult, certify, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, Score, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
@@ -47,6 +48,7 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "radial": each(panel.radial),
     "contrast": each(panel.contrast),
     "modes": each(panel.modes),
+    "islands": each(panel.islands),
     "knn": each(panel.neighbors),
     "boosting": each(panel.boosting),
     "mlp": mlp,
@@ -113,7 +115,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: thirteen classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: fourteen classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member of `MEMBERS` estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
        standardised on the training folds, and projected to 512 principal axes if there are more dimensions.
@@ -185,21 +187,9 @@ def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
 
 
 def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | None) -> list[list[Matrix]]:
-    """For each member, its scores of the test points of every task. The members run side by side, one per core."""
-    from concurrent.futures import ThreadPoolExecutor, as_completed
-
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    threads = torch.get_num_threads()  # the number of cores, or what OMP_NUM_THREADS allows
-    # one thread per member: their problems are small, and more threads take longer, above all on a busy machine
-    with threadpool_limits(1), ThreadPoolExecutor(threads, initializer=partial(threadpool_limits, 1)) as pool:
-        slowest_first = reversed(MEMBERS.values())
-        futures = [pool.submit(member, tasks, seed) for member in slowest_first]
-        for done, _ in enumerate(as_completed(futures), start=1):
-            if progress is not None:
-                progress(done, len(futures))
-        return [future.result() for future in reversed(futures)]
+    """For each member, its scores of the test points of every task. The slowest members start first."""
+    jobs = [partial(member, tasks, seed) for member in reversed(MEMBERS.values())]
+    return side_by_side(jobs, progress)[::-1]
 
 
 def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> Array:
@@ -280,7 +270,7 @@ def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     )
 
 
-AUTO = _estimator("auto", "a stacked panel of thirteen classifiers, cross-fitted and calibrated", default=True)
+AUTO = _estimator("auto", "a stacked panel of fourteen classifiers, cross-fitted and calibrated", default=True)
 MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
 BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")
 KNN = _estimator("knn", "a k-nearest-neighbour classifier, cross-fitted")

@@ -25,6 +25,8 @@ RECURRING = 10  # a row that occurs so often is an atom of the distribution, not
 REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
 RANKS = 16  # number of rank classes in the screening of columns
 SCREENED_ROWS = 2000  # training rows for the screening of columns
+UNROUNDED = -999
+UNLIKE = 3.0  # ratio of the largest to the median standard deviation from which the units of columns are unlike
 CONTRAST = 3  # number of dimensions for mixtures on the axes along which the classes differ
 
 
@@ -40,6 +42,8 @@ class Task:
         test: Points to score.
         columns: The original values of the columns in which the classes differ most, in this order; at most `COLUMNS`.
         width: Number of columns before any projection.
+        natural: The points on the first `LEADING` principal axes of the columns in their own units; None if these units
+            are alike or the columns are many.
     """
 
     train: Matrix
@@ -47,6 +51,7 @@ class Task:
     test: Matrix
     columns: View
     width: int
+    natural: View | None = None
 
     @classmethod
     def plain(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
@@ -60,11 +65,12 @@ class Task:
         if width > NARROW:
             chosen = most_different(train, labels, COLUMNS)
             columns = train[:, chosen], test[:, chosen]
+        natural = natural_axes(train, test) if 1 < width <= WIDTH else None
         train, test = standardised(train, test)
         if width > WIDTH:
             axes = principal_axes(train, WIDTH)
             train, test = train @ axes, test @ axes
-        return cls(train, labels, test, columns, width)
+        return cls(train, labels, test, columns, width, natural)
 
     @cached_property
     def leading_columns(self) -> View:
@@ -140,6 +146,21 @@ def standardised(train: Matrix, test: Matrix) -> View:
     return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
 
 
+def natural_axes(train: Matrix, test: Matrix) -> View | None:
+    """Both matrices on the leading principal axes of the training points, with one common scale for all columns.
+
+    Standardisation makes noise as wide as the columns in which separated modes lie. None if all columns have about the
+    same standard deviation: then standardisation changes nothing.
+    """
+    scale = train.std(axis=0)[varies(train)]
+    if not len(scale) or scale.max() < UNLIKE * np.median(scale):
+        return None
+    centre = train.mean(axis=0)
+    train, test = (((x - centre) / scale.max()).astype(np.float32) for x in (train, test))
+    axes = principal_axes(train, LEADING)
+    return train @ axes, test @ axes
+
+
 def most_different(x: Matrix, labels: Flags, most: int) -> Index:
     """Indices of the `most` columns in which two samples differ most, in decreasing order of the difference.
 
@@ -160,13 +181,13 @@ def _rank_statistic(x: Matrix | Index, labels: Flags) -> Array:
 
 
 def last_digit(x: Matrix) -> Index:
-    """Exponent of the last nonzero decimal digit of each value at the precision of its type; 400 for 0.
+    """Exponent of the last nonzero decimal digit of each value; `UNROUNDED` if it has as many digits as its type holds.
 
-    It separates rounded values from others, in any decimal unit.
+    It separates rounded values from others, in any decimal unit. The exponent of 0 is 400: it is on every grid.
 
     Example:
-        >>> last_digit(np.array([12.5, 1200.0, 3e-8, 0.0]))
-        array([ -1,   2,  -8, 400])
+        >>> last_digit(np.array([12.5, 1200.0, 3e-8, 0.0, np.pi]))
+        array([  -1,    2,   -8,  400, -999])
     """
     digits = np.finfo(x.dtype).precision
     size = np.abs(x, dtype=np.float64)
@@ -177,7 +198,9 @@ def last_digit(x: Matrix) -> Index:
         divisible = mantissa % 10**power == 0
         mantissa = np.where(divisible, mantissa // 10**power, mantissa)
         zeros += power * divisible
-    return np.where(size > 0, exponent.astype(np.int64) - (digits - 1) + zeros, 400)
+    rounded = zeros >= max(2, digits - 11)  # a few zeros at the end occur by chance
+    last = np.where(rounded, exponent.astype(np.int64) - (digits - 1) + zeros, UNROUNDED)
+    return np.where(size > 0, last, 400)
 
 
 def varies(x: Matrix) -> Flags:

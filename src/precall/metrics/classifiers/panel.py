@@ -87,12 +87,21 @@ def modes(task: Task, seed: int) -> Matrix:
 
     `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
     """
+    return reweighted_mixture(*task.leading, task.labels, seed)
+
+
+def islands(task: Task, seed: int) -> Matrix:
+    """The same as `modes`, on principal axes of the columns in their own units; 0 if these are alike."""
+    return np.zeros(len(task.test)) if task.natural is None else reweighted_mixture(*task.natural, task.labels, seed)
+
+
+def reweighted_mixture(train: Matrix, test: Matrix, labels: Flags, seed: int) -> Matrix:
+    """Log-ratio at `test` of two mixtures with the same components and weights of their own."""
     from scipy.special import logsumexp
 
-    train, test = task.leading
     mixture = fitted_mixture(train, 20, "diag", seed)
     densities = component_log_densities(mixture, train)
-    pi, rho = (mixture_weights(densities[mask]) for mask in (task.labels, ~task.labels))
+    pi, rho = (mixture_weights(densities[mask]) for mask in (labels, ~labels))
     at_test = component_log_densities(mixture, test)
     return np.asarray(logsumexp(at_test + np.log(pi), axis=1) - logsumexp(at_test + np.log(rho), axis=1))
 
