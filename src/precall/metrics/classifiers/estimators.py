@@ -253,7 +253,8 @@ def quick_test(pair: Pair, *, seed: int) -> Score:
     """
     samples = _folded(pair, 2, seed)
     task = samples.task(~samples.held_out, samples.held_out, Task.standardised)
-    log_ratios = [np.clip(MEMBERS[name]([task], seed)[0], -CAP, CAP) for name in QUICK]
+    scores = side_by_side([partial(MEMBERS[name], [task], seed) for name in QUICK])
+    log_ratios = [np.clip(score[0], -CAP, CAP) for score in scores]
     counted = samples.independent[samples.held_out]
     real = samples.real[samples.held_out][counted]
     found = certify(np.mean(log_ratios, axis=0)[counted], real)

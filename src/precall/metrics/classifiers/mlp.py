@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 HIDDEN = 48
-STEPS, HALF_BATCH, CHECK_EVERY = 250, 128, 25
+STEPS, HALF_BATCH, CHECK_EVERY = 200, 96, 25
 RATE, DECAY, BETA1, BETA2 = 1e-2, 1.0, 0.9, 0.999
 HELD_OUT = 0.15  # share of the training points that is held out for early stopping
 

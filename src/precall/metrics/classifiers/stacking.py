@@ -7,6 +7,8 @@ import numpy as np
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP, nonnegative_logistic
 
+RIDGE = 20.0  # penalty on the weights, in samples
+
 
 def stacking_weights(log_ratios: Array, real: Flags) -> Array:
     """Non-negative weights of the members and an offset, shape (members + 1,).
@@ -17,7 +19,7 @@ def stacking_weights(log_ratios: Array, real: Flags) -> Array:
         Breiman (1996), Stacked regressions.
     """
     capped = np.clip(log_ratios, -CAP, CAP)
-    return nonnegative_logistic(capped, real, ridge=1e-3, centre=np.zeros(capped.shape[1] + 1))
+    return nonnegative_logistic(capped, real, ridge=RIDGE / len(real), centre=np.zeros(capped.shape[1] + 1))
 
 
 def weighted(log_ratios: Array, weights: Array) -> Array:
