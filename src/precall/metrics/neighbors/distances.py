@@ -230,7 +230,7 @@ class Precision:
         in_range = largest == 0 or 2.0**-80 < largest < 2.0**100
         if in_range and left.cloud.dimension < 1 << 20 and not single._is_vague(left, right):
             return single
-        return Precision(torch.float64, 0.0)
+        return DOUBLE
 
     def _is_vague(self, left: Frame, right: Frame) -> bool:
         """Whether the bounds are too wide: for 5 % of a subsample, the slack exceeds 1/8 of the nearest distance."""
@@ -249,6 +249,9 @@ class Precision:
         return 2 * epsilon * squared_norms + 16 * (dimension + 32) * limits.tiny * (squared_norms > 0)
 
 
+DOUBLE = Precision(torch.float64, 0.0)
+
+
 def factor_roundoff(device: torch.device) -> float:
     """Relative rounding error of float32 factors inside `torch.mm` on this device, found by a test product.
 
@@ -262,13 +265,13 @@ def factor_roundoff(device: torch.device) -> float:
     return 1.0
 
 
-def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
-    """The tiles of left × right, row by row.
+def tiles(left: Frame, right: Frame, precision: Precision | None = None) -> Iterator[Tile]:
+    """The tiles of left × right, row by row, with products in the given precision or else in the fastest one.
 
     If both are the same frame, only the square tiles on the diagonal and the tiles to the right of them are computed.
     Tiles share their memory: a tile is valid until the next one is requested.
     """
-    precision, (height, width), d = Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
+    precision, (height, width), d = precision or Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
     columns = _Columns(right, width, precision)
     for start, stop in ranges(left.cloud.n, height):
