@@ -265,7 +265,7 @@ def factor_roundoff(device: torch.device) -> float:
     return 1.0
 
 
-def tiles(left: Frame, right: Frame, precision: Precision | None = None) -> Iterator[Tile]:
+def tiles(left: Frame, right: Frame, *, precision: Precision | None = None) -> Iterator[Tile]:
     """The tiles of left × right, row by row, with products in the given precision or else in the fastest one.
 
     If both are the same frame, only the square tiles on the diagonal and the tiles to the right of them are computed.

@@ -106,7 +106,7 @@ def soft_supports(
     frames = [distances.Frame(cloud, centre) for cloud in clouds]
     done, total = 0, 4 * len(real.squared_radii) * len(fake.squared_radii)
     for reads in ((around_real.read, around_fake.read), (around_real.read_changes, around_fake.read_changes)):
-        for tile in distances.tiles(*frames, distances.DOUBLE):
+        for tile in distances.tiles(*frames, precision=distances.DOUBLE):
             reads[0](tile)
             reads[1](tile.transposed())
             done += 2 * real.cloud.given(tile.rows) * fake.cloud.given(tile.columns)
