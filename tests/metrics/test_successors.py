@@ -107,7 +107,7 @@ SUPPORTS = {
     "many dimensions": lambda rng: (rng.normal(size=(40, 100)), 1.3 * rng.normal(size=(50, 100))),
     "duplicates": lambda rng: (
         rng.integers(0, 5, (60, 2)) / 2.0,
-        np.repeat(rng.random((8, 2)), np.arange(8) * 3, axis=0),
+        np.repeat(rng.random((21, 2)), [1] * 20 + [15], axis=0),
     ),
     "far offset": lambda rng: (1e6 + rng.normal(size=(60, 3)), 1e6 + 2 * rng.normal(size=(40, 3))),
     "far clusters": lambda rng: tuple(rng.normal(size=(50, 3)) + 1e7 * rng.integers(0, 2, (50, 1)) for _ in range(2)),
