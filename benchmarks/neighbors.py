@@ -1,9 +1,11 @@
 """Time and memory of the k-NN sweep, compared with prdc and with the matrix products it cannot avoid.
 
-    python -m benchmarks.neighbors [--smoke] [--only speed memory scaling shapes] [--out results.json]
+    python -m benchmarks.neighbors [--smoke] [--only speed prdc memory scaling shapes] [--out results.json]
 
 speed    all k-NN scores, prdc's four scores, and two N × N × d products (half of real × real, half of fake × fake, and
          real × fake are the least possible), at 10,000 × 2048 and 10,000 × 64: best of `--repeats`, all in one run
+prdc     `assess(metrics=["neighbors"])`, intervals included, and prdc, at 4,000 × 64 and 3,000 × 784: the CPU time of
+         one thread (set OMP_NUM_THREADS=1 as well), best of `--repeats`, alternating, and the ratio
 shapes   the same N × d with a collapsed model, copies, two far clusters, an outlier: time relative to the plain case
 scaling  the exponent of N in the time
 memory   peak anonymous memory of a sweep over memory-mapped files, 50,000 × 2048, in a process of its own
@@ -20,7 +22,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +31,7 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.common import Row, best, in_new_process, machine, parser, print_table, save
+from precall.metrics.assessment import assess
 from precall.metrics.neighbors.sweep import sweep
 
 Samples = npt.NDArray[np.float32]
@@ -36,6 +39,7 @@ Samples = npt.NDArray[np.float32]
 K = 5
 PARTS = {
     "speed": "speed (seconds)",
+    "prdc": "assess against prdc (CPU seconds)",
     "shapes": "shapes (seconds)",
     "scaling": "scaling (seconds)",
     "memory": "memory (MB beyond the inputs)",
@@ -54,6 +58,26 @@ def speed(n: int, d: int, repeats: int) -> Row:
     }
     ratios = {"sweep / products": times["sweep"] / times["products"], "prdc / sweep": times["prdc"] / times["sweep"]}
     return {"n": n, "d": d, **times, **ratios}
+
+
+def against_prdc(n: int, d: int, repeats: int) -> Row:
+    """CPU time of all k-NN scores with intervals and of prdc's four scores, in turn, with one thread."""
+    real, fake, threads = normal(n, d, 0), normal(n, d, 1), torch.get_num_threads()
+    torch.set_num_threads(1)
+    works = {"prdc": prdc, "assess": neighbor_scores}
+    for work in works.values():
+        work(real[:50], fake[:50])  # so that imports are not counted
+    runs = [{name: cpu_seconds(partial(work, real, fake)) for name, work in works.items()} for _ in range(repeats)]
+    torch.set_num_threads(threads)
+    times = {name: min(run[name] for run in runs) for name in works}
+    return {"n": n, "d": d, **times, "prdc / assess": times["prdc"] / times["assess"]}
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time of a call, over all threads; other processes do not add to it."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def shapes(n: int, d: int, repeats: int) -> list[Row]:
@@ -165,11 +189,18 @@ def prdc(real: Samples, fake: Samples) -> None:
         compute_prdc(real_features=real, fake_features=fake, nearest_k=K)
 
 
+def neighbor_scores(real: Samples, fake: Samples) -> None:
+    """All k-NN scores with their intervals."""
+    assess(real=real, fake=fake, metrics=["neighbors"], k=K)
+
+
 def measured(part: str, *, smoke: bool, repeats: int, threads: int) -> list[Row]:
     """The rows of one part."""
     n, wide, narrow = (200, 64, 8) if smoke else (10_000, 2048, 64)
     if part == "speed":
         return [speed(n, d, repeats) for d in (wide, narrow)]
+    if part == "prdc":
+        return [against_prdc(*size, repeats) for size in ([(200, 8)] if smoke else [(4000, 64), (3000, 784)])]
     if part == "memory":
         return [memory(5 * n, wide, threads)]
     return {"shapes": shapes, "scaling": scaling}[part](n, narrow, repeats)

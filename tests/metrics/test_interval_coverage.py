@@ -6,7 +6,8 @@ from sklearn.datasets import load_digits
 
 from precall.metrics.assessment import assess
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.sweep import sweep
+from precall.metrics.neighbors.probabilistic import soft_supports
+from precall.metrics.neighbors.sweep import sweep, within
 from precall.theory.chance import ball_count_law, expected_recall_cover
 
 PIXELS = load_digits().data
@@ -60,6 +61,19 @@ def test_intervals_cover_the_expected_score(name, sizes):
         assert covered >= 49, f"{score}: {covered} of {REPETITIONS}"
         if 0.05 < values.mean() < 0.95 or score == "density":
             assert np.diff(ends, axis=1).mean() < 2 * np.subtract(*np.quantile(values, [0.99, 0.01])), score
+
+
+@pytest.mark.parametrize("name", ["flat", "shifted", "dropped"])
+def test_intervals_of_soft_supports_cover_the_expected_score(name):
+    rng, runs = np.random.default_rng(0), []
+    for _ in range(REPETITIONS):
+        real, fake = (within(samples, k=4) for samples in PAIRS[name](rng, 200, 150))
+        runs.append(soft_supports(real=real, fake=fake))
+    for one in zip(*runs, strict=True):
+        values, intervals = np.array([support.mean for support in one]), [support.interval() for support in one]
+        assert sum(values.mean() in interval for interval in intervals) >= 51
+        width = np.mean([interval.high - interval.low for interval in intervals])
+        assert width < 1.6 * 2 * 1.96 * values.std(ddof=1)
 
 
 def test_an_interval_at_the_boundary_has_a_length():

@@ -95,6 +95,7 @@ def small_tiles(rows=32, columns=48, at_once=40, crowd=tallies.CROWD):
         patch.dict(distances.TILE_SIDES, cpu=(rows, columns)),
         patch.object(distances, "SETTLED_VALUES", 40 * at_once),
         patch.object(distances, "GROUPS_AT_ONCE", at_once),
+        patch.object(distances, "TRIANGLE", (4, 8)),
         patch.object(tallies, "STRIP", 16),
         patch.object(tallies, "CROWD", crowd),
     ):

@@ -1,9 +1,14 @@
-"""Symmetric precision and recall, clipped density and clipped coverage: brute force, and their linear fall."""
+"""Symmetric, clipped and probabilistic scores: brute force, their linear fall, and what they are invariant under."""
+
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from precall.metrics.assessment import assess
+from precall.metrics.neighbors import tallies
+from precall.metrics.neighbors.distances import TILE_SIDES
+from precall.metrics.neighbors.probabilistic import soft_supports
 from precall.metrics.neighbors.successors import (
     clipped_coverage,
     clipped_density,
@@ -86,3 +91,102 @@ def test_intervals_cover_the_expected_score():
         assert sum(np.mean(values) in run[name].interval for run in runs) >= 24, name
         widths = [run[name].interval.high - run[name].interval.low for run in runs]
         assert np.mean(widths) < 10 * np.std(values), name
+
+
+# ------------------------------------------------------------------------------------------------------- probabilistic
+
+
+def support(owners, points):
+    """Park and Kim's scoring rule of each point, from the matrix of all distances."""
+    reach = 1.2 * radii(owners, 4).mean()
+    return 1 - np.prod(1 - np.maximum(0, 1 - distances(points, owners) / reach), axis=1)
+
+
+SUPPORTS = {
+    "plane": lambda rng: (rng.normal(size=(60, 2)), 1.5 * rng.normal(size=(45, 2)) + 0.5),
+    "many dimensions": lambda rng: (rng.normal(size=(40, 100)), 1.3 * rng.normal(size=(50, 100))),
+    "duplicates": lambda rng: (
+        rng.integers(0, 5, (60, 2)) / 2.0,
+        np.repeat(rng.random((21, 2)), [1] * 20 + [15], axis=0),
+    ),
+    "far offset": lambda rng: (1e6 + rng.normal(size=(60, 3)), 1e6 + 2 * rng.normal(size=(40, 3))),
+    "far clusters": lambda rng: tuple(rng.normal(size=(50, 3)) + 1e7 * rng.integers(0, 2, (50, 1)) for _ in range(2)),
+    "float32": lambda rng: tuple(rng.normal(size=(n, 5)).astype(np.float32) for n in (50, 60)),
+}
+
+
+@pytest.mark.parametrize("name", SUPPORTS)
+@pytest.mark.parametrize("sides", [(32, 48), (2048, 16384)])
+def test_soft_supports_by_brute_force(name, sides):
+    real, fake = SUPPORTS[name](np.random.default_rng(4))
+    with patch.dict(TILE_SIDES, cpu=sides), patch.object(tallies, "STRIP", 16):
+        of_real, of_fake = soft_supports(real=within(real, k=3), fake=within(fake, k=3))
+    real, fake = real.astype(np.float64), fake.astype(np.float64)
+    np.testing.assert_allclose(of_real.probabilities, support(real, fake), atol=1e-8)
+    np.testing.assert_allclose(of_fake.probabilities, support(fake, real), atol=1e-8)
+    if name == "plane":
+        assert 0.1 < of_real.mean < of_fake.mean - 0.1 < 0.9
+
+
+def test_changes_of_soft_supports_are_those_of_fresh_ones():
+    """The change of the radius is linear, and that of the products is exact; a fake that copies a real is included."""
+    rng = np.random.default_rng(5)
+    real, fake = rng.normal(size=(60, 3)), rng.normal(size=(45, 3)) * [1.5, 1, 0.5] + 0.5
+    fake[:3] = real[[7, 7, 8]]
+    found, _ = soft_supports(real=within(real, k=4), fake=within(fake, k=4))
+    fresh = np.array([support(np.delete(real, i, axis=0), fake).mean() for i in range(60)]) - found.mean
+    np.testing.assert_allclose(found.changes, fresh, atol=0.05 * np.abs(fresh).max())
+    assert found.noise > 0
+
+
+def test_copies_have_probability_one():
+    rng = np.random.default_rng(6)
+    real = rng.normal(size=(80, 4))
+    scores = assess(real=real, fake=real[rng.integers(0, 30, 50)], metrics=("probabilistic",)).scores
+    assert scores["p_precision"].value == 1 == scores["p_precision"].interval.high
+    assert 0.7 < scores["p_precision"].interval.low < 0.98
+    assert scores["p_recall"].value < 0.9
+
+
+def test_far_fakes_have_probability_zero():
+    rng = np.random.default_rng(6)
+    scores = assess(
+        real=rng.normal(size=(80, 4)), fake=100 + rng.normal(size=(70, 4)), metrics=("probabilistic",)
+    ).scores
+    for score in scores.values():
+        assert score.value == score.interval.low == 0 < score.interval.high < 0.1
+
+
+@pytest.mark.parametrize("unit", [1e-20, 3.0, 1e20])
+def test_probabilistic_scores_do_not_depend_on_the_unit_or_origin(unit):
+    rng = np.random.default_rng(7)
+    real, fake = rng.normal(size=(70, 3)), 1.4 * rng.normal(size=(60, 3)) + 0.3
+    one, other = (
+        assess(real=a, fake=b, metrics=("probabilistic",)).scores
+        for a, b in ((real, fake), (unit * (real + 5), unit * (fake + 5)))
+    )
+    for name, score in one.items():
+        assert other[name].value == pytest.approx(score.value, rel=1e-9)
+        assert other[name].interval.low == pytest.approx(score.interval.low, rel=1e-6)
+
+
+def test_probabilistic_scores_do_not_depend_on_k():
+    rng = np.random.default_rng(8)
+    real, fake = rng.normal(size=(70, 3)), 1.4 * rng.normal(size=(60, 3))
+    few, many = (assess(real=real, fake=fake, metrics=("probabilistic",), k=k).scores for k in (1, 9))
+    for name, score in few.items():
+        assert score.settings == {"k": 4, "a": 1.2}
+        assert many[name].value == pytest.approx(score.value, rel=1e-12)
+        assert many[name].interval.low == pytest.approx(score.interval.low, rel=1e-9)
+
+
+def test_constant_sets_support_only_their_copies():
+    same, other = np.ones((9, 2)), np.vstack([np.ones((5, 2)), np.zeros((5, 2))])
+    of_real, of_other = soft_supports(real=within(same, k=4), fake=within(other, k=4))
+    assert of_real.mean == 0.5
+    assert of_other.mean == 1
+
+
+def test_too_few_samples_are_refused():
+    with pytest.raises(ValueError, match="at least 5 samples"):
+        assess(real=np.arange(8.0)[:, None], fake=np.arange(4.0)[:, None], metrics=("probabilistic",), k=2)

@@ -13,7 +13,7 @@ from precall.metrics.kernel_distance import KID
 from precall.metrics.local_curves import LOCAL_COVERAGE, LOCAL_IPR, LOCAL_KDE, LOCAL_KNN
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
-from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, SYMMETRIC
+from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, PROBABILISTIC, SYMMETRIC
 from precall.metrics.score import ScoreInfo
 from precall.theory import checks
 
@@ -23,7 +23,7 @@ METRICS: dict[str, Metric] = {
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER),
         *(LOCAL_KDE, LOCAL_KNN, LOCAL_COVERAGE, LOCAL_IPR),
-        *(NEIGHBORS, SYMMETRIC, CLIPPED, COPIES, MEMORIZATION, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
+        *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
 QUICK = ("clusters", "neighbors", "fid", "c2st")

@@ -13,6 +13,7 @@ from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
+from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_supports
 from precall.metrics.results import Assessment, PerSample
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
@@ -71,6 +72,14 @@ class Run:
         """The sweep with balls of the reals of at most the median radius."""
         balls = {"real": sweep.clipped(self.reference.balls), "fake": self.fake_balls}
         return sweep.cross(**balls, ties=self.ties, progress=self.stage("clipped balls"))
+
+    @cached_property
+    def soft_supports(self) -> tuple[SoftSupport, SoftSupport]:
+        """The soft supports of the reals and of the fakes. They need four neighbours, whatever k is."""
+        balls = self.reference.balls, self.fake_balls
+        if self.k + 2 <= NEIGHBOR < min(self.sizes):
+            balls = sweep.balls_around(self.pair.real, k=NEIGHBOR), sweep.balls_around(self.pair.fake, k=NEIGHBOR)
+        return soft_supports(real=balls[0], fake=balls[1], progress=self.stage("soft supports"))
 
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
         """A sweep with another k, over all samples or over a subsample given by row indices."""

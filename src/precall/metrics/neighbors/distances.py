@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,7 @@ GROUP = 16  # number of tile entries that share one minimum; both sides of a til
 TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
 SETTLED_VALUES = 1 << 20  # feature values per batch of exact distances: 8 MiB in float64
-SQUARES = 4  # least number of square tiles of a set against itself if products are expensive: half of each is wasted
-EXPENSIVE = 256  # dimension from which the products take most of the time
+TRIANGLE = (8, 256)  # number of blocks of a symmetric product, unless they have fewer rows than this
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 
 
@@ -230,7 +230,7 @@ class Precision:
         in_range = largest == 0 or 2.0**-80 < largest < 2.0**100
         if in_range and left.cloud.dimension < 1 << 20 and not single._is_vague(left, right):
             return single
-        return Precision(torch.float64, 0.0)
+        return DOUBLE
 
     def _is_vague(self, left: Frame, right: Frame) -> bool:
         """Whether the bounds are too wide: for 5 % of a subsample, the slack exceeds 1/8 of the nearest distance."""
@@ -249,6 +249,9 @@ class Precision:
         return 2 * epsilon * squared_norms + 16 * (dimension + 32) * limits.tiny * (squared_norms > 0)
 
 
+DOUBLE = Precision(torch.float64, 0.0)
+
+
 def factor_roundoff(device: torch.device) -> float:
     """Relative rounding error of float32 factors inside `torch.mm` on this device, found by a test product.
 
@@ -262,16 +265,15 @@ def factor_roundoff(device: torch.device) -> float:
     return 1.0
 
 
-def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
-    """The tiles of left × right, row by row.
+def tiles(left: Frame, right: Frame, *, precision: Precision | None = None) -> Iterator[Tile]:
+    """The tiles of left × right, row by row, with products in the given precision or else in the fastest one.
 
     If both are the same frame, only the square tiles on the diagonal and the tiles to the right of them are computed.
     Tiles share their memory: a tile is valid until the next one is requested.
     """
-    precision, (height, width), d = Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
-    if left is right and d >= EXPENSIVE:
-        height = min(height, max(256, -(-left.cloud.n // SQUARES // GROUP) * GROUP))
+    precision, (height, width), d = precision or Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
+    columns = _Columns(right, width, precision)
     for start, stop in ranges(left.cloud.n, height):
         factors, row_slack = left.factors(start, stop, precision)
         # [−2z, ‖z‖², 1] · [w, 1, ‖w‖²] = ‖z‖² + ‖w‖² − 2 z·w, with the slack subtracted from both norms.
@@ -279,11 +281,42 @@ def tiles(left: Frame, right: Frame) -> Iterator[Tile]:
         factors[:, [d, d + 1]] = factors[:, [d + 1, d]]
         square = [(start, stop)] if left is right else []
         for first, last in square + ranges(right.cloud.n, width, stop if left is right else 0):
-            others, column_slack = right.factors(first, last, precision)
-            low = torch.mm(factors, others.T, out=memory.resize_(len(factors), len(others)))
+            others, column_slack = columns.factors(first, last)
+            low = memory.resize_(len(factors), others.shape[1])
             if (first, last) in square:
-                low.fill_diagonal_(torch.inf)
+                _symmetric_product(factors, others, low).fill_diagonal_(torch.inf)
+            else:
+                torch.mm(factors, others, out=low)
             yield Tile(low, slice(start, stop), slice(first, last), row_slack, column_slack)
+
+
+class _Columns:
+    """The second factors of the tile products, transposed. If they fit into one tile, they are computed once."""
+
+    def __init__(self, frame: Frame, width: int, precision: Precision) -> None:
+        self.frame, self.precision, self.fits = frame, precision, frame.cloud.n <= width
+
+    def factors(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """The columns start … stop − 1 and their slack, padded to whole groups."""
+        if not self.fits:
+            factors, slack = self.frame.factors(start, stop, self.precision)
+            return factors.T, slack
+        padded = slice(start, -(-stop // GROUP) * GROUP)
+        return self._all[0][:, padded], self._all[1][padded]
+
+    @cached_property
+    def _all(self) -> tuple[Tensor, Tensor]:
+        factors, slack = self.frame.factors(0, self.frame.cloud.n, self.precision)
+        return factors.T.contiguous(), slack
+
+
+def _symmetric_product(factors: Tensor, others: Tensor, out: Tensor) -> Tensor:
+    """Bounds of d² between points of one set: block rows of the upper triangle, and their mirror images."""
+    blocks, least = TRIANGLE
+    for start, stop in ranges(len(factors), max(least, len(factors) // blocks)):
+        torch.mm(factors[start:stop], others[:, start:], out=out[start:stop, start:])
+        out[stop:, start:stop] = out[start:stop, stop:].T
+    return out
 
 
 def tile_shape(cloud: Cloud) -> tuple[int, int]:

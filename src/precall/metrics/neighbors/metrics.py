@@ -44,6 +44,10 @@ CLIPPED_SCORES = (
     ScoreInfo("clipped_density", "clipped density", 0, 1, "higher", "density in proportion to good fakes (Salvy)"),
     ScoreInfo("clipped_coverage", "clipped coverage", 0, 1, "higher", "coverage in proportion to good fakes (Salvy)"),
 )
+PROBABILISTIC_SCORES = (
+    ScoreInfo("p_precision", "P-precision", 0, 1, "higher", "probability that a fake is in the real support (Park)"),
+    ScoreInfo("p_recall", "P-recall", 0, 1, "higher", "probability that a real is in the fake support (Park)"),
+)
 SWEPT = "jackknife from the sweep: the expectation at these sample sizes, not the bias"
 
 
@@ -59,6 +63,12 @@ def _symmetric(run: Run) -> Found:
 
 def _clipped(run: Run) -> Found:
     return Found(clipped_scores(run.neighborhoods, run.clipped, run.k))
+
+
+def _probabilistic(run: Run) -> Found:
+    (n_real, n_fake), (of_real, of_fake) = run.sizes, run.soft_supports
+    sizes = {"n_real": n_real, "n_fake": n_fake}
+    return Found({"p_precision": of_real.score(**sizes), "p_recall": of_fake.score(**sizes)})
 
 
 def _cover(run: Run) -> Found:
@@ -119,6 +129,13 @@ CLIPPED = Metric(
     scores=CLIPPED_SCORES,
     interval=SWEPT,
     compute=_clipped,
+)
+PROBABILISTIC = Metric(
+    name="probabilistic",
+    reads="soft supports: distances to the other set, relative to the mean distance to the 4th neighbour",
+    scores=PROBABILISTIC_SCORES,
+    interval="jackknife over the support, variance over the scored set: the expectation at these sample sizes",
+    compute=_probabilistic,
 )
 COPIES = Metric(
     name="copies",
