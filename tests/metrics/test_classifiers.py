@@ -112,7 +112,9 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
     assert score.shape == (800,)
     spectrum = RatioSpectrum.from_scores(real=score[:500], fake=score[500:])
     exact = RatioSpectrum.from_log_ratios(real=truth[:500], fake=truth[500:])
-    if name == "edges":  # it sees only points beyond the range of one class
+    if name == "islands":  # the columns have the same units: it leaves them to "modes"
+        assert not score.any()
+    elif name == "edges":  # it sees only points beyond the range of one class
         assert exact.alpha(1.0) < spectrum.alpha(1.0) < 0.95
     elif name in ("linear", "sparse", "discriminant"):  # the log-ratio is quadratic: a linear rule sees the shift only
         assert exact.alpha(1.0) + 0.2 < spectrum.alpha(1.0) < 0.93
@@ -127,6 +129,20 @@ def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
     x = np.random.default_rng(4).normal(size=(1400, 2))
     (score,) = MEMBERS[name]([Task.standardised(x[:1200], np.arange(1200) < 900, x[1200:])], 0)
     assert np.median(score) == pytest.approx(0.0, abs=0.4)
+
+
+def test_modes_in_two_wide_columns_are_seen_beside_thirty_narrow_ones():
+    """Standardised, the noise of thirty columns is as wide as the circle on which sixteen modes lie."""
+    rng = np.random.default_rng(5)
+    angles = 2 * np.pi * rng.integers(16, size=3000) / 16
+    x = rng.normal(size=(3000, 32))
+    x[:, :2] += 25 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    dropped = angles == 0
+    x, dropped = x[~(dropped & (np.arange(3000) % 2 == 0))], dropped[~(dropped & (np.arange(3000) % 2 == 0))]
+    labels = np.arange(3000)[~((angles == 0) & (np.arange(3000) % 2 == 0))] % 2 == 1  # only reals have the mode
+    (score,) = MEMBERS["islands"]([Task.standardised(x[::2], labels[::2], x[1::2])], 0)
+    assert np.median(score[dropped[1::2]]) > 2
+    assert np.abs(np.median(score[~dropped[1::2]])) < 0.3
 
 
 def test_what_a_task_learns_does_not_depend_on_what_it_judges():
