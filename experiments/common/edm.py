@@ -182,6 +182,8 @@ class Knobs:
     Attributes:
         auto: weight of autoguidance (Karras et al., 2024): D + (auto − 1)(D − G), where G is a weaker model.
         free: weight of classifier-free guidance (Ho and Salimans, 2022): D + (free − 1)(D − D without a class).
+        low: lowest noise level at which guidance acts (Kynkäänniemi et al., 2024).
+        high: highest noise level at which guidance acts.
         start: factor of the initial noise.
         score: factor of the score.
         churn: EDM's S_churn.
@@ -190,6 +192,8 @@ class Knobs:
 
     auto: float = 1.0
     free: float = 1.0
+    low: float = 0.0
+    high: float = 1000.0
     start: float = 1.0
     score: float = 1.0
     churn: float = 0.0
@@ -236,9 +240,10 @@ def guided(main: Denoise, guide: Denoise, knobs: Knobs, y: Tensor) -> Callable[[
 
     def denoise(x: Tensor, sigma: float) -> Tensor:
         plain = d = main(x, sigma, y)
-        if knobs.auto != 1:
+        acts = knobs.low <= sigma <= knobs.high
+        if acts and knobs.auto != 1:
             d = d + (knobs.auto - 1) * (plain - guide(x, sigma, y))
-        if knobs.free != 1:
+        if acts and knobs.free != 1:
             d = d + (knobs.free - 1) * (plain - main(x, sigma, no_class))
         return d if knobs.score == 1 else x + knobs.score * (d - x)  # the score is (D − x)/σ²
 

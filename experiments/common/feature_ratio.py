@@ -25,7 +25,7 @@ def perceptron(d: int) -> nn.Module:
 def fitted(net: nn.Module, real: Tensor, fake: Tensor, *, epochs: int) -> nn.Module:
     """Minimise the logistic loss on batches with as many real as fake features."""
     half = min(HALF, len(real), len(fake))
-    steps = max(10, epochs * max(len(real), len(fake)) // half)
+    steps = max(20, epochs * max(len(real), len(fake)) // half)
     adam = torch.optim.AdamW(net.to(real.device).train().parameters(), lr=1e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(adam, 1e-3, total_steps=steps, pct_start=0.1)
     for _ in range(steps):

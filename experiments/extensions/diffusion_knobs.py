@@ -148,12 +148,20 @@ class Scorer:
         ends = distance.interval
         return row | ({"fid_interval": [round(ends.low, 2), round(ends.high, 2)]} if ends else {})
 
-    def curve(self, fake: Features, seed: int) -> Row:
-        """α and β of one set of draws against held-out images, by cross-fitted logistic regression."""
-        spectrum = classify("linear", real=self.held_out.cpu().numpy(), fake=fake, seed=seed).spectrum
-        return {f"alpha({lam:g})": round(float(spectrum.alpha(lam)), 4) for lam in SLOPES} | {
-            f"beta({LOW:g})": round(float(spectrum.beta(LOW)), 4)
-        }
+    def curve(self, fake: Features, seed: int, estimator: str = "linear") -> Row:
+        """α and β of one set of draws against held-out images, by cross-fitted classifiers, with half-widths."""
+        found = classify(estimator, real=self.held_out.cpu().numpy(), fake=fake, seed=seed)
+
+        def readings(spectrum: RatioSpectrum) -> dict[str, float]:
+            alphas = {f"alpha({lam:g})": float(spectrum.alpha(lam)) for lam in SLOPES}
+            return {**alphas, f"beta({LOW:g})": float(spectrum.beta(LOW))}
+
+        values, sizes = readings(found.spectrum), {"n_real": len(self.held_out), "n_fake": len(fake)}
+        around = subsampling_intervals(
+            lambda i, j: readings(found.spectrum_of(i, j)), values, **sizes, at_least=20, seed=0
+        )
+        widths = {name: round((i.high - i.low) / 2, 4) for name, i in around.items() if i}
+        return {**{name: round(value, 4) for name, value in values.items()}, "half_width": widths}
 
 
 # -------------------------------------------------------------------------------------------------- fine-tuning sets

@@ -1,0 +1,464 @@
+"""A small diffusion model on CIFAR-10 that is guided away from its own errors: precision and recall over three seeds.
+
+    python -m experiments.extensions.diffusion_guides --data-dir DIR --inception FILE --work DIR [--out DIR]
+    python -m experiments.extensions.diffusion_guides --smoke
+
+For each seed, a class-conditional EDM `base` is trained, and other networks are fine-tuned from it:
+
+    weak         not fine-tuned: the average of the base after an eighth of its training, the guide of autoguidance
+    further      on the data, the control of every other fine-tuning
+    surplus-λ    on draws of the base in the proportion (1 − λr)₊ of their ratio r = p/q, the law of (q − λp)₊
+    central-s    on the share s of each class that is among the neighbours of most other images, by Inception features
+    missed-λ     on data, 30 % of it drawn from where the base misses it (λr > 1)
+    common-λ     on data in the proportion min(1, 1/(λr)), where the base already is
+
+A setting names the network that draws, then the guide and its weight, and the weight of classifier-free guidance:
+`base surplus-10:1.5 free:2` is D + 0.5 (D − D of surplus-10) + (D − D without a class). The scores are those of
+`diffusion_knobs`, with curves of classifiers.
+
+All networks, draws and scores are files in `--work`. A file that exists is not made again, so an interrupted run can
+be continued. The three stages (`--stages train`, `draw`, `score`) can run as processes at the same time: each waits
+for the files of the others. `--plan FILE` replaces the settings by lines of the form `SEED SETTING`; if the last line
+is `...`, the stages wait for further lines. Hardware: one GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from experiments.common.arguments import parser
+from experiments.common.edm import Denoise, Images, Labels, Training, Weights, draw, fine_tune, layout, train
+from experiments.common.feature_ratio import Features, log_ratios
+from experiments.common.saving import save
+from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
+from experiments.common.summaries import Row
+from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixels
+from experiments.verine_2024.table_5_2_cifar import Inception
+from precall.theory.acceptance import obrs
+from precall.theory.arrays import Array
+from precall.tune import TrainingData, load_data
+from precall.tune.models import UNetDenoiser
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "diffusion_guides"
+KINDS = ("scores", "linear", "auto")
+MARKERS = {"real": "*", "rejection": "s", "base weak": "^", "base surplus": "D", "central": "v"}
+BASE_STEPS = 18_650
+TUNE_STEPS = 1500
+LINE = ("base free:0.7", "base", "base free:1.5", "base free:2", "base free:3")  # the dial of the base alone
+SETTINGS = (
+    *LINE,
+    "further",
+    "rejection-3",
+    "base weak:2",
+    "base weak:2 free:1.5",
+    "base surplus-0.1:3",
+    "base surplus-0.1:3 free:1.5",
+    "base surplus-10:2",
+    "base surplus-10:2 free:1.5",
+)
+EXPLORED = (  # with the first seed alone; the weights in SETTINGS were chosen from these
+    "real-1",
+    "real-0.5",
+    "real-0.2",
+    "base free:2 low:0.2 high:3",
+    "base weak:1.5",
+    "base surplus-0.1:2",
+    "base surplus-10:1.5",
+    "base surplus-10:3",
+    "base surplus-10:3 free:1.5",
+    "base surplus-10:2 free:3",
+    "central-0.5",
+    "central-0.5 base:2",
+    "missed-0.1",
+)
+
+Job = Callable[[], None]
+Line = tuple[int, Setting]
+
+
+def say(*words: object) -> None:
+    print(time.strftime("%H:%M:%S"), *words, flush=True)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where everything is."""
+
+    folder: Path
+
+    def network(self, seed: int, name: str) -> Path:
+        return self.folder / f"seed-{seed}" / f"{name}.pt"
+
+    def draws(self, seed: int) -> Path:
+        return self.folder / f"seed-{seed}" / "draws.npz"
+
+    def features(self, seed: int, setting: Setting) -> Path:
+        return self.folder / f"seed-{seed}" / "features" / f"{setting.name}.npy"
+
+    def row(self, seed: int, setting: Setting, kind: str) -> Path:
+        return self.folder / f"seed-{seed}" / "rows" / f"{setting.name} {kind}.json"
+
+    @property
+    def real(self) -> Path:
+        return self.folder / "real.npz"
+
+
+def write(path: Path, content: Callable[[Path], object]) -> None:
+    """Write a file that appears whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"part-{path.name}")
+    content(part)
+    part.rename(path)
+    say(path)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all stages share."""
+
+    files: Files
+    data: TrainingData
+    size: Size
+    device: torch.device
+    base_steps: int
+    inception: str | None
+
+    @property
+    def labels(self) -> Labels:
+        assert self.data.labels is not None
+        return self.data.labels
+
+    def network(self) -> UNetDenoiser:
+        """A denoiser with one class more than the data has."""
+        channels, height, width = self.data.shape
+        size, classes = self.size, self.data.classes + 1
+        shape = (channels, height, width)
+        net = UNetDenoiser(shape, ch=size.ch, widths=size.widths, depth=size.depth, classes=classes)
+        return net.to(self.device, memory_format=layout(self.device))  # type: ignore[call-overload, no-any-return]
+
+    def load(self, seed: int, name: str) -> Weights:
+        found: Weights = torch.load(self.files.network(seed, name), weights_only=True)["weights"]
+        return {key: value.float() for key, value in found.items()}
+
+
+# ------------------------------------------------------------------------------------------------------------ training
+
+
+class Trained:
+    """The stage that trains networks."""
+
+    def __init__(self, study: Study) -> None:
+        self.study, self.pooled = study, -1
+        data, size = study.data, study.size
+        self.run = Training(study.network(), pool=len(data.samples) + size.draws, table=size.table, batch=size.batch)
+        self.run.put(data.samples, study.labels)
+        say("ready to train")
+
+    def outputs(self, plan: Iterable[Line]) -> list[tuple[int, str]]:
+        """Networks that the plan needs, with the base of a seed before those that start from it."""
+        needed = [(seed, name) for seed, setting in plan for name in ("base", *setting.networks) if name != "weak"]
+        return [pair for pair in dict.fromkeys(needed) if not self.study.files.network(*pair).exists()]
+
+    def jobs(self, plan: Sequence[Line]) -> Iterator[Job]:
+        for seed, name in self.outputs(plan):
+            if name == "base":
+                yield partial(self.base, seed)
+            elif all(path.exists() for path in self.inputs(seed, name)):
+                yield partial(self.fine_tuned, seed, name)
+
+    def inputs(self, seed: int, name: str) -> list[Path]:
+        files, kind = self.study.files, name.partition("-")[0]
+        more = {"further": [], "central": [files.real]}.get(kind, [files.real, files.draws(seed)])
+        return [files.network(seed, "base"), *more]
+
+    def base(self, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.run.start(np.arange(len(self.study.labels)), self.study.network().state_dict())
+        weak, base = train(self.run, seconds=0, steps=self.study.base_steps)
+        self.save(seed, "weak", weak)
+        self.save(seed, "base", base)
+
+    def fine_tuned(self, seed: int, name: str) -> None:
+        study, real, fake = self.study, np.zeros(1), np.zeros(1)
+        if study.files.draws(seed) in self.inputs(seed, name):
+            with np.load(study.files.draws(seed)) as draws:
+                real, fake = draws["log_real"], draws["log_fake"]
+                if seed != self.pooled:
+                    self.run.put(draws["images"], draws["labels"], at=len(study.labels))
+            self.pooled = seed
+        central = np.load(study.files.real)["central"] if study.files.real in self.inputs(seed, name) else real
+        rows = fine_tuning_rows(
+            name, log_real=real, log_fake=fake, central=central, labels=study.labels, n=study.size.table
+        )
+        torch.manual_seed(seed)
+        self.run.start(rows, study.load(seed, "base"))
+        weights = fine_tune(self.run, steps=study.size.tune_steps)
+        say(f"{name}: {len(np.unique(rows))} images, mean loss {float(self.run.total) / self.run.steps:.4f}")
+        self.save(seed, name, weights)
+
+    def save(self, seed: int, name: str, weights: Weights) -> None:
+        content = {"weights": weights, "steps": self.run.steps}
+        write(self.study.files.network(seed, name), partial(torch.save, content))
+
+
+# ------------------------------------------------------------------------------------------------------------- drawing
+
+
+class Drawn:
+    """The stage that draws images and computes their features, and the ratios of the data and each base."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.main, self.guide = (Denoise(study.network(), study.size.sampling) for _ in range(2))
+        say("ready to draw")
+
+    @cached_property
+    def encode(self) -> Callable[[Images], Features]:
+        return Inception(self.study.inception) if self.study.inception else pixels
+
+    def outputs(self, plan: Iterable[Line]) -> list[Line]:
+        return [line for line in plan if not self.study.files.features(*line).exists()]
+
+    def jobs(self, plan: Sequence[Line]) -> Iterator[Job]:
+        files = self.study.files
+        if not files.real.exists():
+            yield self.real
+        kinds = ("surplus", "missed", "common", "rejection")
+        needed = [seed for seed, s in plan if s.main.startswith(kinds) or s.guide.startswith(kinds)]
+        for seed in dict.fromkeys(needed):
+            if files.network(seed, "base").exists() and not files.draws(seed).exists():
+                yield partial(self.draws, seed)
+        for seed, setting in self.outputs(plan):
+            if setting.kind == "real":
+                yield partial(self.selected, seed, setting)
+            elif setting.kind == "rejection":
+                if files.draws(seed).exists():
+                    yield partial(self.rejected, seed, setting)
+            elif all(files.network(seed, name).exists() for name in setting.networks):
+                yield partial(self.features, seed, setting)
+
+    def real(self) -> None:
+        data, n = self.study.data, self.study.size.n
+        train, held_out = self.encode(data.samples), self.encode(data.held_out[:n])
+        central = centrality(train, self.study.device)
+        write(self.study.files.real, partial(save_arrays, train=train, held_out=held_out, central=central))
+
+    def images(self, seed: int, setting: Setting, n: int, start: int) -> tuple[Images, Labels]:
+        self.main.load(self.study.load(seed, setting.main))
+        self.guide.load(self.study.load(seed, setting.guide))
+        steps = self.study.size.sampler_steps
+        return draw(self.main, self.guide, n, setting.knobs, steps=steps, seed=start)
+
+    def draws(self, seed: int) -> None:
+        study = self.study
+        images, labels = self.images(seed, Setting.of("base"), study.size.draws, start=1)
+        with np.load(study.files.real) as real:
+            train = real["train"]
+        epochs, device, features = study.size.epochs, study.device, self.encode(images)
+        log_real, log_fake = log_ratios(real=train, fake=features, epochs=epochs, device=device)
+        below, above = (log_fake < np.log(0.1)).mean(), (log_real > np.log(10)).mean()
+        say(f"ratio below 1/10: {below:.3f} of the draws; above 10: {above:.3f} of the data")
+        found = {"images": images, "labels": labels, "log_real": log_real, "log_fake": log_fake, "features": features}
+        write(study.files.draws(seed), partial(save_arrays, **found))
+
+    def features(self, seed: int, setting: Setting) -> None:
+        images, _ = self.images(seed, setting, self.study.size.n, start=7)
+        shown = self.study.files.folder / "shown" / f"{seed} {setting.name}.npy"
+        shown.parent.mkdir(exist_ok=True)
+        np.save(shown, images[:100])
+        self.write(seed, setting, self.encode(images))
+
+    def rejected(self, seed: int, setting: Setting) -> None:
+        """Features of draws that are kept with probability min(1, τr) at this budget."""
+        with np.load(self.study.files.draws(seed)) as draws:
+            features, r = draws["features"], np.exp(draws["log_fake"])
+        kept = np.random.default_rng(0).random(len(r)) < obrs(ratios=r, budget=setting.value)(r)
+        self.write(seed, setting, features[kept][: self.study.size.n])
+
+    def selected(self, seed: int, setting: Setting) -> None:
+        """Features of training images: of the most central ones in each class."""
+        with np.load(self.study.files.real) as real:
+            features, central = real["train"], real["central"]
+        rows = most_central(central, self.study.labels, setting.value)
+        rows = np.random.default_rng(0).permutation(rows)[: self.study.size.n]
+        self.write(seed, setting, features[rows])
+
+    def write(self, seed: int, setting: Setting, features: Features) -> None:
+        write(self.study.files.features(seed, setting), lambda path: save_arrays(path, features))
+
+
+def save_arrays(path: Path, *one: Features, **several: Features | Images | Labels | Array) -> None:
+    """Write one array as .npy or several as .npz, with exactly this path."""
+    with path.open("wb") as file:
+        np.save(file, *one) if one else np.savez(file, **several)
+
+
+# ------------------------------------------------------------------------------------------------------------- scoring
+
+
+class Scored:
+    """The stage that scores features.
+
+    Args:
+        study: what all stages share.
+        kinds: `scores` for those of neighbours and FID, or names of classifiers for curves.
+        part: (i, n) to score every n-th line of the plan from line i on.
+    """
+
+    def __init__(self, study: Study, kinds: Sequence[str], part: tuple[int, int]) -> None:
+        self.study, self.kinds, self.part = study, kinds, part
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        with np.load(self.study.files.real) as real:
+            return Scorer(train=real["train"], held_out=real["held_out"], device=self.study.device)
+
+    def outputs(self, plan: Sequence[Line]) -> list[tuple[Line, str]]:
+        files, (i, n) = self.study.files, self.part
+        return [(line, kind) for line in plan[i::n] for kind in self.kinds if not files.row(*line, kind).exists()]
+
+    def jobs(self, plan: Sequence[Line]) -> Iterator[Job]:
+        for line, kind in self.outputs(plan):
+            if self.study.files.features(*line).exists() and self.study.files.real.exists():
+                yield partial(self.row, line, kind)
+
+    def row(self, line: Line, kind: str) -> None:
+        began, features = time.perf_counter(), np.load(self.study.files.features(*line))
+        row = self.scorer.row(features) if kind == "scores" else self.scorer.curve(features, 0, kind)
+        row = {**row, "seconds": round(time.perf_counter() - began, 1)}
+        write(self.study.files.row(*line, kind), lambda path: path.write_text(json.dumps(row)))
+
+
+def found_rows(files: Files, plan: Iterable[Line]) -> list[Row]:
+    """What has been scored of a plan."""
+    rows = []
+    for seed, setting in plan:
+        paths = {kind: files.row(seed, setting, kind) for kind in KINDS}
+        parts = {kind: json.loads(path.read_text()) for kind, path in paths.items() if path.exists()}
+        rows.append({"seed": seed, "setting": setting.name, **parts.pop("scores", {}), **parts})
+    return rows
+
+
+def beyond_the_line(rows: Sequence[Row]) -> Row:
+    """Recall of each setting, per seed, minus that of classifier-free guidance interpolated at the same precision."""
+    found: dict[str, dict[str, float]] = {}
+    for seed in dict.fromkeys(row["seed"] for row in rows):
+        own = [row for row in rows if row["seed"] == seed and "recall" in row]
+        line = sorted((row["precision"], row["recall"]) for row in own if row["setting"] in LINE)
+        for row in own if len(line) == len(LINE) else []:
+            if line[0][0] <= row["precision"] <= line[-1][0] and row["setting"] not in LINE:
+                gain = row["recall"] - float(np.interp(row["precision"], *zip(*line, strict=True)))
+                found.setdefault(row["setting"], {})[str(seed)] = round(gain, 4)
+    return found
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """Precision and recall, averaged over the seeds; the line is classifier-free guidance."""
+    from matplotlib.figure import Figure
+
+    sheet = Figure(figsize=(8, 6), layout="constrained")
+    axes = sheet.subplots()
+    means = {
+        name: np.mean([(row["recall"], row["precision"]) for row in rows if row["setting"] == name], axis=0)
+        for name in dict.fromkeys(row["setting"] for row in rows if row["setting"] in (*SETTINGS, "real-1"))
+    }
+    axes.plot(*np.transpose([means[name] for name in LINE if name in means]), "k.-", label="classifier-free guidance")
+    for name in (name for name in means if name not in LINE):
+        axes.plot(*means[name], MARKERS.get(name.split(":")[0].split("-")[0], "o"), label=name)
+    axes.set(xlabel="recall", ylabel="precision")
+    axes.legend(fontsize=7)
+    return sheet
+
+
+# ------------------------------------------------------------------------------------------------------------- command
+
+
+def lines_of(options: argparse.Namespace) -> tuple[list[Line], bool]:
+    """The plan, and whether it may still grow."""
+    if options.plan is None:
+        explored = [(options.seeds[0], Setting.of(name)) for name in EXPLORED]
+        return [(seed, Setting.of(name)) for seed in options.seeds for name in SETTINGS] + explored, False
+    lines = [line.split(maxsplit=1) for line in options.plan.read_text().splitlines() if line.strip()]
+    grows = bool(lines) and lines[-1] == ["..."]
+    kept = dict.fromkeys((int(seed), name.strip()) for seed, name in lines[: -1 if grows else None])
+    return [(seed, Setting.of(name)) for seed, name in kept], grows
+
+
+def work_through(stages: Sequence[Trained | Drawn | Scored], read_plan: Callable[[], tuple[list[Line], bool]]) -> None:
+    """Do the first job that is ready, until all outputs exist."""
+    while True:
+        plan, grows = read_plan()
+        job = next((job for stage in stages for job in stage.jobs(plan)), None)
+        if job is not None:
+            job()
+        elif not grows and not any(stage.outputs(plan) for stage in stages):
+            return
+        else:
+            time.sleep(0.3)
+
+
+def made_stages(study: Study, options: argparse.Namespace) -> list[Trained | Drawn | Scored]:
+    i, n = map(int, options.part.split("/"))
+    makers: dict[str, Callable[[], Trained | Drawn | Scored]] = {
+        "train": lambda: Trained(study),
+        "draw": lambda: Drawn(study),
+        "score": lambda: Scored(study, options.kinds, (i, n)),
+    }
+    return [makers[name]() for name in options.stages]
+
+
+def run(options: argparse.Namespace) -> None:
+    data = load_data("digits") if options.smoke else load_data("cifar-10", options.data_dir)
+    size = replace(SMOKE, draws=200) if options.smoke else Size(tune_steps=TUNE_STEPS)
+    files, device = Files(options.work), torch.device(options.device)
+    steps = 10 if options.smoke else BASE_STEPS
+    study = Study(files, data, size, device, steps, options.inception)
+    work_through(made_stages(study, options), partial(lines_of, options))
+    rows = found_rows(files, lines_of(options)[0])
+    for row in rows:
+        scores = [f"{name} {row[name]:.3f}" for name in ("precision", "recall", "fid") if name in row]
+        print(row["seed"], f"{row['setting']:34}", *scores)
+    protocol = {**asdict(size), "k": K, "base_steps": steps, "seeds": options.seeds}
+    results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond_the_line(rows)}
+    save(options.out, NAME, results, figure=lambda: figure(rows))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    made = parser(__doc__, smoke="tiny network, few steps, 8 × 8 digits, on the CPU")
+    made.add_argument("--data-dir", type=Path, help="folder of CIFAR-10")
+    made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
+    made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
+    made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    made.add_argument("--plan", type=Path, metavar="FILE", help="lines `SEED SETTING`")
+    made.add_argument("--stages", nargs="+", choices=["train", "draw", "score"], default=["train", "draw", "score"])
+    made.add_argument("--kinds", nargs="+", default=["scores", "linear"], choices=KINDS)
+    made.add_argument("--part", default="0/1", metavar="I/N", help="score every N-th setting from number I on")
+    made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = made.parse_args(arguments)
+    if options.smoke:
+        options.device, options.inception = "cpu", None
+    elif options.device != "cpu":
+        torch.backends.cudnn.benchmark = True
+        torch.set_float32_matmul_precision("high")
+    with TemporaryDirectory() as folder, threadpool_limits(1 if options.smoke else None):
+        options.work = options.work or Path(folder)
+        run(options)
+
+
+if __name__ == "__main__":
+    main()
