@@ -264,9 +264,8 @@ def _show_plan(
         if least is not None and _finite(least) is not None:
             emit(f"\nsmallest budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
     if least is not None and _finite(least) is None:
-        reason = (
-            f"it hardly ever produces {1 - found.spectrum.beta(0.1):.0%} of the data, and rejection creates no samples"
-        )
+        share = f"{1 - found.spectrum.beta(0.1):.0%}"
+        reason = f"the model hardly ever produces {share} of the data, and rejection creates no samples"
         typer.echo(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}", err=True)
         raise typer.Exit(3)
 
