@@ -90,7 +90,7 @@ class HeldOutScores:
         from scipy.special import stdtrit
 
         rng = np.random.default_rng(seed)
-        unshrunk = replace(self, shrunk=False)
+        unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
         drawn = [readings(unshrunk.rows(self._bootstrap(rng)).spectrum()) for _ in range(BOOTSTRAPS)]
         variance = _variances(drawn) + TRAINING * self._inner_variances()
         half_widths = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
