@@ -42,7 +42,8 @@ def marginals(task: Task, seed: int) -> Matrix:
 
 
 def _has_ties(x: Matrix, order: Index) -> Flags:
-    return np.asarray((np.diff(np.take_along_axis(x, order, axis=0), axis=0) == 0).any(axis=0))
+    """Whether at least one value in 200 of each column is equal to another; fewer ties are those of float32."""
+    return np.asarray((np.diff(np.take_along_axis(x, order, axis=0), axis=0) == 0).mean(axis=0) >= 1 / 200)
 
 
 def _has_rounding(x: Matrix) -> Flags:
