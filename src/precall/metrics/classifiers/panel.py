@@ -128,7 +128,7 @@ def mixture_weights(log_densities: Array, steps: int = 30) -> Array:
 
 
 def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
-    """A Gaussian mixture after at most 30 steps. It need not converge, because it is evaluated on held-out points."""
+    """A Gaussian mixture after at most 15 steps. It need not converge, because it is evaluated on held-out points."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -139,7 +139,7 @@ def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
         covariance_type=kind,
         reg_covar=1e-3,
         init_params="k-means++",
-        max_iter=30,
+        max_iter=15,
         random_state=seed,
     )
     with warnings.catch_warnings():
