@@ -4,7 +4,7 @@ Assume that the standard deviation of a score of n samples is about c/√n. The 
 of n/B samples, and the standard deviation over the blocks divided by √B estimates that of the score. The variance is
 averaged over two random partitions, and the interval uses Student's t with 2 (B − 1) degrees of freedom. Blocks are
 drawn without replacement because a bootstrap repeats samples, and a repeated sample is its own nearest neighbour. The
-k-NN sweep costs n², so its intervals cost half as much as the sweep itself.
+curve of `cover` uses it.
 """
 
 from __future__ import annotations
