@@ -156,10 +156,13 @@ class Scorer:
             alphas = {f"alpha({lam:g})": float(spectrum.alpha(lam)) for lam in SLOPES}
             return {**alphas, f"beta({LOW:g})": float(spectrum.beta(LOW))}
 
-        values, sizes = readings(found.spectrum), {"n_real": len(self.held_out), "n_fake": len(fake)}
-        around = subsampling_intervals(
-            lambda i, j: readings(found.spectrum_of(i, j)), values, **sizes, at_least=20, seed=0
-        )
+        def of_rows(i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> dict[str, float]:
+            rows = np.concatenate([i, int(found.held_out.real.sum()) + j])  # real samples come first
+            return readings(found.held_out.rows(rows).spectrum())
+
+        scored = found.held_out.real
+        values, sizes = readings(found.spectrum), {"n_real": int(scored.sum()), "n_fake": int((~scored).sum())}
+        around = subsampling_intervals(of_rows, values, **sizes, at_least=20, seed=0)
         widths = {name: round((i.high - i.low) / 2, 4) for name, i in around.items() if i}
         return {**{name: round(value, 4) for name, value in values.items()}, "half_width": widths}
 
