@@ -100,6 +100,7 @@ def test_the_curve_is_that_of_its_held_out_scores(dropping):
 # -------------------------------------------------------------------------------------------------------- members
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the estimators silence it
 @pytest.mark.parametrize("name", MEMBERS)
 def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
     """A larger score means more real, and the score is close to the true log-ratio."""
@@ -123,6 +124,7 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
         assert np.mean(np.abs(np.clip(score, -4, 4) - np.clip(truth, -4, 4))) < 0.8
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the estimators silence it
 @pytest.mark.parametrize("name", MEMBERS)
 def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
     """P = Q with three times as many reals: the log-ratio is 0, while the log-odds are 1.1."""
@@ -131,6 +133,7 @@ def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
     assert np.median(score) == pytest.approx(0.0, abs=0.4)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the estimators silence it
 def test_modes_in_two_wide_columns_are_seen_beside_thirty_narrow_ones():
     """Standardised, the noise of thirty columns is as wide as the circle on which sixteen modes lie."""
     rng = np.random.default_rng(5)
@@ -145,6 +148,7 @@ def test_modes_in_two_wide_columns_are_seen_beside_thirty_narrow_ones():
     assert np.abs(np.median(score[~dropped[1::2]])) < 0.3
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the estimators silence it
 def test_what_a_task_learns_does_not_depend_on_what_it_judges():
     rng = np.random.default_rng(0)
     train, labels, test = rng.normal(size=(200, 4)), np.arange(200) < 100, rng.normal(size=(50, 4))
@@ -155,6 +159,7 @@ def test_what_a_task_learns_does_not_depend_on_what_it_judges():
         np.testing.assert_allclose(many[:1], one, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the estimators silence it
 def test_constant_columns_and_wide_features_are_fine():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 600))

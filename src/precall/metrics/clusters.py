@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.features import Pair
-from precall.metrics.metric import Found, Metric
+from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, Interval, Score, ScoreInfo, bounded_interval, readings
 from precall.printing import brief
@@ -268,8 +268,7 @@ def _compute(run: Run) -> Found:
         "repeats": repeats,
         "backend": found.backend,
     }
-    scores = {name: Score(v, intervals[name], chance[name], *run.sizes, settings) for name, v in values.items()}
-    return Found(scores, found.spectrum)
+    return curve_found(run, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 
 
 def _mauve(run: Run) -> Found:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from precall.metrics.classifiers.folds import first_equal_row, kept_together, spread
 from precall.metrics.features import Pair, tile_rows
-from precall.metrics.metric import Found, Metric
-from precall.metrics.score import CURVE_SCORES, Score, bounded_interval, readings
+from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.score import CURVE_SCORES, bounded_interval, readings
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags
@@ -94,7 +95,7 @@ def local_curve(*, real: object, fake: object, kind: str = "knn", seed: int = 0)
         0.0
 
     References:
-        Sykes, Simon and Rabin (2024), sections 3 and 4; docs/theory.md, Local classifiers.
+        Sykes, Simon and Rabin (2024); docs/theory.md, Local classifiers.
     """
     pair = Pair.checked(real=real, fake=fake, at_least=FEWEST)
     return curve_of_pair(pair, kind=checks.choice("kind", kind, SCORES), seed=seed)
@@ -103,7 +104,7 @@ def local_curve(*, real: object, fake: object, kind: str = "knn", seed: int = 0)
 def curve_of_pair(pair: Pair, *, kind: str, seed: int) -> LocalCurve:
     """`local_curve` for features that have been checked already."""
     rows, labels = _scaled(pair)
-    first = _first_half(rows, labels, np.random.default_rng(seed))
+    first = spread(labels, 2, np.random.default_rng(seed), kept_together(rows, first_equal_row(rows))) == 0
     halves = [_Half.of(rows[part], labels[part]) for part in (first, ~first)]
     scores = tuple(
         _held_out(rows[~part], labels[~part], half, SCORES[kind])
@@ -205,22 +206,6 @@ def _scaled(pair: Pair) -> tuple[Array, Flags]:
     return np.ldexp(rows, -np.frexp(np.abs(rows).max())[1]), np.arange(len(rows)) < len(real)
 
 
-def _first_half(rows: Array, labels: Flags, rng: np.random.Generator) -> Flags:
-    """A random half of each set, with identical rows on the same side."""
-    groups: dict[bytes, int] = {}
-    of_row = np.array([groups.setdefault(row.tobytes(), len(groups)) for row in rows])
-    first = np.zeros(len(rows), dtype=bool)
-    seen = np.full(len(groups), -1)
-    left = {True: 0, False: 0}
-    for i in rng.permutation(len(rows)):
-        label = bool(labels[i])
-        if seen[of_row[i]] < 0:  # the side with fewer samples of this set
-            seen[of_row[i]] = int(left[label] > 0)
-        first[i] = seen[of_row[i]] == 0
-        left[label] += 1 if first[i] else -1
-    return first
-
-
 # ------------------------------------------------------------------------------------------------------------- metrics
 
 
@@ -230,21 +215,15 @@ def _found(run: Run, kind: str) -> Found:
     rng = np.random.default_rng(run.seed)
     spreads = _over([readings(found.resampled(rng)) for _ in range(RESAMPLES)], np.std)
     chance = _over([readings(found.permuted(rng)) for _ in range(RESAMPLES)], np.mean)
-    settings = {"estimator": f"local_{kind}", "k": found.k}
     values, n = readings(found.spectrum), min(run.sizes)
-    scores = {
-        info.name: Score(
-            values[info.name],
-            bounded_interval(
-                values[info.name], QUANTILE * spreads[info.name], low=info.low, high=info.high, n=n, covers=COVERS
-            ),
-            chance[info.name],
-            *run.sizes,
-            settings,
+    intervals = {
+        info.name: bounded_interval(
+            values[info.name], QUANTILE * spreads[info.name], low=info.low, high=info.high, n=n, covers=COVERS
         )
         for info in CURVE_SCORES
     }
-    return Found(scores, found.spectrum)
+    settings = {"estimator": f"local_{kind}", "k": found.k}
+    return curve_found(run, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 
 
 def _over(draws: list[dict[str, float]], summary: Callable[[list[float]], float]) -> Mapping[str, float]:

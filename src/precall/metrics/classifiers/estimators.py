@@ -106,7 +106,8 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
     else:
         name, member, make = type(classifier).__name__, panel.of_classifier(classifier), Task.plain
     tasks = [*samples.fold_tasks(make), samples.task(~samples.held_out, samples.held_out, make)]
-    *fold_scores, half_scores = member(tasks, seed)
+    with panel.convergence_not_required():
+        *fold_scores, half_scores = member(tasks, seed)
     scores = samples.pooled(fold_scores)
     log_ratio = calibrated(scores, samples.real, samples.fold)
     held_out, settings = HeldOutScores(scores, samples.real, samples.fold), {"folds": folds, "seed": seed}
@@ -123,8 +124,8 @@ def auto(
     2. Non-negative logistic regression combines these log-ratios into one score. This step is cross-fitted, too.
     3. A monotone piecewise linear function, cross-fitted, calibrates the score into `log p/q` of every sample.
     4. The curve is computed by plugging in calibrated ratios. There is no minimum over thresholds, which noise would
-       lower. The ratios for the curve are simpler than those of the samples: a logistic line, a few steps if a line
-       does not fit, or 1 if there is no visible difference.
+       lower. The ratios for the curve are simpler than those of the samples: a logistic line, or a few steps if a line
+       does not fit. An unclear difference is shrunk, down to none.
     5. If models trained on fewer samples are clearly worse, the learning curve is extrapolated by its 1/n law.
 
     The certificate needs a score that is independent of the samples on which it is evaluated. Therefore the whole
@@ -190,7 +191,8 @@ def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
 def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | None) -> list[list[Matrix]]:
     """For each member, its scores of the test points of every task. The slowest members start first."""
     jobs = [partial(member, tasks, seed) for member in reversed(MEMBERS.values())]
-    return side_by_side(jobs, progress)[::-1]
+    with panel.convergence_not_required():
+        return side_by_side(jobs, progress)[::-1]
 
 
 def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> Array:

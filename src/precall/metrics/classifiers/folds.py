@@ -21,7 +21,7 @@ LEADING = 8  # number of dimensions for mixtures: k separated modes span at most
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
 COLUMNS = 256  # number of original columns for the members that look at single columns
 HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
-RECURRING = 10  # a row that occurs so often is an atom of the distribution, not a copy
+RECURRING = 10  # a row that occurs so often may be an atom of the distribution
 REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
 RANKS = 16  # number of rank classes in the screening of columns
 SCREENED_ROWS = 2000  # training rows for the screening of columns
@@ -288,7 +288,7 @@ class FoldedSamples:
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         first = first_equal_row(x)
-        together = kept_together(first)
+        together = kept_together(x, first)
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
@@ -335,14 +335,27 @@ def first_equal_row(x: Matrix) -> Index:
     return np.asarray(first[inverse])
 
 
-def kept_together(first: Index) -> Index:
-    """The row that each row must stay with: the first equal one, or itself if `RECURRING` or more rows are equal.
+def kept_together(x: Matrix, first: Index) -> Index:
+    """The row that each row must stay with: the first equal one, or itself if the row is an atom of the distribution.
 
-    A value that recurs so often is an atom of the distribution, as in a table of few categories. Its rows are samples
-    like others, and no fold may be without it.
+    An atom occurs `RECURRING` times or more, and the value of each of its columns also occurs in other rows, as in a
+    table of few categories (a single column cannot show this, and counts alone decide). Its rows are samples like
+    others, and no fold may be without it.
+
+    Args:
+        x: The rows.
+        first: Result of `first_equal_row` for them.
     """
-    counts = np.bincount(first, minlength=len(first))[first]
-    return np.where(counts < RECURRING, first, np.arange(len(first)))
+    counts, distinct = np.bincount(first, minlength=len(first)), np.unique(first)
+    atom = counts >= RECURRING
+    if x.shape[1] > 1:
+        atom[distinct] &= ~np.any([_occurs_once(column) for column in x[distinct].T], axis=0)
+    return np.where(atom[first], np.arange(len(first)), first)
+
+
+def _occurs_once(values: Matrix) -> Flags:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse] == 1)
 
 
 def independent_rows(together: Index, real: Flags) -> Flags:

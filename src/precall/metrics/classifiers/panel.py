@@ -6,6 +6,8 @@ needs the radius, and dropped modes need a mixture. Nearest neighbours, trees an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -129,9 +131,6 @@ def mixture_weights(log_densities: Array, steps: int = 30) -> Array:
 
 def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
     """A Gaussian mixture after at most 15 steps. It need not converge, because it is evaluated on held-out points."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
     mixture = GaussianMixture(
@@ -142,9 +141,19 @@ def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
         max_iter=15,
         random_state=seed,
     )
+    return mixture.fit(x.astype(np.float32))
+
+
+@contextmanager
+def convergence_not_required() -> Iterator[None]:
+    """Silence the warnings of `fitted_mixture`. Enter it before threads start: they share the filters of warnings."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return mixture.fit(x.astype(np.float32))
+        yield
 
 
 def neighbors(task: Task, seed: int) -> Matrix:
