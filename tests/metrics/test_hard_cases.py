@@ -105,19 +105,26 @@ def test_repeated_rows_are_not_a_difference():
 
 def test_identical_rows_share_a_fold_and_a_half():
     x = np.repeat(gaussian(100, 2, 17), 3, axis=0)
-    first = first_equal_row(x)
+    first, half = first_equal_row(x), np.arange(300) < 150
     assert np.array_equal(first, np.arange(300) // 3 * 3)
-    assert np.array_equal(kept_together(x, first), first)
-    half = np.arange(300) < 150
+    assert np.array_equal(kept_together(x, first, half), first)
     assert independent_rows(first, half).sum() == 100
 
 
 def test_rows_repeated_many_times_stay_together_and_those_of_a_table_of_categories_do_not():
-    x = np.repeat(gaussian(20, 2, 26), 12, axis=0)
+    x = np.repeat(gaussian(40, 2, 26), 12, axis=0)
     first = first_equal_row(x)
-    assert np.array_equal(kept_together(x, first), first)
+    assert np.array_equal(kept_together(x, first, np.arange(480) < 240), first)
     table = rng(27).integers(3, size=(400, 2)).astype(float)
-    assert np.array_equal(kept_together(table, first_equal_row(table)), np.arange(400))
+    assert np.array_equal(kept_together(table, first_equal_row(table), np.arange(400) < 200), np.arange(400))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_collapsed_generator_is_found(rows):
+    fake = np.repeat(gaussian(rows, 3, 30), 300 // rows, axis=0)
+    result = auto(real=gaussian(300, 3, 31), fake=fake)
+    assert result.spectrum.total_variation > 0.95
+    assert result.p_value < 0.01
 
 
 def test_no_warning_of_a_member_reaches_the_user(recwarn):
@@ -127,10 +134,10 @@ def test_no_warning_of_a_member_reaches_the_user(recwarn):
 
 def test_rows_of_a_discrete_distribution_are_samples_of_their_own():
     x = rng(18).integers(10, size=(400, 1)).astype(float)
-    together = kept_together(x, first_equal_row(x))
+    together = kept_together(x, first_equal_row(x), np.arange(400) < 200)
     assert np.array_equal(together, np.arange(400))  # each value occurs often: it is an atom
     rare = rng(19).integers(300, size=(400, 1)).astype(float)
-    together = kept_together(rare, first_equal_row(rare))
+    together = kept_together(rare, first_equal_row(rare), np.arange(400) < 200)
     assert (together != np.arange(400)).any()
     assert independent_rows(together, np.arange(400) < 200).all()  # equal as often between the sets as within them
 

@@ -104,7 +104,7 @@ def local_curve(*, real: object, fake: object, kind: str = "knn", seed: int = 0)
 def curve_of_pair(pair: Pair, *, kind: str, seed: int) -> LocalCurve:
     """`local_curve` for features that have been checked already."""
     rows, labels = _scaled(pair)
-    first = spread(labels, 2, np.random.default_rng(seed), kept_together(rows, first_equal_row(rows))) == 0
+    first = spread(labels, 2, np.random.default_rng(seed), kept_together(rows, first_equal_row(rows), labels)) == 0
     halves = [_Half.of(rows[part], labels[part]) for part in (first, ~first)]
     scores = tuple(
         _held_out(rows[~part], labels[~part], half, SCORES[kind])

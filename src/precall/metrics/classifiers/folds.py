@@ -22,6 +22,7 @@ FEWEST = 50  # samples per class: the panel splits them into halves, and one hal
 COLUMNS = 256  # number of original columns for the members that look at single columns
 HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
 RECURRING = 10  # a row that occurs so often may be an atom of the distribution
+COMMON = 0.1  # share of one set from which a row is an atom: one fold cannot hold it without being mostly that row
 REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
 RANKS = 16  # number of rank classes in the screening of columns
 SCREENED_ROWS = 2000  # training rows for the screening of columns
@@ -288,7 +289,7 @@ class FoldedSamples:
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         first = first_equal_row(x)
-        together = kept_together(x, first)
+        together = kept_together(x, first, is_real)
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
@@ -335,21 +336,23 @@ def first_equal_row(x: Matrix) -> Index:
     return np.asarray(first[inverse])
 
 
-def kept_together(x: Matrix, first: Index) -> Index:
+def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
     """The row that each row must stay with: the first equal one, or itself if the row is an atom of the distribution.
 
     An atom occurs `RECURRING` times or more, and the value of each of its columns also occurs in other rows, as in a
-    table of few categories (a single column cannot show this, and counts alone decide). Its rows are samples like
-    others, and no fold may be without it.
+    table of few categories (a single column cannot show this, and counts alone decide); or it makes up the share
+    `COMMON` of one set. Its rows are samples like others, and no fold may be without it.
 
     Args:
         x: The rows.
         first: Result of `first_equal_row` for them.
+        real: Whether each row is real.
     """
-    counts, distinct = np.bincount(first, minlength=len(first)), np.unique(first)
-    atom = counts >= RECURRING
+    p, q = (np.bincount(first[mask], minlength=len(first)) for mask in (real, ~real))
+    atom, distinct = p + q >= RECURRING, np.unique(first)
     if x.shape[1] > 1:
         atom[distinct] &= ~np.any([_occurs_once(column) for column in x[distinct].T], axis=0)
+    atom |= (p > COMMON * real.sum()) | (q > COMMON * (~real).sum())
     return np.where(atom[first], np.arange(len(first)), first)
 
 
