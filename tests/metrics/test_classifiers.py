@@ -15,9 +15,10 @@ from precall import assess
 from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted, quick_test
-from precall.metrics.classifiers.folds import Task, spread, varies
+from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
+from precall.metrics.classifiers.tasks import Task, varies
 from precall.metrics.features import Pair
 from precall.theory import toys
 from precall.theory.hull import few_blocks, score_blocks

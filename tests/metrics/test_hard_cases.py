@@ -5,7 +5,7 @@ import pytest
 
 from precall import assess
 from precall.metrics.classifiers.estimators import auto
-from precall.metrics.classifiers.folds import first_equal_row, independent_rows, kept_together
+from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
 
 
 def rng(*seed):
@@ -117,6 +117,34 @@ def test_rows_repeated_many_times_stay_together_and_those_of_a_table_of_categori
     assert np.array_equal(kept_together(x, first, np.arange(480) < 240), first)
     table = rng(27).integers(3, size=(400, 2)).astype(float)
     assert np.array_equal(kept_together(table, first_equal_row(table), np.arange(400) < 200), np.arange(400))
+
+
+@pytest.mark.parametrize(("d", "noise"), [(1, 1e-6), (5, 1e-6), (64, 1e-2)])
+def test_rows_repeated_with_a_little_noise_are_not_a_difference(d, noise):
+    real, fake = (np.repeat(gaussian(150, d, 32, side), 4, axis=0) for side in (0, 1))
+    real, fake = real + noise * gaussian(600, d, 33), fake + noise * gaussian(600, d, 34)
+    assert auto(real=real, fake=fake).settings["identical_rows"] > 850
+    assert assess(real=real, fake=fake, metrics=["auto"]).verdict.startswith(("Indistinguishable", "Close"))
+
+
+def linked(real, fake):
+    x, is_real = np.concatenate([real, fake]), np.arange(len(real) + len(fake)) < len(real)
+    return int((linked_rows(x, np.arange(len(x)), is_real) != np.arange(len(x))).sum())
+
+
+def test_rows_are_linked_only_if_they_were_repeated():
+    grid = np.stack(np.meshgrid(np.arange(5.0), np.arange(5.0)), axis=-1).reshape(-1, 2)
+
+    def modes(n, seed, shift=0.0):
+        return grid[rng(seed).integers(25, size=n)] + 0.02 * gaussian(n, 2, seed, 1) + shift
+
+    for d in (1, 2, 32):
+        assert linked(gaussian(500, d, 35), gaussian(500, d, 36)) == 0
+        assert linked(gaussian(500, d, 35), gaussian(500, d, 36) + 20) < 50
+    assert linked(modes(500, 37), modes(500, 38)) == 0
+    assert linked(modes(2000, 37), modes(2000, 38, 0.5)) == 0
+    copied = gaussian(500, 5, 39)
+    assert linked(copied, copied + 1e-6 * gaussian(500, 5, 40)) == 0  # copies between the sets: memorisation sees them
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from precall.metrics.classifiers.folds import first_equal_row, kept_together, spread
+from precall.metrics.classifiers.folds import spread
+from precall.metrics.classifiers.repeats import first_equal_row, kept_together
 from precall.metrics.features import Pair, tile_rows
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES, bounded_interval, readings

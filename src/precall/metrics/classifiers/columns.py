@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.classifiers.folds import UNROUNDED, Matrix, Task, last_digit
+from precall.metrics.classifiers.tasks import UNROUNDED, Matrix, Task, last_digit
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP
 

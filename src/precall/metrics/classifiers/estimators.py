@@ -17,11 +17,12 @@ import numpy as np
 
 from precall.metrics.classifiers import columns, panel
 from precall.metrics.classifiers.calibration import calibrated
-from precall.metrics.classifiers.folds import FEWEST, FoldedSamples, Matrix, Member, Task, each
+from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.mlp import mlp
 from precall.metrics.classifiers.result import ClassifierResult, certify, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
+from precall.metrics.classifiers.tasks import Matrix, Member, Task, each
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.classifiers.folds import Matrix, Task
+from precall.metrics.classifiers.tasks import Matrix, Task
 
 if TYPE_CHECKING:
     import torch

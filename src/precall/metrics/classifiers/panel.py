@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.metrics.classifiers.folds import Matrix, Member, Task, each, shrunk_covariance
+from precall.metrics.classifiers.tasks import Matrix, Member, Task, each, shrunk_covariance
 from precall.theory.arrays import Array, Flags
 
 SEARCHED = 5000  # training points for the search of nearest neighbours, whose time grows with them

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated
-from precall.metrics.classifiers.folds import Matrix, joined, spread
+from precall.metrics.classifiers.folds import joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.result import ClassifierResult, certify
+from precall.metrics.classifiers.tasks import Matrix
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES

@@ -1,0 +1,161 @@
+"""Repeated rows: which rows must stay in one fold, and which count as samples of their own.
+
+A model must not be tested on rows that it was trained on, nor on copies of them: a set that repeats its rows would look
+like a distribution of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.theory.arrays import Array, Flags, Index
+
+Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
+
+RECURRING = 10  # a row that occurs so often may be an atom of the distribution
+COMMON = 0.1  # share of one set from which a row is an atom: one fold cannot hold it without being mostly that row
+REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
+NEIGHBORS = 64  # number of neighbours whose distance is the local scale
+QUERIES = 512  # rows that are examined before all are
+FEW = 0.02  # share of the examined rows with a twin up to which no rows were repeated
+SKETCH = 32  # number of dimensions in which neighbours are searched
+BLOCK = 512  # rows whose distances are in memory at the same time
+
+
+def first_equal_row(x: Matrix) -> Index:
+    """Index of the first row that is equal to each row, which is the row itself if all rows differ.
+
+    Example:
+        >>> first_equal_row(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+        array([0, 1, 0])
+    """
+    rows = np.ascontiguousarray(x + 0.0)  # −0 becomes 0
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])
+
+
+def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
+    """The row that each row must stay with: the first equal one, or itself if the row is an atom of the distribution.
+
+    An atom occurs `RECURRING` times or more, and the value of each of its columns also occurs in other rows, as in a
+    table of few categories (a single column cannot show this, and counts alone decide); or it makes up the share
+    `COMMON` of one set. Its rows are samples like others, and no fold may be without it.
+
+    Args:
+        x: The rows.
+        first: Result of `first_equal_row` for them.
+        real: Whether each row is real.
+    """
+    p, q = (np.bincount(first[mask], minlength=len(first)) for mask in (real, ~real))
+    atom, distinct = p + q >= RECURRING, np.unique(first)
+    if x.shape[1] > 1:
+        atom[distinct] &= ~np.any([_occurs_once(column) for column in x[distinct].T], axis=0)
+    atom |= (p > COMMON * real.sum()) | (q > COMMON * (~real).sum())
+    return np.where(atom[first], np.arange(len(first)), first)
+
+
+def _occurs_once(values: Matrix) -> Flags:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse] == 1)
+
+
+def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
+    """`together`, extended by twins: rows of one set that are far closer to each other than to their surroundings.
+
+    Copies with a little noise repeat a row as much as identical ones do. Two rows are twins if their distance is below
+    a small share of the distance to the 64th neighbour: 10^(−5/d) in d dimensions (but between 0.001 and 0.05), below
+    which rows with a smooth density almost never are. Narrow modes have such pairs, too, but they have them between the
+    sets as well, or many at the same place. Twins therefore count only if they are far more frequent within the sets
+    than between them, and if fewer than `RECURRING` of them are at one place.
+
+    Args:
+        x: The rows, with columns on one scale.
+        together: The row that each row must stay with, an earlier one or itself.
+        real: Whether each row is real.
+    """
+    single = np.flatnonzero(together == np.arange(len(x)))
+    if len(single) < 2 * NEIGHBORS:
+        return together
+    rows = _sketched(x[single])
+    queries = np.random.default_rng(0).permutation(len(rows))[:QUERIES]
+    a, b = _twins(rows, queries)
+    if len(np.unique(a)) <= FEW * len(queries) or not _within_sets(real[single[a]], real[single[b]], real):
+        return together
+    groups = _components(*_twins(rows, np.arange(len(rows))), len(rows))
+    crowded = np.bincount(groups, minlength=len(rows)) >= RECURRING
+    linked = np.arange(len(x))
+    linked[single] = single[np.where(crowded[groups], np.arange(len(rows)), groups)]
+    return np.asarray(linked[together])
+
+
+def _sketched(x: Matrix) -> Matrix:
+    """The rows, projected to `SKETCH` random directions if they have more dimensions; distances change little."""
+    x = x.astype(np.float64)
+    if x.shape[1] <= SKETCH:
+        return x
+    return np.asarray(x @ np.random.default_rng(0).normal(size=(x.shape[1], SKETCH)) / np.sqrt(SKETCH))
+
+
+def _twins(rows: Matrix, queries: Index) -> tuple[Index, Index]:
+    """Pairs of twins, of which the first is one of the queries."""
+    distance, near = _nearest(rows, queries)
+    share = np.clip(10 ** (-5 / _dimension(distance)), 1e-3, 0.05)
+    found = distance < share * distance[:, -1:]
+    return np.repeat(queries, found.sum(axis=1)), near[found]
+
+
+def _dimension(distance: Array) -> float:
+    """Intrinsic dimension, from how the distance grows between the middle and the last neighbour; ∞ if it does not."""
+    middle, last = distance[:, NEIGHBORS // 2 - 1], distance[:, -1]
+    growth = np.median(last[middle > 0] / middle[middle > 0]) if (middle > 0).any() else 1.0
+    return float(np.log(2) / np.log(growth)) if growth > 1 else np.inf  # distances grow like k^(1/d)
+
+
+def _nearest(rows: Matrix, queries: Index) -> tuple[Array, Index]:
+    """Distances and indices of the `NEIGHBORS` nearest rows of each query, in increasing order, without the query."""
+    norms, found = np.einsum("ij,ij->i", rows, rows), []
+    for part in np.array_split(queries, -(-len(queries) // BLOCK)):
+        square = norms - 2 * rows[part] @ rows.T
+        square[np.arange(len(part)), part] = np.inf
+        near = np.argpartition(square, NEIGHBORS - 1, axis=1)[:, :NEIGHBORS]
+        exact = np.linalg.norm(rows[part][:, None] - rows[near], axis=2)
+        order = np.argsort(exact, axis=1)
+        found.append((np.take_along_axis(exact, order, axis=1), np.take_along_axis(near, order, axis=1)))
+    distance, near = zip(*found, strict=True)
+    return np.concatenate(distance), np.concatenate(near)
+
+
+def _within_sets(a: Flags, b: Flags, real: Flags) -> bool:
+    """Whether pairs of rows of the sets `a` and `b` are far more often of one set than of both."""
+    n, m = real.sum(), (~real).sum()
+    within, between = (a == b).sum() / (n * (n - 1) + m * (m - 1)), (a != b).sum() / (2 * n * m)
+    return bool(within > REPEATED * between)
+
+
+def _components(a: Index, b: Index, n: int) -> Index:
+    """Lowest index in the connected component of each of n nodes of the graph with edges (a, b)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    _, label = connected_components(coo_array((np.ones(len(a), dtype=bool), (a, b)), shape=(n, n)), directed=False)
+    _, first = np.unique(label, return_index=True)
+    return np.asarray(first[label])
+
+
+def independent_rows(together: Index, real: Flags) -> Flags:
+    """Which rows are samples of their own; False for the copies in a set whose rows were repeated.
+
+    Rows of a discrete distribution are equal within and between the sets, about equally often if P = Q. If they are
+    equal far more often within the sets than between them, rows were repeated, and each counts once.
+    """
+    _, first, inverse = np.unique(2 * together + real, return_index=True, return_inverse=True)
+    p, q = (np.bincount(together[mask], minlength=len(real)).astype(np.float64) for mask in (real, ~real))
+    n, m = p.sum(), q.sum()
+    within = (p @ (p - 1) + q @ (q - 1)) / (n * (n - 1) + m * (m - 1))
+    if within <= REPEATED * (p @ q) / (n * m):
+        return np.ones(len(real), dtype=bool)
+    return np.asarray(first[inverse] == np.arange(len(real)))

@@ -1,0 +1,253 @@
+"""A task of a classifier: train on some samples, score others. Transformations are fitted to the training part only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.theory.arrays import Array, Flags, Index
+
+Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
+View: TypeAlias = tuple[Matrix, Matrix]
+
+WIDTH = 512  # number of dimensions for the linear members
+NARROW = 64  # number of dimensions for neighbours, trees and full covariances per class
+LEADING = 8  # number of dimensions for mixtures: k separated modes span at most k − 1 dimensions
+COLUMNS = 256  # number of original columns for the members that look at single columns
+HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
+RANKS = 16  # number of rank classes in the screening of columns
+SCREENED_ROWS = 2000  # training rows for the screening of columns
+UNROUNDED = -999
+UNLIKE = 3.0  # ratio of the largest to the median standard deviation from which the units of columns are unlike
+CONTRAST = 3  # number of dimensions for mixtures on the axes along which the classes differ
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A classification task: train on `train` with `labels` (True means real), then score `test`.
+
+    The views are pairs (train, test) in fewer dimensions. They are computed once and shared by the members.
+
+    Attributes:
+        train: Training points, shape (n, d).
+        labels: Whether each training point is real.
+        test: Points to score.
+        columns: The original values of the columns in which the classes differ most, in this order; at most `COLUMNS`.
+        width: Number of columns before any projection.
+        natural: The points on the first `LEADING` principal axes of the columns in their own units; None if these units
+            are alike or the columns are many.
+    """
+
+    train: Matrix
+    labels: Flags
+    test: Matrix
+    columns: View
+    width: int
+    natural: View | None = None
+
+    @classmethod
+    def plain(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
+        """A task with the features as they are."""
+        return cls(train, labels, test, (train, test), train.shape[1])
+
+    @classmethod
+    def standardised(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
+        """A float32 task, standardised on the training points and projected to at most `WIDTH` principal axes."""
+        columns, width = (train, test), train.shape[1]
+        if width > NARROW:
+            chosen = most_different(train, labels, COLUMNS)
+            columns = train[:, chosen], test[:, chosen]
+        natural = natural_axes(train, test) if 1 < width <= WIDTH else None
+        train, test = standardised(train, test)
+        if width > WIDTH:
+            axes = principal_axes(train, WIDTH)
+            train, test = train @ axes, test @ axes
+        return cls(train, labels, test, columns, width, natural)
+
+    @cached_property
+    def leading_columns(self) -> View:
+        """The `NARROW` leading ones of `columns`, standardised."""
+        return standardised(self.columns[0][:, :NARROW], self.columns[1][:, :NARROW])
+
+    @cached_property
+    def axes_and_columns(self) -> View:
+        """`narrow`, and beside it `leading_columns` if it is a projection."""
+        if self.width <= NARROW:
+            return self.narrow
+        train, test = zip(self.narrow, self.leading_columns, strict=True)
+        return np.hstack(train), np.hstack(test)
+
+    @property
+    def log_odds(self) -> float:
+        """Log-odds of "real" among the training labels, which a classifier's logit adds to the log-ratio."""
+        return float(np.log(self.labels.sum()) - np.log((~self.labels).sum()))
+
+    @cached_property
+    def axes(self) -> Matrix:
+        """The `NARROW` leading principal axes of the training points, as columns."""
+        return principal_axes(self.train, NARROW)
+
+    @cached_property
+    def narrow(self) -> View:
+        """The points, projected to the `NARROW` leading principal axes if there are more dimensions."""
+        if self.train.shape[1] <= NARROW:
+            return self.train, self.test
+        return self.train @ self.axes, self.test @ self.axes
+
+    @cached_property
+    def leading(self) -> View:
+        """The points projected to the first `LEADING` principal axes, along which well-separated modes differ."""
+        return self.train @ self.axes[:, :LEADING], self.test @ self.axes[:, :LEADING]
+
+    @cached_property
+    def contrast(self) -> View:
+        """The points projected to the axes along which the two classes differ most in mean or in variance.
+
+        After whitening by the average within-class covariance, these are the leading eigenvectors of
+        `δδᵀ + (Σ_P − Σ_Q)²`, where δ is the difference of the means.
+
+        References:
+            Cook and Weisberg (1991); Li and Wang (2007), on directional regression.
+        """
+        real, fake = self.train[self.labels], self.train[~self.labels]
+        sigma_p, sigma_q = shrunk_covariance(real), shrunk_covariance(fake)
+        values, vectors = np.linalg.eigh((sigma_p + sigma_q) / 2)
+        whiten = vectors / np.sqrt(values)
+        delta = (real.mean(axis=0) - fake.mean(axis=0)) @ whiten
+        spread = whiten.T @ (sigma_p - sigma_q) @ whiten
+        # leading eigenvectors of δδᵀ + (Σ_P − Σ_Q)²
+        axes = whiten @ np.linalg.eigh(np.outer(delta, delta) + spread @ spread)[1][:, ::-1][:, :CONTRAST]
+        return self.train @ axes, self.test @ axes
+
+
+def standardised(train: Matrix, test: Matrix) -> View:
+    """Both matrices in float32, centred and scaled by the training points; a constant column becomes 0.
+
+    A column with extreme values, whose standard deviation exceeds `HEAVY` times that of a normal sample with the same
+    quantiles, is compressed by asinh. One value of 10¹² would otherwise make all others equal.
+    """
+    low, middle, high = np.quantile(train, (0.05, 0.5, 0.95), axis=0)
+    bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
+    heavy = (bulk > 0) & (train.std(axis=0) > HEAVY * bulk)
+    if heavy.any():
+        train, test = train.astype(np.float64), test.astype(np.float64)
+        for x in (train, test):
+            x[:, heavy] = np.arcsinh((x[:, heavy] - middle[heavy]) / bulk[heavy])
+    mean = train.mean(axis=0)
+    scale = np.where(varies(train), train.std(axis=0), np.inf)
+    return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
+
+
+def natural_axes(train: Matrix, test: Matrix) -> View | None:
+    """Both matrices on the leading principal axes of the training points, with one common scale for all columns.
+
+    Standardisation makes noise as wide as the columns in which separated modes lie. None if all columns have about the
+    same standard deviation: then standardisation changes nothing.
+    """
+    scale = train.std(axis=0)[varies(train)]
+    if not len(scale) or scale.max() < UNLIKE * np.median(scale):
+        return None
+    centre = train.mean(axis=0)
+    train, test = (((x - centre) / scale.max()).astype(np.float32) for x in (train, test))
+    axes = principal_axes(train, LEADING)
+    return train @ axes, test @ axes
+
+
+def most_different(x: Matrix, labels: Flags, most: int) -> Index:
+    """Indices of the `most` columns in which two samples differ most, in decreasing order of the difference.
+
+    The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
+    """
+    rows = np.random.default_rng(0).permutation(len(x))[:SCREENED_ROWS]  # the order also breaks ties at random
+    x, labels = x[rows[: len(rows) // RANKS * RANKS]], labels[rows[: len(rows) // RANKS * RANKS]]
+    statistic = np.maximum(_rank_statistic(x, labels), _rank_statistic(last_digit(x[:512]), labels[:512]))
+    return np.argsort(-statistic, kind="stable")[:most]
+
+
+def _rank_statistic(x: Matrix | Index, labels: Flags) -> Array:
+    """χ² statistic of the labels in classes of ranks, for each column; ties stay in the order of the rows."""
+    sorted_labels = labels[np.argsort(x, axis=0, kind="stable")]
+    reals = sorted_labels.reshape(RANKS, -1, x.shape[1]).sum(axis=1)
+    expected = len(x) / RANKS * labels.mean()
+    return np.asarray(((reals - expected) ** 2).sum(axis=0) / expected)
+
+
+def last_digit(x: Matrix) -> Index:
+    """Exponent of the last nonzero decimal digit of each value; `UNROUNDED` if it has as many digits as its type holds.
+
+    It separates rounded values from others, in any decimal unit. The exponent of 0 is 400: it is on every grid.
+
+    Example:
+        >>> last_digit(np.array([12.5, 1200.0, 3e-8, 0.0, np.pi]))
+        array([  -1,    2,   -8,  400, -999])
+    """
+    digits = np.finfo(x.dtype).precision
+    size = np.abs(x, dtype=np.float64)
+    exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
+    mantissa = np.rint(size / 10.0**exponent * 10.0 ** (digits - 1)).astype(np.int64)
+    zeros = np.zeros(x.shape, dtype=np.int64)
+    for power in (8, 4, 2, 1):
+        divisible = mantissa % 10**power == 0
+        mantissa = np.where(divisible, mantissa // 10**power, mantissa)
+        zeros += power * divisible
+    rounded = zeros >= max(2, digits - 11)  # a few zeros at the end occur by chance
+    last = np.where(rounded, exponent.astype(np.int64) - (digits - 1) + zeros, UNROUNDED)
+    return np.where(size > 0, last, 400)
+
+
+def varies(x: Matrix) -> Flags:
+    """Whether each column varies by more than the spacing of floating-point numbers of its size.
+
+    The comparison is relative, so that a change of units or of the origin changes nothing.
+
+    Example:
+        >>> varies(np.array([[1e-9, 1e8, 0.1], [2e-9, 1e8 + 1, 0.1 + 1e-17]]))
+        array([ True,  True, False])
+    """
+    low, high = x.min(axis=0), x.max(axis=0)
+    return np.asarray(high - low > 4 * np.spacing(np.maximum(np.abs(low), np.abs(high))))
+
+
+Member: TypeAlias = Callable[[Sequence[Task], int], list[Matrix]]
+"""Maps tasks and a seed to scores of each task's test points, one per point; a larger score means more real."""
+
+
+def each(score: Callable[[Task, int], Matrix]) -> Member:
+    """A member that handles its tasks one by one with `score`."""
+    return lambda tasks, seed: [np.asarray(score(task, seed), dtype=np.float64) for task in tasks]
+
+
+def principal_axes(x: Matrix, most: int) -> Matrix:
+    """At most `most` leading principal axes of `x` as columns, in order of decreasing variance.
+
+    They are computed from the smaller of the two Gram matrices: `XXᵀ u = s² u` gives the axis `Xᵀu/s`.
+    """
+    from scipy.linalg import eigh
+
+    centred = x - x.mean(axis=0)
+    n, d = x.shape
+    gram = centred @ centred.T if n < d else centred.T @ centred
+    leading = (max(0, len(gram) - most), len(gram) - 1)
+    values, vectors = eigh(gram, subset_by_index=leading, check_finite=False)
+    if n >= d:
+        return np.asarray(vectors[:, ::-1])
+    spread = values > 1e-6 * values[-1]  # n centred points span at most n − 1 dimensions
+    return np.asarray((centred.T @ (vectors[:, spread] / np.sqrt(values[spread])))[:, ::-1])
+
+
+def shrunk_covariance(x: Matrix) -> Array:
+    """Positive definite covariance, shrunk towards a multiple of the identity by oracle approximating shrinkage.
+
+    References:
+        Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation.
+    """
+    from sklearn.covariance import oas
+
+    d = x.shape[1]
+    covariance = np.asarray(oas(x.astype(np.float64))[0]).reshape(d, d)
+    return covariance + 1e-6 * np.eye(d)  # keeps it positive definite if a (standardised) column is constant
