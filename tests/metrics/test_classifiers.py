@@ -18,7 +18,7 @@ from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cros
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
-from precall.metrics.classifiers.tasks import Task, varies
+from precall.metrics.classifiers.tasks import Views, varies
 from precall.metrics.features import Pair
 from precall.theory import toys
 from precall.theory.hull import few_blocks, score_blocks
@@ -31,6 +31,12 @@ LAM = np.tan(np.arange(1, 100) / 100 * np.pi / 2)
 def error(spectrum, toy):
     gap = np.abs(spectrum.alpha(LAM) - toy.alpha(LAM))
     return np.mean(np.maximum(gap, gap / LAM))
+
+
+def task_of(train, labels, test):
+    """The task to train on `train` and score `test`, with views that are fitted to the training points."""
+    x, training = np.concatenate([train, test]), np.arange(len(train) + len(test)) < len(train)
+    return Views.of(x, training).task(training, ~training, np.append(labels, np.zeros(len(test), dtype=bool)))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +116,7 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
     x, labels = np.concatenate([real[:1000], fake[:600]]), np.arange(1600) < 1000
     test = np.concatenate([real[1000:], fake[600:]])
     truth = 3 * np.log(2) - (test**2).sum(axis=1) / 2 + ((test - 0.5) ** 2).sum(axis=1) / 8
-    (score,) = MEMBERS[name]([Task.standardised(x, labels, test)], 0)
+    (score,) = MEMBERS[name]([task_of(x, labels, test)], 0)
     assert score.shape == (800,)
     spectrum = RatioSpectrum.from_scores(real=score[:500], fake=score[500:])
     exact = RatioSpectrum.from_log_ratios(real=truth[:500], fake=truth[500:])
@@ -130,7 +136,7 @@ def test_every_member_tells_a_shifted_and_widened_model_from_the_data(name):
 def test_more_real_than_fake_samples_do_not_make_a_member_say_real(name):
     """P = Q with three times as many reals: the log-ratio is 0, while the log-odds are 1.1."""
     x = np.random.default_rng(4).normal(size=(1400, 2))
-    (score,) = MEMBERS[name]([Task.standardised(x[:1200], np.arange(1200) < 900, x[1200:])], 0)
+    (score,) = MEMBERS[name]([task_of(x[:1200], np.arange(1200) < 900, x[1200:])], 0)
     assert np.median(score) == pytest.approx(0.0, abs=0.4)
 
 
@@ -144,7 +150,7 @@ def test_modes_in_two_wide_columns_are_seen_beside_thirty_narrow_ones():
     dropped = angles == 0
     x, dropped = x[~(dropped & (np.arange(3000) % 2 == 0))], dropped[~(dropped & (np.arange(3000) % 2 == 0))]
     labels = np.arange(3000)[~((angles == 0) & (np.arange(3000) % 2 == 0))] % 2 == 1  # only reals have the mode
-    (score,) = MEMBERS["islands"]([Task.standardised(x[::2], labels[::2], x[1::2])], 0)
+    (score,) = MEMBERS["islands"]([task_of(x[::2], labels[::2], x[1::2])], 0)
     assert np.median(score[dropped[1::2]]) > 2
     assert np.abs(np.median(score[~dropped[1::2]])) < 0.3
 
@@ -153,8 +159,8 @@ def test_modes_in_two_wide_columns_are_seen_beside_thirty_narrow_ones():
 def test_what_a_task_learns_does_not_depend_on_what_it_judges():
     rng = np.random.default_rng(0)
     train, labels, test = rng.normal(size=(200, 4)), np.arange(200) < 100, rng.normal(size=(50, 4))
-    alone = Task.standardised(train, labels, test[:1])
-    beside_outliers = Task.standardised(train, labels, np.concatenate([test[:1], 1e3 * test[1:]]))
+    alone = task_of(train, labels, test[:1])
+    beside_outliers = task_of(train, labels, np.concatenate([test[:1], 1e3 * test[1:]]))
     for name in ("quadratic", "contrast", "modes", "knn", "mlp"):
         (one,), (many,) = MEMBERS[name]([alone], 0), MEMBERS[name]([beside_outliers], 0)
         np.testing.assert_allclose(many[:1], one, rtol=1e-3, atol=1e-4)
@@ -166,9 +172,9 @@ def test_constant_columns_and_wide_features_are_fine():
     x = rng.normal(size=(300, 600))
     x[:, 0] = 7.0
     x[:150, 1:4] += 2
-    task = Task.standardised(x[::2], (np.arange(300) < 150)[::2], x[1::2])
+    task = task_of(x[::2], (np.arange(300) < 150)[::2], x[1::2])
     assert task.train.shape[1] == 149  # 150 centred points span no more
-    assert Task.standardised(rng.normal(size=(700, 600)), np.arange(700) < 350, x).test.shape == (300, 512)
+    assert task_of(rng.normal(size=(700, 600)), np.arange(700) < 350, x).test.shape == (300, 512)
     for name in ("discriminant", "linear", "diagonal"):
         (score,) = MEMBERS[name]([task], 0)
         assert score[:75].mean() > score[75:].mean() + 0.5

@@ -267,6 +267,41 @@ def test_kid_keeps_its_digits_far_from_the_origin():
     assert far.interval.high - far.interval.low == pytest.approx(near.interval.high - near.interval.low, rel=1e-2)
 
 
+@pytest.mark.parametrize("unit", [2.0**-66, 2.0**66, 2.0**100])
+def test_kid_in_extreme_units(unit):
+    """A linear kernel measures in squares of the unit; a cubic one in sixth powers if the unit is large."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 3)), rng.normal(size=(50, 3)) + 1
+    scores = kid(real=unit * x, fake=unit * y, degree=1), kid(real=x, fake=y, degree=1)
+    assert scores[0].value / unit**2 == pytest.approx(scores[1].value, rel=1e-9)
+    assert scores[0].interval.high / unit**2 == pytest.approx(scores[1].interval.high, rel=1e-9)
+    cubic = kid(real=unit * x, fake=unit * y)
+    leading = 3 * scores[1].value * unit**2 if unit < 1 else kid_of_cubes(x, y) * unit**6
+    assert cubic.value == pytest.approx(leading, rel=1e-9)
+    assert cubic.interval.low < cubic.value < cubic.interval.high
+    assert len(str(cubic)) < 40
+
+
+def kid_of_cubes(x, y):
+    """The MMD with the kernel (x·y/d)³, by pairs."""
+    k = lambda a, b: (a @ b.T / a.shape[1]) ** 3  # noqa: E731
+    within = lambda z: (k(z, z).sum() - np.trace(k(z, z))) / (len(z) * (len(z) - 1))  # noqa: E731
+    return within(x) + within(y) - 2 * k(x, y).mean()
+
+
+def test_kid_that_no_number_can_hold_is_refused():
+    with pytest.raises(ValueError, match="Divide both sets by the same number"):
+        kid(real=1e60 * np.random.default_rng(0).normal(size=(9, 2)), fake=np.ones((9, 2)))
+
+
+def test_kid_of_float32_features_is_that_of_the_same_numbers_in_float64():
+    rng = np.random.default_rng(0)
+    for offset in (0, 1000):
+        x, y = (offset + rng.normal(size=(300, 40)).astype(np.float32) for _ in range(2))
+        exact = kid(real=x.astype(np.float64), fake=y.astype(np.float64))
+        assert kid(real=x, fake=y).value == pytest.approx(exact.value, abs=1e-6 * (exact.interval.high - exact.value))
+
+
 def true_kid(first, second):
     """Σ_j C(3, j) (E X^j − E Y^j)² in one dimension, from the moments E X, E X², E X³ of each."""
     return sum(comb(3, j) * (a - b) ** 2 for j, (a, b) in enumerate(zip(first, second, strict=True), start=1))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, Pair, float64
+from precall.metrics.features import Features, Pair, beside, float64
 from precall.metrics.metric import Found, Metric
 from precall.metrics.moments import degrees_of_freedom, influence_quantile
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
@@ -29,8 +29,9 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
         KID = E k(X, X′) + E k(Y, Y′) − 2 E k(X, Y),   k(x, y) = (x·y/d + 1)^degree
 
     It is estimated by the U-statistic over all pairs, so there are no subsets and no seed. The memory is that of one
-    block of pairs. Its expectation is 0 if and only if the two distributions agree in all moments up to `degree`; the
-    estimate may be negative.
+    block of pairs. Inner products of float32 features are computed in float32, everything else in float64. The
+    expectation of KID is 0 if and only if the two distributions agree in all moments up to `degree`; the estimate may
+    be negative.
 
     The estimate is unbiased, so its interval covers the true KID. The variance is that of the U-statistic with terms of
     both orders,
@@ -75,11 +76,14 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
 def _distance(pair: Pair, degree: int, level: float) -> Score:
     both = pair.together()
     x, y = both.real, both.fake
-    kernel = _shifted_kernel(x, degree)
+    if x.dtype != y.dtype:
+        x, y = float64(x), float64(y)
+    size = _kernel_size(x, y, degree)
+    kernel = _shifted_kernel(x, degree, size)
     xx, yy, xy = _Within.of(x, kernel), _Within.of(y, kernel), _Between.of(x, y, kernel)
     value = xx.mean + yy.mean - 2 * xy.mean  # the U-statistic, Gretton et al. (2012), Lemma 6
-    interval = _interval(value, xx, yy, xy, level) if min(xx.n, yy.n) >= 4 else None
-    return Score(value, interval, 0.0, len(x), len(y), {"degree": degree, "kernel": "(x·y/d + 1)^degree"})
+    interval = _interval(value, xx, yy, xy, level, size) if min(xx.n, yy.n) >= 4 else None
+    return Score(size * value, interval, 0.0, len(x), len(y), {"degree": degree, "kernel": "(x·y/d + 1)^degree"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +154,8 @@ class _Between:
         return max(0.0, float(self.squares - additive)) / ((n - 1) * (m - 1))
 
 
-def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float) -> Interval:
-    """Interval from projections and residuals (Hoeffding's decomposition) of xx.mean + yy.mean − 2 xy.mean."""
+def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float, size: float) -> Interval:
+    """Interval from projections and residuals (Hoeffding's decomposition) of xx.mean + yy.mean − 2 xy.mean, × size."""
     n, m = xx.n, yy.n
     # The estimation noise is not subtracted: with unbiased variances the coverage is 80 % if P and Q differ slightly.
     a = xx.rows / (n - 2) - xy.rows / m
@@ -162,37 +166,64 @@ def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float
     quantile = influence_quantile(level, variances, [degrees_of_freedom(a), degrees_of_freedom(b), INFINITY])
     width = quantile * float(np.sqrt(sum(variances)))
     # A squared distance that is positive is skewed, and small values come with small variances: the centre moves up.
-    centre = value + width**2 * max(value, 0.0) / (value**2 + width**2) / 2 if width > 0 else value
+    centre = value + (width / np.hypot(value, width)) ** 2 * max(value, 0.0) / 2 if width > 0 else value
     covers = "the true KID of the two distributions, over fresh draws of both"
-    return Interval(centre - width, centre + width, level, covers)
+    return Interval(float(size * (centre - width)), float(size * (centre + width)), level, covers)
 
 
-def _shifted_kernel(x: Features, degree: int) -> Kernel:
-    """The kernel minus a constant near its mean.
+def _shifted_kernel(x: Features, degree: int, size: float = 1.0) -> Kernel:
+    """The kernel minus a constant near its mean, divided by `size`, for blocks of rows.
 
-    The constant changes neither the MMD nor its variance, and it avoids cancellation in the sums of squares.
+    The constant changes neither the MMD nor its variance, and it avoids cancellation in the sums of squares. Products
+    are computed in the precision of the features, centred and scaled so that none of it is lost: float32 features are
+    not known more precisely. Everything else is in float64.
     """
     dimension = x.shape[1]
-    centre = to_numpy(float64(x[:BLOCK])).mean(0)
-    shift = (float(centre @ centre) / dimension + 1) ** degree
+    centre, unit = _centre_and_unit(x)
+    c = to_numpy(float64(centre))
+    shift = _power(np.float64(c @ c / dimension), degree)
 
     def kernel(a: Any, b: Any) -> Any:
-        base = a @ b.T
-        base /= dimension
-        base += 1
-        k = base
-        for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
-            k = k * base
-        return k - shift
+        a, b = (a - centre) / unit, (b - centre) / unit
+        u = float64(a @ b.T)  # x·y = (x − c)·(y − c) + (x − c)·c + (y − c)·c + c·c
+        u *= unit * unit / dimension
+        u += (float64(a) @ beside(u, c * (unit / dimension)))[:, None]
+        u += float64(b) @ beside(u, c * (unit / dimension)) + c @ c / dimension
+        k = _power(u, degree) - shift
+        return k if size == 1 else k / size
 
     return kernel
 
 
+def _centre_and_unit(x: Features) -> tuple[Any, float]:
+    """The mean of the first block of rows, and the power of two above the largest distance of a value from it."""
+    centre = x[:BLOCK].mean(0)
+    largest = max(float(abs(block - centre).max()) for _, block in _blocks(x))
+    return centre, float(2.0 ** np.frexp(largest)[1])
+
+
+def _kernel_size(x: Features, y: Features, degree: int) -> float:
+    """1, or the largest value of the kernel if its square could overflow."""
+    largest = max(float(abs(block).max()) for values in (x, y) for _, block in _blocks(values))
+    if degree * np.log10(1 + largest) > 150:  # |k| ≤ (1 + x²)^degree must be at most about 10^300
+        reason = f"KID of features as large as {largest:.3g} exceeds the largest number"
+        raise ValueError(f"{reason}. Divide both sets by the same number.")
+    return (1 + largest**2) ** degree if degree * np.log10(1 + largest) > 70 else 1.0
+
+
+def _power(u: Any, degree: int) -> Any:
+    """(1 + u)^degree − 1, without the loss of small u to the 1."""
+    power = u
+    for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
+        power = power * (1 + u) + u
+    return power
+
+
 def _blocks(features: Features, start: int = 0) -> Iterator[tuple[slice, Any]]:
-    """Slices of rows from `start` on, with the rows in float64."""
+    """Slices of rows from `start` on, with the rows."""
     for first in range(start, len(features), BLOCK):
         rows = slice(first, min(first + BLOCK, len(features)))
-        yield rows, float64(features[rows])
+        yield rows, features[rows]
 
 
 def _without_diagonal(k: Any) -> Any:

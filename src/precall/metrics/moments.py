@@ -164,7 +164,7 @@ def influence_quantile(level: float, variances: Sequence[float], degrees: Sequen
     """
     from scipy.special import stdtrit
 
-    v = np.asarray(variances)
+    v = np.asarray(variances) / (max(variances) or 1.0)
     spread = float((v * v / np.asarray(degrees)).sum())
     total = float(v.sum()) ** 2 / spread if spread > 0 else np.inf
     return float(stdtrit(total, (1 + level) / 2)) if np.isfinite(total) else normal_quantile(level)
@@ -181,6 +181,7 @@ def degrees_of_freedom(influences: Array) -> float:
         docs/theory.md, Moments.
     """
     centred = influences - influences.mean()
+    centred = centred / (np.abs(centred).max() or 1.0)
     square = float((centred**2).mean())
     excess = float((centred**4).mean()) / square**2 - 1 if square > 0 else 0.0
     return max(2.0, 2 * len(influences) / excess) if excess > 0 else np.inf

@@ -84,6 +84,10 @@ class Score:
     def __str__(self) -> str:
         if self.interval is None:
             return f"{self.value:.4g}"
+        ends = (self.value, self.interval.low, self.interval.high)
+        largest = max(map(abs, ends))
+        if not 1e-4 <= largest < 1e6 and largest > 0:
+            return "{:.3g} [{:.3g}, {:.3g}]".format(*ends)
         digits = _decimals((self.interval.high - self.interval.low) / 2)
         return f"{self.value:z.{digits}f} [{self.interval.low:z.{digits}f}, {self.interval.high:z.{digits}f}]"
 

@@ -22,7 +22,7 @@ from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.mlp import mlp
 from precall.metrics.classifiers.result import ClassifierResult, certify, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
-from precall.metrics.classifiers.tasks import Matrix, Member, Task, each
+from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
@@ -103,10 +103,11 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
     samples = _folded(pair, folds, seed)
     if isinstance(classifier, str):
         name = checks.choice("classifier", classifier, MEMBERS)
-        member, make = MEMBERS[name], Task.standardised
+        member, views, half_views = MEMBERS[name], samples.views(), samples.half_views()
     else:
-        name, member, make = type(classifier).__name__, panel.of_classifier(classifier), Task.plain
-    tasks = [*samples.fold_tasks(make), samples.task(~samples.held_out, samples.held_out, make)]
+        name, member = type(classifier).__name__, panel.of_classifier(classifier)
+        views = half_views = Views.plain(samples.x)
+    tasks = [*samples.fold_tasks(views), half_views.task(~samples.held_out, samples.held_out, samples.real)]
     with panel.convergence_not_required():
         *fold_scores, half_scores = member(tasks, seed)
     scores = samples.pooled(fold_scores)
@@ -121,7 +122,7 @@ def auto(
     """Curve of a stacked panel: fourteen classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member of `MEMBERS` estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
-       standardised on the training folds, and projected to 512 principal axes if there are more dimensions.
+       standardised, and projected to 512 principal axes if there are more dimensions; neither uses the labels.
     2. Non-negative logistic regression combines these log-ratios into one score. This step is cross-fitted, too.
     3. A monotone piecewise linear function, cross-fitted, calibrates the score into `log p/q` of every sample.
     4. The curve is computed by plugging in calibrated ratios. There is no minimum over thresholds, which noise would
@@ -130,7 +131,7 @@ def auto(
     5. If models trained on fewer samples are clearly worse, the learning curve is extrapolated by its 1/n law.
 
     The certificate needs a score that is independent of the samples on which it is evaluated. Therefore the whole
-    procedure, including the weights, is run once more inside a random half of the samples, and the average of these
+    procedure, weights and axes included, is run once more inside a random half of the samples, and the average of these
     inner models scores the other half. The band then holds with probability 95 % for all λ simultaneously, whatever the
     members are. (The folds cannot be pooled for this purpose: each model was trained on samples of the other folds, and
     bounds that account for this are no tighter than those from half of the samples.)
@@ -162,7 +163,8 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     half = ~samples.held_out
     # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
-    tasks = samples.fold_tasks(Task.standardised) + [samples.task(rows, ~rows, Task.standardised) for rows in inner]
+    half_views = samples.half_views()
+    tasks = samples.fold_tasks(samples.views()) + [half_views.task(rows, ~rows, samples.real) for rows in inner]
     by_member = _scores_by_member(tasks, seed, progress)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
@@ -259,7 +261,7 @@ def quick_test(pair: Pair, *, seed: int) -> Score:
     rng = np.random.default_rng(seed)
     real, fake = (np.sort(rng.permutation(n)[:QUICK_SAMPLES]) for n in pair.sizes)
     samples = _folded(pair.rows(real, fake), 2, seed)
-    task = samples.task(~samples.held_out, samples.held_out, Task.standardised)
+    task = samples.half_views().task(~samples.held_out, samples.held_out, samples.real)
     scores = side_by_side([partial(MEMBERS[name], [task], seed) for name in QUICK])
     log_ratios = [np.clip(score[0], -CAP, CAP) for score in scores]
     counted = samples.independent[samples.held_out]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
-from precall.metrics.classifiers.tasks import Matrix, Task, standardised
+from precall.metrics.classifiers.tasks import Matrix, Task, Views
 from precall.theory.arrays import Array, Flags, Index
 
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
@@ -46,7 +46,7 @@ class FoldedSamples:
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         first = first_equal_row(x)
-        together = linked_rows(standardised(x, x)[0], kept_together(x, first, is_real), is_real)
+        together = linked_rows(x, kept_together(x, first, is_real), is_real)
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
@@ -59,13 +59,17 @@ class FoldedSamples:
         """Whether each row belongs to the held-out half, on which no model of the certificate is trained."""
         return self.inner < 0
 
-    def task(self, train: Flags, test: Flags, make: Callable[[Matrix, Flags, Matrix], Task]) -> Task:
-        """The task to train on the rows in `train` and score the rows in `test`."""
-        return make(self.x[train], self.real[train], self.x[test])
+    def views(self) -> Views:
+        """The samples as the members of the folds see them: standardised by all samples, without their labels."""
+        return Views.of(self.x, np.ones(len(self.x), dtype=bool))
 
-    def fold_tasks(self, make: Callable[[Matrix, Flags, Matrix], Task]) -> list[Task]:
+    def half_views(self) -> Views:
+        """The samples as the members of the certificate see them: nothing is fitted to the held-out half."""
+        return Views.of(self.x, ~self.held_out)
+
+    def fold_tasks(self, views: Views) -> list[Task]:
         """One task per fold: train on the other folds and score this one."""
-        return [self.task(self.fold != k, self.fold == k, make) for k in np.unique(self.fold)]
+        return [views.task(self.fold != k, self.fold == k, self.real) for k in np.unique(self.fold)]
 
     def pooled(self, scores: Sequence[Matrix]) -> Array:
         """Scores of all folds in the order of the samples."""

@@ -6,6 +6,7 @@ like a distribution of its own.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ NEIGHBORS = 64  # number of neighbours whose distance is the local scale
 QUERIES = 512  # rows that are examined before all are
 FEW = 0.02  # share of the examined rows with a twin up to which no rows were repeated
 SKETCH = 32  # number of dimensions in which neighbours are searched
+SCALE_ROWS = 2000  # rows from which the scale of each column is computed
 BLOCK = 512  # rows whose distances are in memory at the same time
 
 
@@ -32,10 +34,9 @@ def first_equal_row(x: Matrix) -> Index:
         >>> first_equal_row(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
         array([0, 1, 0])
     """
-    rows = np.ascontiguousarray(x + 0.0)  # −0 becomes 0
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return np.asarray(first[inverse])
+    first: dict[bytes, int] = {}
+    zeroed = np.ascontiguousarray(x + 0.0)  # −0 becomes 0
+    return np.array([first.setdefault(blake2b(row, digest_size=16).digest(), i) for i, row in enumerate(zeroed)])
 
 
 def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
@@ -52,7 +53,7 @@ def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
     """
     p, q = (np.bincount(first[mask], minlength=len(first)) for mask in (real, ~real))
     atom, distinct = p + q >= RECURRING, np.unique(first)
-    if x.shape[1] > 1:
+    if x.shape[1] > 1 and atom.any():
         atom[distinct] &= ~np.any([_occurs_once(column) for column in x[distinct].T], axis=0)
     atom |= (p > COMMON * real.sum()) | (q > COMMON * (~real).sum())
     return np.where(atom[first], np.arange(len(first)), first)
@@ -73,7 +74,7 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     than between them, and if fewer than `RECURRING` of them are at one place.
 
     Args:
-        x: The rows, with columns on one scale.
+        x: The rows.
         together: The row that each row must stay with, an earlier one or itself.
         real: Whether each row is real.
     """
@@ -92,12 +93,16 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     return np.asarray(linked[together])
 
 
-def _sketched(x: Matrix) -> Matrix:
-    """The rows, projected to `SKETCH` random directions if they have more dimensions; distances change little."""
-    x = x.astype(np.float64)
-    if x.shape[1] <= SKETCH:
-        return x
-    return np.asarray(x @ np.random.default_rng(0).normal(size=(x.shape[1], SKETCH)) / np.sqrt(SKETCH))
+def _sketched(x: Matrix) -> Array:
+    """The rows with columns on one scale, in `SKETCH` random directions if they have more; distances change little."""
+    some = x[:: -(-len(x) // SCALE_ROWS)].astype(np.float64)
+    low, centre, high = np.quantile(some, (0.05, 0.5, 0.95), axis=0)
+    scale = np.where(high > low, high - low, np.where(some.std(axis=0) > 0, some.std(axis=0), np.inf))
+    directions = np.eye(x.shape[1])
+    if x.shape[1] > SKETCH:
+        directions = np.random.default_rng(0).normal(size=(x.shape[1], SKETCH))
+    parts = np.array_split(x, -(-len(x) // BLOCK))
+    return np.concatenate([((part - centre) / scale) @ directions for part in parts])
 
 
 def _twins(rows: Matrix, queries: Index) -> tuple[Index, Index]:

@@ -1,4 +1,4 @@
-"""A task of a classifier: train on some samples, score others. Transformations are fitted to the training part only."""
+"""A task of a classifier: train on some samples, score others. Transformations do not use labels."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ COLUMNS = 256  # number of original columns for the members that look at single 
 HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
 RANKS = 16  # number of rank classes in the screening of columns
 SCREENED_ROWS = 2000  # training rows for the screening of columns
+QUANTILE_ROWS = 5000  # rows for the quantiles of standardisation
 UNROUNDED = -999
 UNLIKE = 3.0  # ratio of the largest to the median standard deviation from which the units of columns are unlike
 CONTRAST = 3  # number of dimensions for mixtures on the axes along which the classes differ
@@ -31,48 +32,37 @@ CONTRAST = 3  # number of dimensions for mixtures on the axes along which the cl
 class Task:
     """A classification task: train on `train` with `labels` (True means real), then score `test`.
 
-    The views are pairs (train, test) in fewer dimensions. They are computed once and shared by the members.
-
     Attributes:
         train: Training points, shape (n, d).
         labels: Whether each training point is real.
         test: Points to score.
-        columns: The original values of the columns in which the classes differ most, in this order; at most `COLUMNS`.
-        width: Number of columns before any projection.
+        narrow: The points on at most `NARROW` principal axes.
+        leading: The points on the first `LEADING` principal axes, along which well-separated modes differ.
         natural: The points on the first `LEADING` principal axes of the columns in their own units; None if these units
             are alike or the columns are many.
+        columns: The original values of the columns in which the classes differ most, in this order; at most `COLUMNS`.
+        width: Number of columns before any projection.
     """
 
     train: Matrix
     labels: Flags
     test: Matrix
+    narrow: View
+    leading: View
+    natural: View | None
     columns: View
     width: int
-    natural: View | None = None
 
-    @classmethod
-    def plain(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
-        """A task with the features as they are."""
-        return cls(train, labels, test, (train, test), train.shape[1])
-
-    @classmethod
-    def standardised(cls, train: Matrix, labels: Flags, test: Matrix) -> Task:
-        """A float32 task, standardised on the training points and projected to at most `WIDTH` principal axes."""
-        columns, width = (train, test), train.shape[1]
-        if width > NARROW:
-            chosen = most_different(train, labels, COLUMNS)
-            columns = train[:, chosen], test[:, chosen]
-        natural = natural_axes(train, test) if 1 < width <= WIDTH else None
-        train, test = standardised(train, test)
-        if width > WIDTH:
-            axes = principal_axes(train, WIDTH)
-            train, test = train @ axes, test @ axes
-        return cls(train, labels, test, columns, width, natural)
+    @property
+    def log_odds(self) -> float:
+        """Log-odds of "real" among the training labels, which a classifier's logit adds to the log-ratio."""
+        return float(np.log(self.labels.sum()) - np.log((~self.labels).sum()))
 
     @cached_property
     def leading_columns(self) -> View:
         """The `NARROW` leading ones of `columns`, standardised."""
-        return standardised(self.columns[0][:, :NARROW], self.columns[1][:, :NARROW])
+        train, test = self.columns[0][:, :NARROW], self.columns[1][:, :NARROW]
+        return standardised(train, train), standardised(test, train)
 
     @cached_property
     def axes_and_columns(self) -> View:
@@ -81,28 +71,6 @@ class Task:
             return self.narrow
         train, test = zip(self.narrow, self.leading_columns, strict=True)
         return np.hstack(train), np.hstack(test)
-
-    @property
-    def log_odds(self) -> float:
-        """Log-odds of "real" among the training labels, which a classifier's logit adds to the log-ratio."""
-        return float(np.log(self.labels.sum()) - np.log((~self.labels).sum()))
-
-    @cached_property
-    def axes(self) -> Matrix:
-        """The `NARROW` leading principal axes of the training points, as columns."""
-        return principal_axes(self.train, NARROW)
-
-    @cached_property
-    def narrow(self) -> View:
-        """The points, projected to the `NARROW` leading principal axes if there are more dimensions."""
-        if self.train.shape[1] <= NARROW:
-            return self.train, self.test
-        return self.train @ self.axes, self.test @ self.axes
-
-    @cached_property
-    def leading(self) -> View:
-        """The points projected to the first `LEADING` principal axes, along which well-separated modes differ."""
-        return self.train @ self.axes[:, :LEADING], self.test @ self.axes[:, :LEADING]
 
     @cached_property
     def contrast(self) -> View:
@@ -125,37 +93,87 @@ class Task:
         return self.train @ axes, self.test @ axes
 
 
-def standardised(train: Matrix, test: Matrix) -> View:
-    """Both matrices in float32, centred and scaled by the training points; a constant column becomes 0.
+@dataclass(frozen=True, eq=False)
+class Views:
+    """All samples as the members see them, in float32. Standardisation and axes do not use the labels.
+
+    Attributes:
+        x: The samples as they are, shape (n, d).
+        points: The samples standardised, on at most `WIDTH` principal axes if they have more columns.
+        narrow: The points on at most `NARROW` principal axes.
+        leading: The points on the first `LEADING` principal axes.
+        natural: See `natural_axes`.
+    """
+
+    x: Matrix
+    points: Matrix
+    narrow: Matrix
+    leading: Matrix
+    natural: Matrix | None
+
+    @classmethod
+    def of(cls, x: Matrix, fit: Flags) -> Views:
+        """The views of all rows of `x`; means, scales and axes are those of the rows in `fit`."""
+        points = standardised(x, x[fit])
+        if x.shape[1] > WIDTH:
+            points = points @ principal_axes(points[fit], WIDTH)
+        rotated = points if x.shape[1] > WIDTH else points @ principal_axes(points[fit], NARROW)
+        narrow = points if x.shape[1] <= NARROW else rotated[:, :NARROW]
+        natural = natural_axes(x, x[fit]) if 1 < x.shape[1] <= WIDTH else None
+        return cls(x, points, narrow, rotated[:, :LEADING], natural)
+
+    @classmethod
+    def plain(cls, x: Matrix) -> Views:
+        """The samples as they are, in every view."""
+        return cls(x, x, x, x, None)
+
+    def task(self, train: Flags, test: Flags, real: Flags) -> Task:
+        """The task to train on the rows in `train`, with labels `real`, and score the rows in `test`."""
+
+        def view(x: Matrix) -> View:
+            return x[train], x[test]
+
+        columns, labels, width = view(self.x), real[train], self.x.shape[1]
+        if width > NARROW:
+            chosen = most_different(columns[0], labels, COLUMNS)
+            columns = columns[0][:, chosen], columns[1][:, chosen]
+        natural = None if self.natural is None else view(self.natural)
+        points = view(self.points)
+        return Task(points[0], labels, points[1], view(self.narrow), view(self.leading), natural, columns, width)
+
+
+def standardised(x: Matrix, fit: Matrix) -> Matrix:
+    """`x` in float32, centred and scaled by the rows `fit`; a constant column becomes 0.
 
     A column with extreme values, whose standard deviation exceeds `HEAVY` times that of a normal sample with the same
     quantiles, is compressed by asinh. One value of 10¹² would otherwise make all others equal.
     """
-    low, middle, high = np.quantile(train, (0.05, 0.5, 0.95), axis=0)
+    low, middle, high = np.quantile(fit[:: -(-len(fit) // QUANTILE_ROWS)], (0.05, 0.5, 0.95), axis=0)
     bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
-    heavy = (bulk > 0) & (train.std(axis=0) > HEAVY * bulk)
+    heavy = (bulk > 0) & (fit.std(axis=0) > HEAVY * bulk)
     if heavy.any():
-        train, test = train.astype(np.float64), test.astype(np.float64)
-        for x in (train, test):
-            x[:, heavy] = np.arcsinh((x[:, heavy] - middle[heavy]) / bulk[heavy])
-    mean = train.mean(axis=0)
-    scale = np.where(varies(train), train.std(axis=0), np.inf)
-    return ((train - mean) / scale).astype(np.float32), ((test - mean) / scale).astype(np.float32)
+        x, fit = (_compressed(one, heavy, middle, bulk) for one in (x, fit))
+    scale = np.where(varies(fit), fit.std(axis=0), np.inf)
+    return np.asarray((x - fit.mean(axis=0)) / scale, dtype=np.float32)
 
 
-def natural_axes(train: Matrix, test: Matrix) -> View | None:
-    """Both matrices on the leading principal axes of the training points, with one common scale for all columns.
+def _compressed(x: Matrix, heavy: Flags, middle: Array, bulk: Array) -> Matrix:
+    x = x.astype(np.float64)
+    x[:, heavy] = np.arcsinh((x[:, heavy] - middle[heavy]) / bulk[heavy])
+    return x
+
+
+def natural_axes(x: Matrix, fit: Matrix) -> Matrix | None:
+    """`x` on the leading principal axes of the rows `fit`, with one common scale for all columns.
 
     Standardisation makes noise as wide as the columns in which separated modes lie. None if all columns have about the
     same standard deviation: then standardisation changes nothing.
     """
-    scale = train.std(axis=0)[varies(train)]
+    scale = fit.std(axis=0)[varies(fit)]
     if not len(scale) or scale.max() < UNLIKE * np.median(scale):
         return None
-    centre = train.mean(axis=0)
-    train, test = (((x - centre) / scale.max()).astype(np.float32) for x in (train, test))
-    axes = principal_axes(train, LEADING)
-    return train @ axes, test @ axes
+    x, fit = (((one - fit.mean(axis=0)) / scale.max()).astype(np.float32) for one in (x, fit))
+    return np.asarray(x @ principal_axes(fit, LEADING))
 
 
 def most_different(x: Matrix, labels: Flags, most: int) -> Index:
