@@ -186,7 +186,7 @@ def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int, st
     from sklearn.cluster import MiniBatchKMeans
 
     # a start is chosen from, and judged by, a few samples; at the default of 12,288, starts would take most of the time
-    options = {"batch_size": 4096, "init_size": max(2000, 10 * n_clusters), "compute_labels": False}
+    options = {"batch_size": 4096, "init_size": max(1000, 10 * n_clusters), "compute_labels": False}
     fitted = MiniBatchKMeans(n_clusters, n_init=starts, random_state=seed, **options).fit(union)
     return np.asarray(fitted.predict(union), dtype=np.int32)
 

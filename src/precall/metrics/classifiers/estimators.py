@@ -163,8 +163,8 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     half = ~samples.held_out
     # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
-    half_views = samples.half_views()
-    tasks = samples.fold_tasks(samples.views()) + [half_views.task(rows, ~rows, samples.real) for rows in inner]
+    views, half_views = side_by_side([samples.views, samples.half_views])
+    tasks = samples.fold_tasks(views) + [half_views.task(rows, ~rows, samples.real) for rows in inner]
     by_member = _scores_by_member(tasks, seed, progress)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from precall.metrics.classifiers.tasks import Matrix, Member, Task, each, shrunk_covariance
+from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each, natural_axes, shrunk_covariance
 from precall.theory.arrays import Array, Flags
 
 SEARCHED = 5000  # training points for the search of nearest neighbours, whose time grows with them
@@ -68,10 +69,16 @@ def diagonal(task: Task, seed: int) -> Matrix:
 
 def radial(task: Task, seed: int) -> Matrix:
     """Log-ratio of two densities of the log Mahalanobis radius, for elliptical distributions that differ in radius."""
-    mean, root = task.train.mean(axis=0), np.linalg.cholesky(shrunk_covariance(task.train))
-    train, test = (np.log(mahalanobis(mean, root, x) + 1e-9)[:, None] for x in (task.train, task.test))
-    centre, scale = train.mean(), train.std() + 1e-9
-    return mixture_ratio((train - centre) / scale, task.labels, (test - centre) / scale, 8, "full", seed)
+    train, test = task.shared("radius", _log_radius)
+    return mixture_ratio(train, task.labels, test, 8, "full", seed)
+
+
+def _log_radius(views: Views) -> Array:
+    """Standardised log Mahalanobis radius of each sample, as a column."""
+    points = views.points[views.fit]
+    root = np.linalg.cholesky(shrunk_covariance(points))
+    radius = np.log(mahalanobis(points.mean(axis=0), root, views.points) + 1e-9)
+    return np.asarray((radius - radius[views.fit].mean()) / (radius[views.fit].std() + 1e-9))[:, None]
 
 
 def contrast(task: Task, seed: int) -> Matrix:
@@ -91,23 +98,39 @@ def modes(task: Task, seed: int) -> Matrix:
 
     `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
     """
-    return reweighted_mixture(*task.leading, task.labels, seed)
+    return reweighted(*task.shared("modes", partial(_mode_densities, seed=seed)), task.labels)
 
 
 def islands(task: Task, seed: int) -> Matrix:
     """The same as `modes`, on principal axes of the columns in their own units; 0 if these are alike."""
-    return np.zeros(len(task.test)) if task.natural is None else reweighted_mixture(*task.natural, task.labels, seed)
+    return reweighted(*task.shared("islands", partial(_island_densities, seed=seed)), task.labels)
 
 
-def reweighted_mixture(train: Matrix, test: Matrix, labels: Flags, seed: int) -> Matrix:
-    """Log-ratio at `test` of two mixtures with the same components and weights of their own."""
+def _mode_densities(views: Views, seed: int) -> Array:
+    """Log-density of each component of a mixture at each sample."""
+    return component_log_densities(fitted_mixture(views.leading[views.fit], 20, "diag", seed), views.leading)
+
+
+def _island_densities(views: Views, seed: int) -> Array:
+    """The same on `natural_axes`; one constant if there are none."""
+    axes = natural_axes(views.x, views.x[views.fit])
+    if axes is None:
+        return np.zeros((len(views.x), 1))
+    return component_log_densities(fitted_mixture(axes[views.fit], 20, "diag", seed), axes)
+
+
+def reweighted(train: Matrix, test: Matrix, labels: Flags) -> Matrix:
+    """Log-ratio at the test points of two mixtures with common components and weights of their own.
+
+    Args:
+        train: Log-density of each component at each training point.
+        test: The same at the test points.
+        labels: Whether each training point is real.
+    """
     from scipy.special import logsumexp
 
-    mixture = fitted_mixture(train, 20, "diag", seed)
-    densities = component_log_densities(mixture, train)
-    pi, rho = (mixture_weights(densities[mask]) for mask in (labels, ~labels))
-    at_test = component_log_densities(mixture, test)
-    return np.asarray(logsumexp(at_test + np.log(pi), axis=1) - logsumexp(at_test + np.log(rho), axis=1))
+    pi, rho = (mixture_weights(train[mask]) for mask in (labels, ~labels))
+    return np.asarray(logsumexp(test + np.log(pi), axis=1) - logsumexp(test + np.log(rho), axis=1))
 
 
 def component_log_densities(mixture: Any, x: Matrix) -> Array:
@@ -118,7 +141,7 @@ def component_log_densities(mixture: Any, x: Matrix) -> Array:
     return np.asarray((np.log(precision).sum(axis=1) - squares) / 2)
 
 
-def mixture_weights(log_densities: Array, steps: int = 30) -> Array:
+def mixture_weights(log_densities: Matrix, steps: int = 30) -> Array:
     """Weights of known components by expectation-maximisation; half a sample is added to each, so that none is 0."""
     from scipy.special import softmax
 

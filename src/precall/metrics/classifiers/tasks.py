@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -37,21 +37,29 @@ class Task:
         labels: Whether each training point is real.
         test: Points to score.
         narrow: The points on at most `NARROW` principal axes.
-        leading: The points on the first `LEADING` principal axes, along which well-separated modes differ.
-        natural: The points on the first `LEADING` principal axes of the columns in their own units; None if these units
-            are alike or the columns are many.
         columns: The original values of the columns in which the classes differ most, in this order; at most `COLUMNS`.
-        width: Number of columns before any projection.
+        views: All samples, from which the points are taken.
+        rows: Which of them are the training points, and which the test points.
     """
 
     train: Matrix
     labels: Flags
     test: Matrix
     narrow: View
-    leading: View
-    natural: View | None
     columns: View
-    width: int
+    views: Views
+    rows: tuple[Flags, Flags]
+
+    @property
+    def width(self) -> int:
+        """Number of columns before any projection."""
+        return int(self.views.x.shape[1])
+
+    def shared(self, name: str, compute: Callable[[Views], Matrix]) -> View:
+        """What `compute` makes of all samples without their labels; computed once for all tasks of these views."""
+        if name not in self.views.made:
+            self.views.made[name] = compute(self.views)
+        return self.views.made[name][self.rows[0]], self.views.made[name][self.rows[1]]
 
     @property
     def log_odds(self) -> float:
@@ -95,21 +103,23 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """All samples as the members see them, in float32. Standardisation and axes do not use the labels.
+    """All samples as the members see them. Nothing here depends on the labels.
 
     Attributes:
         x: The samples as they are, shape (n, d).
-        points: The samples standardised, on at most `WIDTH` principal axes if they have more columns.
+        fit: Which samples determine means, scales and axes.
+        points: The samples standardised, in float32, on at most `WIDTH` principal axes if they have more columns.
         narrow: The points on at most `NARROW` principal axes.
-        leading: The points on the first `LEADING` principal axes.
-        natural: See `natural_axes`.
+        leading: The points on the first `LEADING` principal axes, along which well-separated modes differ.
+        made: What the members made of the samples without their labels, by name (see `Task.shared`).
     """
 
     x: Matrix
+    fit: Flags
     points: Matrix
     narrow: Matrix
     leading: Matrix
-    natural: Matrix | None
+    made: dict[str, Matrix] = field(default_factory=dict)
 
     @classmethod
     def of(cls, x: Matrix, fit: Flags) -> Views:
@@ -119,27 +129,21 @@ class Views:
             points = points @ principal_axes(points[fit], WIDTH)
         rotated = points if x.shape[1] > WIDTH else points @ principal_axes(points[fit], NARROW)
         narrow = points if x.shape[1] <= NARROW else rotated[:, :NARROW]
-        natural = natural_axes(x, x[fit]) if 1 < x.shape[1] <= WIDTH else None
-        return cls(x, points, narrow, rotated[:, :LEADING], natural)
+        return cls(x, fit, points, narrow, rotated[:, :LEADING])
 
     @classmethod
     def plain(cls, x: Matrix) -> Views:
         """The samples as they are, in every view."""
-        return cls(x, x, x, x, None)
+        return cls(x, np.ones(len(x), dtype=bool), x, x, x)
 
     def task(self, train: Flags, test: Flags, real: Flags) -> Task:
         """The task to train on the rows in `train`, with labels `real`, and score the rows in `test`."""
-
-        def view(x: Matrix) -> View:
-            return x[train], x[test]
-
-        columns, labels, width = view(self.x), real[train], self.x.shape[1]
-        if width > NARROW:
+        columns, labels = (self.x[train], self.x[test]), real[train]
+        if self.x.shape[1] > NARROW:
             chosen = most_different(columns[0], labels, COLUMNS)
             columns = columns[0][:, chosen], columns[1][:, chosen]
-        natural = None if self.natural is None else view(self.natural)
-        points = view(self.points)
-        return Task(points[0], labels, points[1], view(self.narrow), view(self.leading), natural, columns, width)
+        narrow = self.narrow[train], self.narrow[test]
+        return Task(self.points[train], labels, self.points[test], narrow, columns, self, (train, test))
 
 
 def standardised(x: Matrix, fit: Matrix) -> Matrix:
@@ -167,9 +171,9 @@ def natural_axes(x: Matrix, fit: Matrix) -> Matrix | None:
     """`x` on the leading principal axes of the rows `fit`, with one common scale for all columns.
 
     Standardisation makes noise as wide as the columns in which separated modes lie. None if all columns have about the
-    same standard deviation: then standardisation changes nothing.
+    same standard deviation, so that standardisation changes nothing, or if the columns are one or very many.
     """
-    scale = fit.std(axis=0)[varies(fit)]
+    scale = fit.std(axis=0)[varies(fit)] if 1 < x.shape[1] <= WIDTH else np.empty(0)
     if not len(scale) or scale.max() < UNLIKE * np.median(scale):
         return None
     x, fit = (((one - fit.mean(axis=0)) / scale.max()).astype(np.float32) for one in (x, fit))
