@@ -12,6 +12,7 @@ import typer
 
 from precall.cli import assess, cite, demo, encode, improve, report, tune
 from precall.cli.console import reporting_errors, tracebacks
+from precall.cli.notices import show_warnings
 
 app = typer.Typer(
     name="precall",
@@ -46,3 +47,4 @@ def main(
     Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met.
     """
     tracebacks.set(debug)
+    show_warnings()
