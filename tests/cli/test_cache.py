@@ -185,7 +185,7 @@ def test_the_least_recently_used_entries_go_first(run, cache):
 def test_leftovers_of_killed_processes_are_removed_after_an_hour(run, cache):
     entries = cache_entries(cache)
     (folder,) = {entries[0].files[0].parent}
-    old, new = folder / "rows-000000000.npy.12-0123abcd.tmp", folder / "features.npy.12-0123abcd.tmp"
+    old, new = folder / "rows-000000000.npy.12-0123abcd.tmp", folder / ".precall-12-0123456789abcdef.tmp"
     results = cache / "results" / f"v2-{'a' * 64}.json.7-00000000.tmp"
     for path, age in ((old, 2 * HOUR), (results, 2 * HOUR), (new, HOUR / 2)):
         path.write_bytes(b"half")

@@ -35,7 +35,7 @@ NAMES = {  # what the files of each folder are called
     "data": r".+",
     DAMAGED: rf"(?:features-{KEY}-{PART}|(?:results|files)-{KEY}\.json|weights-.+)\.[0-9a-f]{{8}}",
 }
-TEMPORARY = r"\.\d+-[0-9a-f]{8}\.tmp"  # see `open_atomically`
+TEMPORARY = r"(?:{})\.\d+-[0-9a-f]{{8}}\.tmp|\.precall-\d+-[0-9a-f]{{16}}\.tmp"  # see `open_atomically`
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _single_files(folder: Path, name: str, kind: str) -> Iterator[CacheEntry]:
 
 
 def _temporary(name: str, file: str) -> bool:
-    return re.fullmatch(f"(?:{NAMES[name]}){TEMPORARY}", file, re.DOTALL) is not None
+    return re.fullmatch(TEMPORARY.format(NAMES[name]), file, re.DOTALL) is not None
 
 
 def _listing(folder: Path) -> list[Path]:
