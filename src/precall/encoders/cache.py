@@ -144,7 +144,7 @@ class FeatureStore:
         try:
             write_sealed(path, *blocks)
         except OSError as error:
-            place, reason = shown(str(path.parent)), error.strerror or type(error).__name__
+            place, reason = shown(str(path.parent)), error.strerror or str(error)
             raise ValueError(
                 f"the cache `{place}` cannot be written ({reason}). Set PRECALL_CACHE, or pass `cache=False`."
             ) from None
