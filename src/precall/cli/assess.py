@@ -155,9 +155,10 @@ def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
     """The results of the models that are in the cache."""
     kept = {name: one for name, entry in entries.items() if (one := entry.read()) is not None}
     if kept:
-        dates = sorted({min(dates := [one.date for one in kept.values()]), max(dates)})
+        dates = sorted(one.date for one in kept.values())
+        span = dict.fromkeys((dates[0], dates[-1]))
         models = "" if len(kept) == len(entries) else f" of {_listed(kept)}"
-        typer.echo(f"results{models} from the cache of {' to '.join(dates)}", err=True)
+        typer.echo(f"results{models} from the cache of {' to '.join(span)}", err=True)
     return {name: one.results for name, one in kept.items()}
 
 

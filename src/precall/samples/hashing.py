@@ -89,7 +89,7 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
         table = {
             path: (stamp, hashes[path])
             for path, stamp in stamps.items()
-            if max(stamp[1:3]) < settled and len(hashes[path]) == DIGITS  # an error may be gone the next time
+            if len(hashes[path]) == DIGITS and max(stamp[1:3]) < settled  # an error may be gone the next time
         }
         with suppress(OSError):  # the index is only an optimisation
             write_sealed(index, json.dumps(table).encode())
