@@ -1,6 +1,7 @@
 """`precall improve` as a user types it."""
 
 import json
+import os
 import re
 import zipfile
 
@@ -121,8 +122,98 @@ def test_nothing_is_overwritten_and_sources_are_left_alone(run, images, tmp_path
     assert "must not be, or lie inside" in said(run(*images, "--budget", 2, "--out", "alias/kept.txt"), 1)
     assert listing() == before
     assert run(*images, "--budget", 2, "--out", "kept", "--link").exit_code == 0
-    assert "exists. Choose another folder" in said(run(*images, "--budget", 2, "--out", "kept", "--copy"), 1)
+    assert "exists and differs. Choose another folder" in said(
+        run(*images, "--budget", 2, "--out", "kept", "--copy"), 1
+    )
     assert [path for path in listing() if "kept" not in path[0] and "alias" not in path[0]] == before
+
+
+def listing(folder):
+    """Content and times of everything in a folder."""
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), path.lstat().st_mtime_ns, path.is_symlink())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("way", ["--copy", "--link"])
+def test_the_same_command_can_be_repeated(run, images, tmp_path, way):
+    words = (*images, "--budget", 2, "--out", "kept", way)
+    said(run(*words))
+    first = listing(tmp_path / "kept")
+    said(run(*words))
+    assert listing(tmp_path / "kept") == first
+    some = sorted(first)[:5]
+    for name in some:
+        (tmp_path / "kept" / name).unlink()
+    (tmp_path / "kept" / ".DS_Store").write_text("mine")
+    said(run(*words))
+    again = listing(tmp_path / "kept")
+    assert again.pop(".DS_Store")[0] == b"mine"
+    assert {name: one for name, one in again.items() if name not in some} == {
+        name: one for name, one in first.items() if name not in some
+    }
+    assert {name: one[0] for name, one in again.items()} == {name: one[0] for name, one in first.items()}
+
+
+@pytest.mark.parametrize("way", ["--copy", "--link"])
+@pytest.mark.parametrize("foreign", ["notes.txt", "a/mine.png", "a/1.png", "deep/er/x", "linked"])
+def test_files_of_others_are_never_touched(run, images, tmp_path, way, foreign):
+    """`a/1.png` is an image that is not kept; with it, the folder would hold a mixture of two selections."""
+    path = tmp_path / "kept" / foreign
+    path.parent.mkdir(parents=True)
+    if foreign == "linked":
+        path.symlink_to(tmp_path / "data")
+    else:
+        path.write_bytes(b"mine")
+    before = listing(tmp_path)
+    assert "must hold nothing but the kept images" in said(run(*images, "--budget", 2, "--out", "kept", way), 1)
+    after = listing(tmp_path)
+    assert {name: one for name, one in after.items() if not name.startswith("cache/")} == before
+
+
+def test_another_selection_is_not_mixed_with_the_first(run, images, tmp_path):
+    said(run(*images, "--budget", 2, "--out", "kept", "--copy"))
+    before = listing(tmp_path / "kept")
+    assert "is not one" in said(run(*images, "--budget", 4, "--out", "kept", "--copy"), 1)
+    assert listing(tmp_path / "kept") == before
+
+
+@pytest.mark.parametrize("standing", [False, True])
+def test_a_full_disk_leaves_no_partial_folder(run, images, tmp_path, monkeypatch, standing):
+    from precall.cli import improve
+
+    create, done = improve._create, []
+
+    def full(target, *arguments, **options):
+        if len(done) == 7:
+            raise OSError(28, "No space left on device")
+        done.append(target)
+        create(target, *arguments, **options)
+
+    if standing:
+        (tmp_path / "kept").mkdir()
+    monkeypatch.setattr(improve, "_create", full)
+    assert "No space left" in said(run(*images, "--budget", 2, "--out", "kept", "--copy"), 1)
+    assert done
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name not in ("cache", "data", "samples")) == (
+        ["kept"] if standing else []
+    )
+    assert not standing or not list((tmp_path / "kept").iterdir())
+    monkeypatch.setattr(improve, "_create", create)
+    said(run(*images, "--budget", 2, "--out", "kept", "--copy"))
+    assert len(listing(tmp_path / "kept")) == 30
+
+
+@pytest.mark.skipif(not hasattr(os, "umask"), reason="POSIX")
+def test_a_new_folder_has_the_usual_permissions(run, images, tmp_path):
+    old = os.umask(0o022)
+    try:
+        said(run(*images, "--budget", 2, "--out", "new/kept", "--copy"))
+    finally:
+        os.umask(old)
+    assert (tmp_path / "new" / "kept").stat().st_mode & 0o777 == 0o755
 
 
 def test_an_array_is_not_replaced_by_its_positions(run, arrays):

@@ -14,6 +14,7 @@ from precall.cli import app
 from precall.cli import results_cache as saved
 from precall.metrics import assessment
 from precall.samples import open_samples
+from precall.sealing import LENGTH
 
 SAID = "results from the cache of "
 
@@ -26,14 +27,15 @@ def cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def work(monkeypatch):
-    """The settings of each assessment that was computed."""
-    done, assess = [], assessment.assess
+    """The settings of each assessment of a model that was computed."""
+    done, assess = [], assessment.assess_each
 
     def counted(**settings):
-        done.append(settings)
-        return assess(**settings)
+        for one in assess(**settings):
+            done.append(settings)
+            yield one
 
-    monkeypatch.setattr(assessment, "assess", counted)
+    monkeypatch.setattr(assessment, "assess_each", counted)
     return done
 
 
@@ -127,7 +129,8 @@ def test_fresh_computes_again_and_keeps_that(run, work, arrays, cache):
     assert SAID not in again.stderr
     assert run(*arrays, "--fresh").stdout == run(*arrays).stdout == again.stdout
     assert len(work) == 3
-    assert entry.read_bytes().partition(b"\n")[2] == old.partition(b"\n")[2]
+    bodies = [data.partition(b"\n")[2][:-LENGTH] for data in (entry.read_bytes(), old)]
+    assert bodies[0] == bodies[1] != b""
 
 
 def test_the_command_is_that_of_the_present_call(run, arrays, monkeypatch):
@@ -163,15 +166,15 @@ def test_another_setting_is_another_question(run, work, arrays, other):
     assert len(work) == 2
 
 
-def test_other_names_and_another_order_of_models_are_other_questions(run, work, arrays, tmp_path):
+def test_another_name_is_another_question_and_another_order_is_not(run, work, arrays, tmp_path):
     fake = tmp_path / "fake.npy"
     both = ("--fake", f"theirs={fake}"), ("--fake", f"ours={fake}")
-    for models in (both, both[::-1], both[:1]):
+    for models in (both[:1], both, both[::-1]):
         told = run(*arrays[:2], *(word for model in models for word in model), *arrays[4:])
         assert told.exit_code == 0, told.output
         lines = told.stdout.splitlines()[1 : 1 + len(models)]
         assert [line.split()[0] for line in lines] == [model[1].split("=")[0] for model in models]
-    assert len(work) == 3
+    assert len(work) == 2
 
 
 @pytest.mark.parametrize("side", ["real", "fake"])
@@ -229,7 +232,7 @@ def test_a_folder_that_moved_whole_is_the_same_question(run, work, pictures, tmp
 )
 def test_other_versions_and_devices_are_other_questions(arrays, cache, monkeypatch, name, value):
     def path():
-        return saved.Entry(open_samples(arrays[1]), {}, {}, {}).path
+        return saved.ResultsCache(open_samples(arrays[1]), None, {}, {}).entry("x", open_samples(arrays[1])).path
 
     before = path()
     assert path() == before
@@ -299,25 +302,30 @@ def test_encoders_that_live_elsewhere_are_loaded_once(run, work, tmp_path, monke
         lambda whole: b"\x80\x04}\x94." + whole,  # a pickle is not opened
     ],
 )
-def test_a_damaged_entry_is_ignored_and_written_again(run, work, arrays, cache, damage):
+def test_a_damaged_entry_is_named_set_aside_and_written_again(run, work, arrays, cache, damage):
     first = run(*arrays)
     (entry,) = entries(cache)
-    entry.write_bytes(damage(entry.read_bytes()))
-    assert run(*arrays).stdout == first.stdout
+    damaged = damage(entry.read_bytes())
+    entry.write_bytes(damaged)
+    second = run(*arrays)
+    assert second.stdout == first.stdout
     assert len(work) == 2
+    (line,) = (line for line in second.stderr.splitlines() if "damaged" in line)
+    assert line.startswith(f"precall: `{entry}` is damaged and is not used; it was moved to `")
     assert run(*arrays).stdout == first.stdout
     assert len(work) == 2
     assert entries(cache) == [entry]
+    assert [path.read_bytes() for path in (cache / "damaged").iterdir()] == [damaged]
 
 
 def test_samples_that_change_under_way_are_not_kept(run, arrays, cache, monkeypatch, tmp_path):
-    assess = assessment.assess
+    assess = assessment.assess_each
 
     def meddled(*, real, **settings):
         np.save(tmp_path / "real.npy", np.zeros((60, 2)) + np.arange(60)[:, None])
         return assess(real=open_samples(tmp_path / "real.npy"), **settings)
 
-    monkeypatch.setattr(assessment, "assess", meddled)
+    monkeypatch.setattr(assessment, "assess_each", meddled)
     assert run(*arrays).exit_code == 0
     assert not (cache / "results").exists()
 
@@ -348,3 +356,77 @@ def test_statistics_are_asked_about_by_content_and_place(run, work, arrays, tmp_
         assert told[0] == told[1]
         assert Path(told[0]["models"]["fake.npy"]["protocol"]["real"]["statistics"]).stem == name
     assert len(work) == 2
+
+
+@pytest.mark.parametrize("position", [0, 5, 30, 200, -1, -20, -LENGTH, -LENGTH - 1])
+def test_a_flipped_bit_in_results_reaches_no_table(run, work, arrays, cache, position):
+    first = run(*arrays, "--json")
+    (entry,) = entries(cache)
+    intact = entry.read_bytes()
+    data = bytearray(intact)
+    data[position] ^= 4
+    entry.write_bytes(data)
+    second = run(*arrays, "--json")
+    assert second.stdout == first.stdout
+    assert len(work) == 2
+    assert SAID not in second.stderr
+
+
+def test_damaged_features_reach_neither_the_table_nor_the_cache_of_results(run, work, pictures, cache):
+    """A number that was computed from damaged features would be served even after the repair."""
+    words = (*pictures, "--json")
+    first = run(*words)
+    for matrix in sorted(cache.rglob("features.npy")):
+        data = bytearray(matrix.read_bytes())
+        data[len(data) // 2] ^= 64
+        matrix.write_bytes(data)
+        for entry in entries(cache):
+            entry.unlink()
+        second = run(*words)
+        assert "is damaged and is not used" in second.stderr
+        assert second.stdout == first.stdout == run(*words).stdout
+    assert len(work) == 3
+
+
+# ------------------------------------------------------------------------------------------------------- interruptions
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
+def test_finished_models_of_an_interrupted_assessment_are_kept(run, work, arrays, tmp_path, monkeypatch, stop):
+    words = [*arrays, "--fake", f"theirs={tmp_path / 'other.npy'}", "--out", tmp_path / "out"]
+    np.save(tmp_path / "other.npy", np.random.default_rng(1).normal(size=(60, 2)))
+    whole, one_by_one = run(*words, "--json", "--fresh"), assessment.Reference.assess
+    for entry in entries(tmp_path / "cache"):
+        entry.unlink()
+    del work[:]
+
+    def interrupted(reference, fake, *, name, **settings):
+        if name == "theirs":
+            raise stop
+        return one_by_one(reference, fake, name=name, **settings)
+
+    monkeypatch.setattr(assessment.Reference, "assess", interrupted)
+    cut = run(*words, "--json")
+    assert cut.exit_code == (130 if stop is KeyboardInterrupt else 1)
+    assert "finished and kept in the cache: ours; still to assess: theirs" in cut.stderr
+    monkeypatch.setattr(assessment.Reference, "assess", one_by_one)
+    again = run(*words, "--json")
+    assert again.stdout == whole.stdout
+    assert f"results of ours{SAID.removeprefix('results')}" in again.stderr
+    assert [list(settings["fake"]) for settings in work] == [["ours", "theirs"], ["theirs"]]
+
+
+def test_a_killed_assessment_keeps_finished_models(arrays, tmp_path, cache):
+    """Nothing has to run at the end of the process for that."""
+    words = [*map(str, arrays), "--fake", f"theirs={tmp_path / 'fake.npy'}"]
+    script = (
+        "import os, sys; from precall.cli import app; from precall.metrics import assessment;"
+        "first = assessment.Reference.assess;"
+        "kill = lambda *a, name, **s: os.kill(os.getpid(), 9) if name == 'theirs' else first(*a, name=name, **s);"
+        "assessment.Reference.assess = kill; app(sys.argv[1:])"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, "assess", *words], capture_output=True, text=True)
+    assert killed.returncode == -9
+    again = subprocess.run([sys.executable, "-m", "precall", "assess", *words], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "results of ours from the cache of " in again.stderr

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from precall.cli import assess, cite, demo, encode, improve, report, tune
+from precall.cli import assess, cache, cite, demo, encode, improve, report, tune
 from precall.cli.console import reporting_errors, tracebacks
+from precall.cli.notices import show_warnings
 
 app = typer.Typer(
     name="precall",
@@ -21,7 +22,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cite.cite):
+VERBS = (
+    assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache, cite.cite,
+)  # fmt: skip
+for command in VERBS:
     app.command()(reporting_errors(command))
 
 
@@ -46,3 +50,4 @@ def main(
     Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met.
     """
     tracebacks.set(debug)
+    show_warnings()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ import typer
 from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
 
 if TYPE_CHECKING:
+    from precall.cli.results_cache import Entry
     from precall.metrics.results import Assessment, Comparison
     from precall.samples import SampleSet
 
@@ -129,22 +130,61 @@ def assessed(
     holdout: SampleSet | None = None,
     fresh: bool,
 ) -> Comparison:
-    """The results from the cache, or computed and kept there if they are missing or a `fresh` run is requested."""
+    """The results of each model from the cache, or computed and kept there at once.
+
+    They are computed if they are missing or a `fresh` run is requested.
+    """
     from precall.cli import results_cache
-    from precall.metrics.assessment import assess as run
+    from precall.metrics.results import Comparison
 
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
     encoders = results_cache.encoders_in_use(encoder, sides)
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
-    noted = {**settings, "holdout": None if holdout is None else holdout.fingerprint()}
-    entry = results_cache.Entry(real, fakes, protocols, noted)
-    if not fresh and (kept := entry.read()) is not None:
-        typer.echo(f"results from the cache of {kept.date}", err=True)
-        return kept.results
-    only = next(iter(encoders.items())) if len(encoders) == 1 else (encoder, None)
-    with bars() as progress:
-        found = run(real=real, fake=fakes, holdout=holdout, encoder=only[1] or only[0], progress=progress, **settings)
-    return entry.keep(found)
+    cache = results_cache.ResultsCache(real, holdout, protocols, settings)
+    entries = {name: cache.entry(name, one) for name, one in fakes.items()}
+    found = {} if fresh else _kept(entries)
+    missing = {name: one for name, one in fakes.items() if name not in found}
+    if missing:
+        only = next(iter(encoders.items())) if len(encoders) == 1 else (encoder, None)
+        arguments = {"real": real, "holdout": holdout, "encoder": only[1] or only[0], **settings}
+        found |= _computed(missing, entries, arguments)
+    return Comparison({name: found[name] for name in fakes})
+
+
+def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
+    """The results of the models that are in the cache."""
+    kept = {name: one for name, entry in entries.items() if (one := entry.read()) is not None}
+    if kept:
+        dates = sorted(one.date for one in kept.values())
+        span = dict.fromkeys((dates[0], dates[-1]))
+        models = "" if len(kept) == len(entries) else f" of {_listed(kept)}"
+        typer.echo(f"results{models} from the cache of {' to '.join(span)}", err=True)
+    return {name: one.results for name, one in kept.items()}
+
+
+def _computed(
+    fakes: Mapping[str, SampleSet], entries: Mapping[str, Entry], arguments: Mapping[str, Any]
+) -> dict[str, Assessment]:
+    """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
+    from precall.metrics.assessment import assess_each
+
+    found: dict[str, Assessment] = {}
+    try:
+        with bars() as progress:
+            for one in assess_each(fake=fakes, progress=progress, **arguments):
+                found[one.name] = entries[one.name].keep(one)
+    except BaseException:
+        if found:
+            left = _listed([name for name in fakes if name not in found])
+            typer.echo(f"finished and kept in the cache: {_listed(found)}; still to assess: {left}", err=True)
+        raise
+    return found
+
+
+def _listed(names: Iterable[str]) -> str:
+    from precall.samples.sampleset import shown
+
+    return ", ".join(map(shown, names))
 
 
 def _metrics(given: str | None, *, quick: bool) -> list[str] | None:

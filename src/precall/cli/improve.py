@@ -8,7 +8,8 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,9 @@ from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, te
 if TYPE_CHECKING:
     from precall.improve.selection import JudgedSamples, Selection
     from precall.samples import SampleSet
+    from precall.samples.images import ImageFiles
 
+OTHER_FOLDER = "Choose another folder, or remove that file."
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
 
 
@@ -209,25 +212,88 @@ def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Ca
         raise ValueError(f"--copy and --link take a folder or zip of images; {samples.name} is neither. {way_out}")
     if link and not fake.is_dir():
         raise ValueError(f"--link takes a folder of images; {fake} is a zip. Use --copy.")
-    if out.exists() and not out.is_dir():
+    if os.path.lexists(out) and not out.is_dir():
         raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file. Choose another path.")
+    _check_only(out, samples.ids)
 
     def write(kept: Selection) -> None:
-        targets = [_inside(out, name) for name in kept.ids]
-        if standing := [target for target in targets if os.path.lexists(target)]:
-            raise ValueError(f"--out must not contain the images already; {standing[0]} exists. Choose another folder.")
-        for index, target in zip(kept.indices, targets, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if link:
-                target.symlink_to(os.path.abspath(samples.paths[index]))
-            elif fake.is_dir():
-                with open(samples.paths[index], "rb") as file, target.open("xb") as new:
-                    shutil.copyfileobj(file, new)
-            else:
-                with target.open("xb") as new:
-                    new.write(samples.content(int(index)))
+        _check_only(out, kept.ids)
+        images = {_inside(out, name): int(index) for name, index in zip(kept.ids, kept.indices, strict=True)}
+        if len(images) < len(kept):
+            raise ValueError(f"--copy needs a different name for each image; {samples.name} holds one twice.")
+        missing = {target: index for target, index in images.items() if not _stands(target, samples, index, link=link)}
+        with _staging(out) as folder:
+            for target, index in missing.items():
+                _create(folder / target.relative_to(out), samples, index, link=link)
 
     return write
+
+
+def _check_only(out: Path, names: Iterable[str]) -> None:
+    """Check that the folder holds no other files than `names`, which an earlier run may have put there.
+
+    Otherwise it would hold a mixture of two selections. Hidden files do not count as images and are left alone.
+    """
+    allowed = {os.path.normpath(name) for name in names}
+    for place, folders, files in os.walk(out):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        for name in [*(name for name in files if not name.startswith(".")), *links]:
+            path = os.path.join(place, name)
+            if os.path.relpath(path, out) not in allowed:
+                raise ValueError(f"--out must hold nothing but the kept images; {path} is not one. {OTHER_FOLDER}")
+
+
+def _stands(target: Path, samples: ImageFiles, index: int, *, link: bool) -> bool:
+    """Whether an earlier run has copied or linked this image; another file in its place is refused."""
+    if not os.path.lexists(target):
+        return False
+    if link:
+        same = target.is_symlink() and os.readlink(target) == os.path.abspath(samples.paths[index])
+    else:
+        same = target.is_file() and not target.is_symlink() and target.read_bytes() == samples.content(index)
+    if not same:
+        raise ValueError(f"--out must hold nothing but the kept images; {target} exists and differs. {OTHER_FOLDER}")
+    return True
+
+
+def _create(target: Path, samples: ImageFiles, index: int, *, link: bool) -> None:
+    """Copy or link one image."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if link:
+        target.symlink_to(os.path.abspath(samples.paths[index]))
+    else:
+        with target.open("xb") as file:
+            file.write(samples.content(index))
+
+
+@contextmanager
+def _staging(out: Path) -> Iterator[Path]:
+    """A temporary folder whose files move to `out` if the block ends without an error; otherwise it is removed.
+
+    A new folder appears at once. In an existing folder, the files appear one after the other; if the process is killed
+    meanwhile, the same command adds the others.
+    """
+    place = out if out.is_dir() else out.absolute().parent
+    place.mkdir(parents=True, exist_ok=True)
+    folder = place / f".precall-{os.getpid()}-{os.urandom(8).hex()}.tmp"
+    folder.mkdir()
+    try:
+        yield folder
+        if place == out:
+            _move_files(folder, out)
+        else:
+            folder.rename(out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _move_files(folder: Path, out: Path) -> None:
+    for place, _, names in os.walk(folder):
+        target = out / Path(place).relative_to(folder)
+        target.mkdir(exist_ok=True)
+        for name in names:
+            Path(place, name).rename(target / name)
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -1,15 +1,15 @@
 """Results on disk: the same assessment of the same samples is read from the cache.
 
-    <cache>/results/<key>.json     a line with the date and the SHA-256 of the rest, then results and galleries
+    <cache>/results/v2-<key>.json     a line with the date, then results and galleries of one model, then the seal
 
 The key is a SHA-256 of everything that determines the numbers: content and names of the samples, encoder, settings,
-precall's own source, and the versions of the packages below. An entry is JSON, written under another name and moved
-into place. A damaged entry is ignored. Importing this module, or reading an entry, imports neither torch nor SciPy.
+precall's own source, and the versions of the packages below. Each model has its own entry, which is written as soon as
+the model is assessed: an interrupted comparison keeps the models that are finished. Entries are sealed (see `sealing`).
+Importing this module, or reading an entry, imports neither torch nor SciPy.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import precall
+from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.metrics.results import Comparison
+    from precall.metrics.results import Assessment
     from precall.samples import SampleSet
 
 PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch", "pillow")
@@ -35,93 +36,118 @@ PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 @dataclass(frozen=True)
 class Kept:
-    """An entry of the cache.
+    """Results read from the cache.
 
     Attributes:
-        results: The results, with the samples that their page shows.
+        results: The results of one model, with the samples that their page shows.
         date: When they were computed.
     """
 
-    results: Comparison
+    results: Assessment
     date: str
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The place of one assessment in the cache: which samples, encoded how, under which settings.
+class ResultsCache:
+    """The results of assessments against the same data, encoded in the same way, under the same settings.
 
     Attributes:
         real: The data.
-        fakes: The models' samples, by name, in the order they are shown.
+        holdout: Data that the models have not seen, or None.
         encoders: The protocol of each encoder in use, by name; None for one that precall's source determines.
         settings: Metrics, k, ties, seed, labels of groups, as plain values.
     """
 
     real: SampleSet
-    fakes: Mapping[str, SampleSet]
+    holdout: SampleSet | None
     encoders: Mapping[str, Mapping[str, Any] | None]
     settings: Mapping[str, Any]
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """SHA-256 of the content of each side, with the models in order; unchanged files are not read again."""
-        from precall.encoders.cache import cache_dir, file_index
-
-        sides = {"real": self.real} | {f"fake {name}": samples for name, samples in self.fakes.items()}
-        return {side: one.fingerprint(file_index(cache_dir(), one.name)) for side, one in sides.items()}
+        """SHA-256 of the content of the data and the holdout; unchanged files are not read again."""
+        sides = {"real": self.real} | ({} if self.holdout is None else {"holdout": self.holdout})
+        return {side: _fingerprint(samples) for side, samples in sides.items()}
 
     @cached_property
-    def path(self) -> Path:
-        """The file of the entry."""
-        from precall.encoders.cache import cache_dir
+    def made_with(self) -> dict[str, Any]:
+        """What turns samples into numbers (see the function of this name)."""
+        return made_with()
+
+    def entry(self, name: str, fake: SampleSet) -> Entry:
+        """The place of one model."""
+        from precall.encoders.cache import VERSION, cache_dir
         from precall.samples import hashing
 
-        sides = [_described(one) for one in (self.real, *self.fakes.values())]
-        parts = [self.fingerprints, sides, self.encoders, self.settings, made_with()]
+        fingerprints = {**self.fingerprints, "fake": _fingerprint(fake)}
+        settings = {**self.settings, "groups": _labels_of(self.settings.get("groups"), name)}
+        sides = [_described(one) for one in (self.real, fake)]
+        parts = [name, fingerprints, sides, self.encoders, settings, self.made_with]
         key = hashing.combined(json.dumps(part) for part in parts)
-        return cache_dir() / "results" / f"{key}.json"
+        return Entry(cache_dir() / "results" / f"{VERSION}-{key}.json", fingerprints)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The place of one model's results in the cache.
+
+    Attributes:
+        path: The file.
+        fingerprints: SHA-256 of the content of each side.
+    """
+
+    path: Path
+    fingerprints: Mapping[str, str]
 
     def read(self) -> Kept | None:
         """The results kept, or None if there are none or the entry is damaged."""
-        path = self.path  # outside the `try`: samples that cannot be hashed are not a damaged entry
-        try:
-            head, _, body = path.read_bytes().partition(b"\n")
-            noted = json.loads(head)
-            if hashlib.sha256(body).hexdigest() == noted["sha256"]:
-                return Kept(_restored(path, body), noted["date"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
+        with setting_aside(self.path):
+            date, _, body = read_sealed(self.path).partition(b"\n")
+            found = Kept(_restored(self.path, body), date.decode())
+            mark_used(self.path)
+            return found
         return None
 
-    def keep(self, found: Comparison) -> Comparison:
+    def keep(self, found: Assessment) -> Assessment:
         """Keep results, and return them as they will be read again.
 
         They are not kept if the samples changed during the assessment or if the cache cannot be written; the next run
         then computes them again.
         """
-        from precall.files import write_atomically
         from precall.report.folder import galleries_of
 
-        body = json.dumps({"results": found.to_dict(), "galleries": galleries_of(found)}).encode()
+        shown = galleries_of({found.name: found})
+        body = json.dumps({"results": found.to_dict(), "galleries": shown}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
-        head = json.dumps({"date": date, "sha256": hashlib.sha256(body).hexdigest()}).encode()
         if self._belongs(found):
             with suppress(OSError):
-                write_atomically(self.path, head, b"\n", body)
+                write_sealed(self.path, date.encode(), b"\n", body)
         return _restored(self.path, body)
 
-    def _belongs(self, found: Comparison) -> bool:
+    def _belongs(self, found: Assessment) -> bool:
         """Whether the results are those of the samples in the key."""
-        assessed = {f"fake {name}": one.protocol["fake"]["fingerprint"] for name, one in found.items()}
-        reals = {one.protocol["real"]["fingerprint"] for one in found.values()}
-        return all(self.fingerprints == {"real": real} | assessed for real in reals)
+        return all(found.protocol[side]["fingerprint"] == one for side, one in self.fingerprints.items())
 
 
-def _restored(path: Path, body: bytes) -> Comparison:
+def _labels_of(groups: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """The labels of the data and of one model."""
+    return None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
+
+
+def _fingerprint(samples: SampleSet) -> str:
+    from precall.encoders.cache import cache_dir, file_index
+
+    return samples.fingerprint(file_index(cache_dir(), samples.name))
+
+
+def _restored(path: Path, body: bytes) -> Assessment:
+    from precall.metrics.results import SCHEMA
     from precall.report.folder import restored
 
     saved = json.loads(body)
-    return restored(path, saved["results"], saved["galleries"])
+    results = saved["results"]
+    models = {"schema": SCHEMA, "models": {results["name"]: results}}
+    return restored(path, models, saved["galleries"])[results["name"]]
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
 """The feature cache on disk. It is safe with several processes, and encoding resumes after an interruption.
 
-    <cache>/features/<key>/rows-<start>.npy, .json     finished chunks, while the rest is being encoded
-    <cache>/features/<key>/features.npy, done.json     the complete matrix; `done.json` is written last
-    <cache>/files/<hash of a path>.json                sizes, times and SHA-256 of its files
-    <cache>/weights/                                   network weights
-    <cache>/results/                                   results of `precall assess`
+    <cache>/features/v2-<key>/rows-<start>.npy, .json    finished chunks, while the rest is being encoded
+    <cache>/features/v2-<key>/features.npy, done.json    the complete matrix; `done.json` is written last
+    <cache>/files/v2-<hash of a path>.json               sizes, times and SHA-256 of its files
+    <cache>/results/v2-<key>.json                        results of `precall assess`, one file per model
+    <cache>/weights/                                     network weights
+    <cache>/data/                                        data sets of `precall tune`
+    <cache>/damaged/                                     damaged files that were found and set aside
 
-Every file is written atomically. Two processes that encode the same samples at the same time do the same work twice and
-write the same bytes.
+Every file is written atomically. Features, the index of files and results are sealed (see `sealing`) and verified when
+they are read; a damaged file is set aside and computed again. Two processes that encode the same samples at the same
+time do the same work twice and write the same bytes.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from typing import Any
 import numpy as np
 
 from precall.encoders.encoder import FeatureMatrix
-from precall.files import write_atomically
 from precall.samples import hashing
 from precall.samples.sampleset import SampleError, shown
+from precall.sealing import check_seal, mark_used, read_sealed, setting_aside, write_sealed
 
+VERSION = "v2"  # of the format; entries of another version are never read
 CHUNK = 256  # samples per chunk, a multiple of SLOTS; an interruption loses at most one chunk
 
 
@@ -45,7 +49,12 @@ def cache_dir() -> Path:
 
 def file_index(root: Path, name: str) -> Path:
     """The file that stores the hashes of the files of a sample set."""
-    return root / "files" / f"{hashing.combined([os.path.abspath(name)])}.json"
+    return root / "files" / f"{VERSION}-{hashing.combined([os.path.abspath(name)])}.json"
+
+
+def feature_folder(root: Path, key: str) -> Path:
+    """The folder that stores the features with this key."""
+    return root / "features" / f"{VERSION}-{key}"
 
 
 @dataclass(frozen=True)
@@ -71,24 +80,26 @@ class FeatureStore:
 
     def finished(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """Return the complete matrix, memory-mapped, and the skipped samples; None if it is missing or damaged."""
-        try:
-            done = json.loads((self.folder / "done.json").read_bytes())
-            rows = np.load(self.folder / "features.npy", mmap_mode="r", allow_pickle=False)
-            errors = _errors(done["errors"])
-        except (OSError, ValueError, EOFError, KeyError, TypeError):
-            return None
-        return (rows, errors) if list(rows.shape) == done["shape"] and done["n"] == self.n else None
+        matrix, done = self.folder / "features.npy", self.folder / "done.json"
+        with setting_aside(done):
+            errors = self._errors(json.loads(read_sealed(done)), 0, self.n)
+            with setting_aside(matrix):
+                check_seal(matrix)
+                rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
+                _check_count(rows, errors, self.n)
+                mark_used(done)
+                return rows, errors
+        return None
 
     def missing(self) -> list[int]:
         """The start indices of the chunks that still have to be encoded."""
-        return [start for start in range(0, self.n, CHUNK) if not self._rows(start).exists()]
+        return [start for start in range(0, self.n, CHUNK) if not all(path.exists() for path in self._files(start))]
 
     def add(self, chunk: Chunk) -> None:
         """Store a chunk."""
-        reasons = [(error.index, error.id, error.reason) for error in chunk.errors]
-        self._write(self._rows(chunk.start).with_suffix(".json"), json.dumps(reasons).encode())
-        # the rows are written last: their presence marks the chunk as complete
-        self._write(self._rows(chunk.start), *_npy([chunk.rows]))
+        rows, reasons = self._files(chunk.start)
+        self._write(reasons, _json(chunk.errors))
+        self._write(rows, *_npy([chunk.rows]))
 
     def finish(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """Join the chunks into the complete matrix, unless another process has; return None if a chunk is missing."""
@@ -97,35 +108,43 @@ class FeatureStore:
             if len(chunks) < len(range(0, self.n, CHUNK)):
                 return self.finished()  # another process has joined them, or a chunk is damaged and None is returned
             parts, errors = _readable(chunks)
-            done = {"n": self.n, "shape": _shape(parts), "errors": [(e.index, e.id, e.reason) for e in errors]}
             self._write(self.folder / "features.npy", *_npy(parts))
-            self._write(self.folder / "done.json", json.dumps(done).encode())
+            self._write(self.folder / "done.json", _json(errors))
         for path in self.folder.glob("rows-*"):
             if path.suffix != ".tmp":  # another process may still be writing it
                 path.unlink(missing_ok=True)
         return self.finished()
 
-    def _rows(self, start: int) -> Path:
-        return self.folder / f"rows-{start:09d}.npy"
+    def _files(self, start: int) -> tuple[Path, Path]:
+        """The files of a chunk: its rows, and the samples that could not be read."""
+        path = self.folder / f"rows-{start:09d}.npy"
+        return path, path.with_suffix(".json")
 
     def _chunk(self, start: int) -> Chunk | None:
-        """Read a stored chunk. A damaged chunk is deleted."""
-        path = self._rows(start)
-        try:
-            rows = np.load(path, allow_pickle=False)
-            errors = _errors(json.loads(path.with_suffix(".json").read_bytes()))
-            if len(rows) + len(errors) != min(CHUNK, self.n - start):
-                raise ValueError("rows are missing")
-        except (OSError, ValueError, EOFError, TypeError):
-            path.unlink(missing_ok=True)
-            return None
-        return Chunk(start, rows, errors)
+        """Read a stored chunk; None if it is missing or damaged."""
+        matrix, reasons = self._files(start)
+        stop = min(start + CHUNK, self.n)
+        with setting_aside(reasons):
+            errors = self._errors(json.loads(read_sealed(reasons)), start, stop)
+            with setting_aside(matrix):
+                rows = np.load(io.BytesIO(read_sealed(matrix)), allow_pickle=False)
+                _check_count(rows, errors, stop - start)
+                return Chunk(start, rows, errors)
+        return None
+
+    def _errors(self, reasons: Iterable[Any], start: int, stop: int) -> list[SampleError]:
+        """The samples between `start` and `stop` that could not be read, in order."""
+        errors = [SampleError(int(index), str(id), str(reason)) for index, id, reason in reasons]
+        indices = [error.index for error in errors]
+        if indices != sorted({*indices} & {*range(start, stop)}):
+            raise ValueError(f"indices must increase and lie between {start} and {stop - 1}; got {indices}.")
+        return errors
 
     def _write(self, path: Path, *blocks: bytes | FeatureMatrix) -> None:
         try:
-            write_atomically(path, *blocks)
+            write_sealed(path, *blocks)
         except OSError as error:
-            place, reason = shown(str(path.parent)), error.strerror or type(error).__name__
+            place, reason = shown(str(path.parent)), error.strerror or str(error)
             raise ValueError(
                 f"the cache `{place}` cannot be written ({reason}). Set PRECALL_CACHE, or pass `cache=False`."
             ) from None
@@ -168,5 +187,11 @@ def _npy(parts: Sequence[FeatureMatrix]) -> list[bytes | FeatureMatrix]:
     return [header.getvalue(), *(np.ascontiguousarray(part, dtype="<f4") for part in parts)]
 
 
-def _errors(reasons: Iterable[Any]) -> list[SampleError]:
-    return [SampleError(int(index), str(id), str(reason)) for index, id, reason in reasons]
+def _json(errors: Iterable[SampleError]) -> bytes:
+    return json.dumps([(error.index, error.id, error.reason) for error in errors]).encode()
+
+
+def _check_count(rows: FeatureMatrix, errors: Sequence[SampleError], n: int) -> None:
+    """Check that every sample is either a row or an error."""
+    if rows.ndim != 2 or len(rows) + len(errors) != n:
+        raise ValueError(f"expected {n} samples; got {len(errors)} errors and rows of shape {rows.shape}.")

@@ -13,12 +13,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.encoders.cache import CHUNK, Chunk, FeatureStore, cache_dir, file_index, join_chunks, stack_rows
+from precall.encoders.cache import (
+    CHUNK,
+    Chunk,
+    FeatureStore,
+    cache_dir,
+    feature_folder,
+    file_index,
+    join_chunks,
+    stack_rows,
+)
 from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
 from precall.encoders.registry import default_encoder, load_encoder
 from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
+from precall.samples.sampleset import shown
+
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,20 +128,31 @@ def encode(
 def _through_cache(
     samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path, batch_size: int, progress: StageProgress
 ) -> EncodedFeatures:
-    store = FeatureStore(root / "features" / encoder.key(fingerprint), len(samples))
+    store = FeatureStore(feature_folder(root, encoder.key(fingerprint)), len(samples))
     found = store.finished()
     cached = found is not None
-    while found is None:  # repeats only if a chunk was damaged or deleted in between
-        for chunk in _chunks(samples, encoder, store.missing(), batch_size, progress):
-            store.add(chunk)
-        found = store.finish()
+    array, recorded = found or _stored(store, samples, encoder, batch_size, progress)
     progress(len(samples), len(samples))
-    array, recorded = found
     # files may have been renamed since the errors were recorded
     errors = [SampleError(e.index, samples.ids[e.index], e.reason) for e in recorded]
     for error in errors:
         samples.fault(error)
     return _features(samples, encoder, fingerprint, array, errors, cached=cached)
+
+
+def _stored(
+    store: FeatureStore, samples: SampleSet, encoder: Encoder, batch_size: int, progress: StageProgress
+) -> tuple[FeatureMatrix, list[SampleError]]:
+    """Encode the missing chunks, store them and join them; again if a chunk was damaged or deleted in between."""
+    for _ in range(ATTEMPTS):
+        for chunk in _chunks(samples, encoder, store.missing(), batch_size, progress):
+            store.add(chunk)
+        if (found := store.finish()) is not None:
+            return found
+    raise ValueError(
+        f"the cache `{shown(str(store.folder))}` must keep what is written there; it was lost or damaged {ATTEMPTS} "
+        "times. Set PRECALL_CACHE to another folder, or pass `cache=False`."
+    )
 
 
 def _chunks(

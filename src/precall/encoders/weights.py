@@ -13,6 +13,7 @@ from precall.encoders.cache import cache_dir
 from precall.files import open_atomically
 from precall.samples import hashing
 from precall.samples.sampleset import shown
+from precall.sealing import set_aside
 
 BLOCK = 1 << 20
 TIMEOUT = 30  # seconds without a response
@@ -41,7 +42,7 @@ def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None)
 
     Raises:
         ValueError: If the file does not exist and cannot be downloaded (the error says which file to put where), or
-            if its hash is different.
+            if the downloaded file has another hash.
     """
     if given is None:
         return _fetched(encoder, pinned, cache_dir() / "weights" / pinned.file)
@@ -64,17 +65,19 @@ def _address(given: str) -> Weights:
 
 
 def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
-    if not place.exists():
-        try:
-            _fetch(weights.url, place, weights.sha256)
-        except OSError as error:
-            raise ValueError(
-                f"encoder `{encoder}` needs the file {weights.file} (SHA-256 {weights.sha256}), and {weights.url} "
-                f"cannot be downloaded ({error}). Put the file at `{place}`, or pass its path as `weights=`."
-            ) from None
-    if (found := hashing.of_file(place)) != weights.sha256:
-        raise ValueError(f"`{place}` must have SHA-256 {weights.sha256}; got {found}. Delete the file and try again.")
-    return place, found
+    """The file in the cache. It is downloaded if it is missing; a file with another hash is set aside first."""
+    if place.exists():
+        if hashing.of_file(place) == weights.sha256:
+            return place, weights.sha256
+        set_aside(place)
+    try:
+        _fetch(weights.url, place, weights.sha256)
+    except OSError as error:
+        raise ValueError(
+            f"encoder `{encoder}` needs the file {weights.file} (SHA-256 {weights.sha256}), and {weights.url} "
+            f"cannot be downloaded ({error}). Put the file at `{place}`, or pass its path as `weights=`."
+        ) from None
+    return place, weights.sha256
 
 
 def _fetch(url: str, place: Path, sha256: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -112,21 +112,59 @@ def assess(
         docs/theory.md.
     """
     checks.choice("engine", engine, ("local",))
-    names = requested(metrics)
-    _check_holdout(names, holdout)
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
-    reference = Reference.fit(real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, progress=progress)
-    if not isinstance(fake, Mapping):
-        return reference.assess(fake, metrics=names, groups=groups, progress=progress)
-    return Comparison(
-        {
-            str(name): reference.assess(
-                one, metrics=names, name=str(name), groups=_groups_of(groups, name), progress=progress
-            )
-            for name, one in fake.items()
-        }
+    models = fake if isinstance(fake, Mapping) else {"fake": fake}
+    found = assess_each(
+        real=real,
+        fake=models,
+        holdout=holdout,
+        metrics=metrics,
+        k=k,
+        ties=ties,
+        seed=seed,
+        groups=groups,
+        encoder=encoder,
+        progress=progress,
     )
+    return Comparison({one.name: one for one in found}) if isinstance(fake, Mapping) else next(found)
+
+
+def assess_each(
+    *,
+    real: object,
+    fake: Mapping[str, Any],
+    holdout: object | None = None,
+    metrics: Iterable[str] | None = None,
+    k: int = 5,
+    ties: str = "closed",
+    seed: int = 0,
+    groups: Groups | None = None,
+    encoder: Encoder | str | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Assessment]:
+    """Assess several models one after the other; each result is available before the next model is assessed.
+
+    Args:
+        real: The data, as in `assess`.
+        fake: The models' samples, by name.
+        holdout: As in `assess`, and so are all other arguments.
+
+    Returns:
+        An iterator over the assessments, in the order of the models.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(60, 2))
+        >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
+        ['a', 'b']
+    """
+    names = requested(metrics)
+    _check_holdout(names, holdout)
+    reference = Reference.fit(real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, progress=progress)
+    for name, one in fake.items():
+        of_model = _groups_of(groups, name)
+        yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
 
 
 @brief
@@ -300,7 +338,8 @@ def _check_statistics(name: str, found: Side, metrics: Sequence[str], groups: Gr
 
 def _groups_of(groups: Groups | None, name: str) -> Groups | None:
     """The groups of one model."""
-    if groups is None:
-        return None
-    labels = groups.get("fake")
-    return {**groups, "fake": labels[name] if isinstance(labels, Mapping) else labels}
+    if groups is None or not isinstance(labels := groups.get("fake"), Mapping):
+        return groups
+    if name not in labels:
+        raise ValueError(f"`groups` must hold labels for each model; got none for {name!r}.")
+    return {**groups, "fake": labels[name]}

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from precall.files import write_atomically
+from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 BLOCK = 1 << 20
-FRESH = 2_000_000_000  # ns: a file modified this recently may change again without a new modification time
+FRESH = 2_000_000_000  # ns: a file that changed this recently may change again without new times
+DIGITS = 64  # of a SHA-256
 
 Stamp = list[int]
 
@@ -51,20 +52,24 @@ def of_file(path: Path) -> str:
 
 
 def _of_file_or_fault(path: Path) -> str:
-    """SHA-256 of a file, or of the type of error if it cannot be read. Reading the sample later reports the error."""
+    """SHA-256 of a file, or the type of error if it cannot be read. Reading the sample later reports the error."""
     try:
         return of_file(path)
     except OSError as error:
-        return combined([type(error).__name__])
+        return type(error).__name__
 
 
 def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
     """SHA-256 of each file, taken from `index` if the file's size, times and inode are unchanged.
 
     The index trusts the file system. A file is read again if its size, modification time, change time or inode differs
-    from the recorded one, or if it was modified less than two seconds before it was recorded. The index cannot detect a
-    change that leaves all four values unchanged. Such a change requires direct access to the disk; on Windows, which
-    does not keep change times, resetting the modification time is enough. Delete the index to read every file again.
+    from the recorded one. It is not recorded if one of its times lies less than two seconds before the call (or in the
+    future), since another change could leave its times as they are. A file whose modification time was reset is
+    therefore read again: resetting it sets the change time. The index cannot detect a change that leaves all four
+    values unchanged. Such a change requires direct access to the disk, or a clock that was set back to the very moment
+    of the recorded change. On Windows, which does not keep change times, resetting the modification time is enough.
+    The index itself is sealed; a damaged index is set aside, and all files are read again. Delete the index to read
+    every file again.
 
     Args:
         paths: The files.
@@ -74,16 +79,20 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
         One hash per file, in the order of `paths`.
     """
     known = _load(index)
+    settled = time.time_ns() - FRESH  # before the files are read: they may change while they are read
     stamps = {str(path): _stamp(path) for path in paths}
     unknown = [path for path in paths if known.get(str(path), (None,))[0] != stamps[str(path)]]
     with ThreadPoolExecutor() as pool:
         found = dict(zip(map(str, unknown), pool.map(_of_file_or_fault, unknown), strict=True))
     hashes = {path: found.get(path) or known[path][1] for path in stamps}
     if index is not None and found:
-        now = time.time_ns()
-        settled = {path: (stamp, hashes[path]) for path, stamp in stamps.items() if stamp[1] < now - FRESH}
+        table = {
+            path: (stamp, hashes[path])
+            for path, stamp in stamps.items()
+            if len(hashes[path]) == DIGITS and max(stamp[1:3]) < settled  # an error may be gone the next time
+        }
         with suppress(OSError):  # the index is only an optimisation
-            write_atomically(index, json.dumps(settled).encode())
+            write_sealed(index, json.dumps(table).encode())
     return [hashes[str(path)] for path in paths]
 
 
@@ -96,8 +105,9 @@ def _load(index: Path | None) -> dict[str, tuple[Stamp, str]]:
     """Read the index. A missing or damaged index is treated as empty, since it is only an optimisation."""
     if index is None:
         return {}
-    try:
-        table = json.loads(index.read_bytes())
-        return {str(path): (list(stamp), str(digest)) for path, (stamp, digest) in table.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
+    with setting_aside(index):
+        table = json.loads(read_sealed(index))
+        known = {str(path): (list(stamp), str(digest)) for path, (stamp, digest) in table.items()}
+        mark_used(index)
+        return known
+    return {}

@@ -1,0 +1,203 @@
+"""What lies in the cache: its entries by kind, the verification of all hashes, and pruning by age and size.
+
+Only names that precall itself gives are entries. Links are not followed, and all other files are left alone, even if
+`$PRECALL_CACHE` is a folder with files of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from precall.encoders.cache import VERSION
+from precall.encoders.networks import INCEPTION, VGG16
+from precall.samples import hashing
+from precall.sealing import DAMAGED, WRONG_FORM, check_seal, set_aside
+
+FEATURES, RESULTS, INDEX, EARLIER = "features", "results", "index of files", "earlier version"
+WEIGHTS, DATA, ASIDE, UNFINISHED = "weights", "data sets", "damaged", "unfinished"
+SEALED = (FEATURES, RESULTS, INDEX)
+PRECIOUS = (WEIGHTS, DATA)  # precall cannot compute them again; the user may have put them there
+LEFTOVER = 3600.0  # seconds: a process that writes a file for longer is dead
+
+KEY = rf"(?:{VERSION}-)?[0-9a-f]{{64}}"
+PART = r"(?:features\.npy|done\.json|rows-\d{9,}\.(?:npy|json))"
+NAMES = {  # what the files of each folder are called
+    "features": PART,
+    "results": rf"{KEY}\.json",
+    "files": rf"{KEY}\.json",
+    "weights": r".+",
+    "data": r".+",
+    DAMAGED: rf"(?:features-{KEY}-{PART}|(?:results|files)-{KEY}\.json|weights-.+)\.[0-9a-f]{{8}}",
+}
+TEMPORARY = r"(?:{})\.\d+-[0-9a-f]{{8}}\.tmp|\.precall-\d+-[0-9a-f]{{16}}\.tmp"  # see `open_atomically`
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """An entry of the cache.
+
+    Attributes:
+        kind: "features", "results", "index of files", "weights", "data sets", "damaged" (files that were set aside),
+            "unfinished" (a temporary file) or "earlier version" (never read again).
+        files: Its files.
+        size: Their size in bytes.
+        used: When it was last used, in seconds since the epoch.
+    """
+
+    kind: str
+    files: tuple[Path, ...]
+    size: int
+    used: float
+
+
+def cache_entries(root: Path) -> list[CacheEntry]:
+    """All entries of the cache at `root`, kind by kind.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cache_entries(Path(folder))
+        []
+    """
+    kinds = {"results": RESULTS, "files": INDEX, "weights": WEIGHTS, "data": DATA, DAMAGED: ASIDE}
+    features = [entry for folder in _feature_folders(root) for entry in _features(folder)]
+    return features + [entry for name, kind in kinds.items() for entry in _single_files(root / name, name, kind)]
+
+
+def verify(root: Path) -> tuple[int, list[Path]]:
+    """Check the hash of every file of the cache that has one, and set damaged files aside.
+
+    Args:
+        root: The folder of the cache.
+
+    Returns:
+        The number of files checked, and the damaged ones.
+    """
+    found = cache_entries(root)
+    files = [path for entry in found if entry.kind in (*SEALED, WEIGHTS) for path in entry.files]
+    intact = {path: known for path in files if (known := _intact(path, root / "weights")) is not None}
+    damaged = [path for path, known in intact.items() if not known]
+    for path in damaged:
+        set_aside(path)
+    return len(intact), damaged
+
+
+def prune(root: Path, *, older_than: float | None = None, larger_than: float | None = None) -> list[CacheEntry]:
+    """Delete entries that precall can compute again, the least recently used first.
+
+    Temporary files that are older than an hour are always deleted; the processes that wrote them are dead. Weights and
+    data sets are never deleted.
+
+    Args:
+        root: The folder of the cache.
+        older_than: Delete entries that were not used for so many seconds.
+        larger_than: Delete entries until the cache, weights and data sets included, has at most so many bytes.
+
+    Returns:
+        The entries that were deleted.
+    """
+    found, now = cache_entries(root), time.time()
+    total, removed = sum(entry.size for entry in found), []
+    for entry in sorted(found, key=lambda entry: (entry.kind != UNFINISHED, entry.used)):
+        age = now - entry.used
+        left_over = entry.kind == UNFINISHED and age > LEFTOVER
+        old = older_than is not None and age > older_than
+        too_much = larger_than is not None and total > larger_than
+        if left_over or (entry.kind not in (*PRECIOUS, UNFINISHED) and (old or too_much)):
+            _delete(entry)
+            total -= entry.size
+            removed.append(entry)
+    return removed
+
+
+def _feature_folders(root: Path) -> list[Path]:
+    return [folder for folder in _listing(root / "features") if re.fullmatch(KEY, folder.name)]
+
+
+def _features(folder: Path) -> Iterator[CacheEntry]:
+    """The features in a folder of the cache, and its temporary files."""
+    files = [path for path in _listing(folder) if path.is_file() and not path.is_symlink()]
+    own = [path for path in files if re.fullmatch(NAMES["features"], path.name)]
+    if own:
+        yield _entry(FEATURES if folder.name.startswith(VERSION) else EARLIER, *own)
+    yield from (_entry(UNFINISHED, path) for path in files if _temporary("features", path.name))
+
+
+def _single_files(folder: Path, name: str, kind: str) -> Iterator[CacheEntry]:
+    """Entries that are one file each."""
+    for path in _files_below(folder) if kind in PRECIOUS else _listing(folder):
+        if path.is_symlink() or not path.is_file():
+            continue
+        if _temporary(name, path.name):
+            yield _entry(UNFINISHED, path)
+        elif re.fullmatch(NAMES[name], path.name, re.DOTALL):
+            earlier = kind in SEALED and not path.name.startswith(VERSION)
+            yield _entry(EARLIER if earlier else kind, path)
+
+
+def _temporary(name: str, file: str) -> bool:
+    return re.fullmatch(TEMPORARY.format(NAMES[name]), file, re.DOTALL) is not None
+
+
+def _listing(folder: Path) -> list[Path]:
+    """What lies in a folder, in order; nothing if it is missing or a link."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(folder.iterdir())
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files in a folder and its subfolders; links are not followed."""
+    if folder.is_symlink():
+        return []
+    return sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
+
+
+def _entry(kind: str, *files: Path) -> CacheEntry:
+    states = [state for path in files if (state := _state(path)) is not None]
+    used = max((state.st_mtime for state in states), default=0.0)
+    return CacheEntry(kind, files, sum(state.st_size for state in states), used)
+
+
+def _state(path: Path) -> os.stat_result | None:
+    """Size and times; None if another process has deleted the file."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _intact(path: Path, weights: Path) -> bool | None:
+    """Whether a file has the hash that it should have; None if its hash is not known or the file is gone."""
+    try:
+        if not path.is_relative_to(weights):
+            check_seal(path)
+            return True
+        expected = _expected(path.name) if path.parent == weights else None
+        return None if expected is None else hashing.of_file(path).startswith(expected)
+    except OSError:
+        return None
+    except WRONG_FORM:
+        return False
+
+
+def _expected(name: str) -> str | None:
+    """The first digits of the SHA-256 of downloaded weights (see `find_weights`)."""
+    pinned = {one.file: one.sha256 for one in (INCEPTION, VGG16)}
+    prefixed = re.match(r"([0-9a-f]{16})-", name)
+    return pinned.get(name) or (prefixed and prefixed[1])
+
+
+def _delete(entry: CacheEntry) -> None:
+    """Delete the files; `done.json` comes first, so that other processes never see half of an entry."""
+    for path in entry.files:
+        path.unlink(missing_ok=True)
+        if path.parent.parent.name == "features":
+            with suppress(OSError):  # it is not empty
+                path.parent.rmdir()
