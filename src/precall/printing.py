@@ -1,4 +1,4 @@
-"""Text output of results: aligned rows, and short representations of long arrays."""
+"""Text output: aligned rows, short representations of long arrays, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -32,3 +32,13 @@ def brief(cls: type[T]) -> type[T]:
 
     cls.__repr__ = brief_repr  # type: ignore[method-assign, assignment]
     return cls
+
+
+def shown(text: str) -> str:
+    r"""Return `text` with unprintable characters escaped, so that it fits on one line of a terminal.
+
+    Example:
+        >>> print(shown("a\x1b[31m\nb"))
+        a\x1b[31m\nb
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

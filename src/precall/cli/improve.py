@@ -162,7 +162,9 @@ def _content(suffix: str, samples: SampleSet, kept: Selection) -> bytes:
     if suffix == ".jsonl":
         return b"".join(_record(samples, int(index)) for index in kept.indices)
     if suffix == ".txt":
-        return "".join(f"{name}\n" for name in kept.ids).encode()
+        from precall.files import one_per_line
+
+        return one_per_line(kept.ids)
     return _rows(samples, kept)
 
 
