@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-import numpy as np
-
 T = TypeVar("T")
 
 
@@ -27,6 +25,8 @@ def brief(cls: type[T]) -> type[T]:
     full_repr = cls.__repr__
 
     def brief_repr(self: T) -> str:
+        import numpy as np
+
         with np.printoptions(threshold=20, edgeitems=2):
             return full_repr(self)
 

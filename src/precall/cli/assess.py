@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment, Comparison
@@ -116,7 +116,7 @@ def assess(
         page = folder.write(found, out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else repr(found))
     if out is not None:
-        typer.echo(f"page: {page}", err=True)
+        note(f"page: {page}")
     _check(found, gates)
 
 
@@ -139,7 +139,7 @@ def assessed(
     noted = {**settings, "holdout": None if holdout is None else holdout.fingerprint()}
     entry = results_cache.Entry(real, fakes, protocols, noted)
     if not fresh and (kept := entry.read()) is not None:
-        typer.echo(f"results from the cache of {kept.date}", err=True)
+        note(f"results from the cache of {kept.date}")
         return kept.results
     only = next(iter(encoders.items())) if len(encoders) == 1 else (encoder, None)
     with bars() as progress:
@@ -221,14 +221,14 @@ def _report_shared_rows(found: Comparison) -> None:
     memorized = next(iter(found.values())).scores.get("memorized")
     if memorized is not None and (shared := memorized.settings["identical_rows"]):
         said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
-        typer.echo(f"{said}: copies of these are not counted directly", err=True)
+        note(f"{said}: copies of these are not counted directly")
 
 
 def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:
     """Name the groups that only one side has."""
     for side, said in (("only_real", "never produced"), ("only_fake", "not in the data")):
         if groups.get(side):
-            typer.echo(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}", err=True)
+            note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}")
 
 
 def _check(found: Comparison, gates: Mapping[str, float]) -> None:
@@ -237,7 +237,7 @@ def _check(found: Comparison, gates: Mapping[str, float]) -> None:
         line for gate, limit in gates.items() for name, one in found.items() if (line := _missed(one, gate, limit))
     ]
     for line in missed:
-        typer.echo(line, err=True)
+        note(line)
     if missed:
         raise typer.Exit(3)
 

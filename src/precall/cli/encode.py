@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, note
 
 
 def encode(
@@ -47,4 +47,4 @@ def encode(
         np.save(file, np.asarray(found.array), allow_pickle=False)
     protocol = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
     write_atomically(out.with_suffix(".json"), protocol.encode())
-    typer.echo(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})", err=True)
+    note(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})")

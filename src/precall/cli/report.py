@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import emit
+from precall.cli.console import emit, note
 
 
 def report(
@@ -36,7 +36,7 @@ def report(
         return
     if out.suffix.lower() in (".html", ".htm"):
         page.write(found, out, command=folder.command_of(results))
-        typer.echo(f"page: {out}", err=True)
+        note(f"page: {out}")
     else:
         found.plot().savefig(out)
-        typer.echo(f"picture: {out}", err=True)
+        note(f"picture: {out}")
