@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.printing import shown
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment, Comparison
@@ -87,6 +88,7 @@ def assess(
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
+    from precall.report import folder
     from precall.samples import open_samples
 
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
@@ -99,6 +101,8 @@ def assess(
         raise typer.BadParameter(
             f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
         )
+    if out is not None:
+        folder.check(out, sources=paths)
     sources = {name: open_samples(path, key=key, on_error=on_error) for name, path in models.items()}
     data = open_samples(real, key=key, on_error=on_error)
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
@@ -111,8 +115,6 @@ def assess(
         _report_one_sided(name, one.protocol.get("groups", {}))
     command = "precall " + shlex.join(sys.argv[1:])
     if out is not None:
-        from precall.report import folder
-
         page = folder.write(found, out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else repr(found))
     if out is not None:
@@ -162,9 +164,9 @@ def _metrics(given: str | None, *, quick: bool) -> list[str] | None:
 
 
 def _named(given: str) -> tuple[str, str]:
-    """`name=path`, or a path whose last part is the name."""
+    """`name=path`, or a path whose last part is the name. Unprintable characters of a name are escaped."""
     name, equals, path = given.partition("=")
-    return (name, path) if equals and name else (Path(given).name or given, given)
+    return (shown(name), path) if equals and name else (shown(Path(given).name or given), given)
 
 
 def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:
