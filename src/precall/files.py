@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from precall.printing import shown
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock

@@ -202,8 +202,10 @@ def _own_labels(samples: SampleSet, given: str) -> list[str]:
 
 
 def _lines(path: str) -> list[str]:
+    from precall.samples import reading
+
     try:
-        return [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        return [line.strip() for line in reading.read_text(Path(path)).splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise ValueError(f"{path} must be UTF-8 text with one label per line.") from None
 

@@ -51,9 +51,10 @@ def ngrams() -> Encoder:
     hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=BUCKETS, norm=None)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
-        counts = hashing.transform(texts)
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # batches are filled with copies
+        counts = hashing.transform(places)
         counts.data = np.copysign(np.log1p(np.abs(counts.data)), counts.data)
-        return np.asarray(normalize(counts).toarray(), dtype=np.float32)
+        return np.asarray(normalize(counts).toarray(), dtype=np.float32)[[places[text] for text in texts]]
 
     protocol = {
         "n-grams": list(NGRAMS),

@@ -20,6 +20,7 @@ from precall.metrics.results import Comparison
 from precall.printing import shown
 from precall.report import figures, page
 from precall.report.galleries import galleries
+from precall.samples import reading
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment
@@ -132,9 +133,11 @@ def galleries_of(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file of a report."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = reading.read_json(path)
     except FileNotFoundError:
         raise ValueError(f"there is no {path}; `precall assess --out` writes one.") from None
+    except OSError:
+        raise
     except ValueError:
         raise ValueError(f"{path} must be JSON, as `precall assess --out` wrote it.") from None
     if not isinstance(found, dict):

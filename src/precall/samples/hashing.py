@@ -14,6 +14,7 @@ from typing import Any
 import numpy.typing as npt
 
 from precall.files import write_atomically
+from precall.samples import reading
 
 BLOCK = 1 << 20
 FRESH = 2_000_000_000  # ns: a file modified this recently may change again without a new modification time
@@ -46,7 +47,7 @@ def of_array(array: npt.NDArray[Any]) -> str:
 
 def of_file(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    with open(path, "rb") as file:
+    with reading.open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -81,14 +82,17 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
     hashes = {path: found.get(path) or known[path][1] for path in stamps}
     if index is not None and found:
         now = time.time_ns()
-        settled = {path: (stamp, hashes[path]) for path, stamp in stamps.items() if stamp[1] < now - FRESH}
+        settled = {path: (stamp, hashes[path]) for path, stamp in stamps.items() if stamp and stamp[1] < now - FRESH}
         with suppress(OSError):  # the index is only an optimisation
             write_atomically(index, json.dumps(settled).encode())
     return [hashes[str(path)] for path in paths]
 
 
 def _stamp(path: Path) -> Stamp:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError:  # a broken link; reading the sample later reports the error
+        return []
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
@@ -97,7 +101,7 @@ def _load(index: Path | None) -> dict[str, tuple[Stamp, str]]:
     if index is None:
         return {}
     try:
-        table = json.loads(index.read_bytes())
+        table = reading.read_json(index)
         return {str(path): (list(stamp), str(digest)) for path, (stamp, digest) in table.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
