@@ -28,7 +28,7 @@ EncoderName = Annotated[
     typer.Option(
         help="Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, "
         "dinov2, vgg16, inception, inception-probabilities. Texts: ngrams (default), minilm. Or your own: "
-        "package.module:function."
+        "package.module:function (searched in PYTHONPATH)."
     ),
 ]
 Key = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,9 @@ def ngrams() -> Encoder:
     def forward(texts: list[Any]) -> FeatureMatrix:
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # batches are filled with copies
         counts = hashing.transform(places)
-        counts.data = np.copysign(np.log1p(np.abs(counts.data)), counts.data)
+        # the last bits of np.log1p depend on the position in the array, and so on the other texts of the batch
+        sizes, which = np.unique(np.abs(counts.data), return_inverse=True)
+        counts.data = np.copysign(np.array([math.log1p(size) for size in sizes])[which], counts.data)
         return np.asarray(normalize(counts).toarray(), dtype=np.float32)[[places[text] for text in texts]]
 
     protocol = {
