@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
+    import fcntl
 except ImportError:  # Windows: a file that is still open cannot be removed there, so that no lock is needed
-    LOCK_EX = LOCK_NB = 0
-
-    def flock(descriptor: int, operation: int) -> None: ...  # type: ignore[misc]
-
+    fcntl = None  # type: ignore[assignment]
 
 ABANDONED = 60  # seconds after which the temporary file of a process that was killed is removed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of writing, which name no file
@@ -115,7 +112,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
     try:
         with open(temporary, "xb") as file:
             with suppress(OSError):  # some network file systems have no locks
-                flock(file.fileno(), LOCK_EX | LOCK_NB)
+                _lock(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -208,6 +205,12 @@ def _kind(path: Path) -> str:
     return KINDS.get(stat.S_IFMT(path.lstat().st_mode), "a file")
 
 
+def _lock(file: BinaryIO) -> None:
+    """Lock a file until it is closed; an `OSError` if another process holds the lock."""
+    if fcntl is not None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _sweep(folder: Path) -> None:
     """Remove temporary files that killed processes left here; once per folder and process.
 
@@ -220,6 +223,6 @@ def _sweep(folder: Path) -> None:
     with suppress(OSError):
         for path in filter(Path.is_file, folder.glob(".precall-*.tmp")):
             with suppress(OSError), open(path, "rb") as file:
-                flock(file.fileno(), LOCK_EX | LOCK_NB)
+                _lock(file)
                 if os.fstat(file.fileno()).st_mtime < time.time() - ABANDONED:
                     path.unlink(missing_ok=True)

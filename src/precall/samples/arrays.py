@@ -248,14 +248,9 @@ def open_parquet(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
     with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
         lists = [column.name for column in file.schema_arrow if _is_embedding(column.type, types)]
         rows, columns = file.metadata.num_rows, file.schema_arrow.names
-        values = sum(
-            group.column(i).num_values
-            for group in map(file.metadata.row_group, range(file.metadata.num_row_groups))
-            for i in range(group.num_columns)
-            if group.column(i).path_in_schema.split(".")[0] in lists
-        )
-    packed = path.stat().st_size
-    reading.check_expansion(f"`{shown(str(path))}`", packed=packed, unpacked=8 * (rows * bool(lists) + values))
+    # at least an offset and a value per row; `_embeddings` counts the rest, since pyarrow aborts on damaged statistics
+    if lists:
+        reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=16 * rows)
     if not lists:
         got = ", ".join(columns)
         raise ValueError(
@@ -348,8 +343,15 @@ def _is_embedding(column: _ListType, types: ModuleType) -> bool:
 
 def _embeddings(path: Path, name: str) -> Numbers:
     """Read a column of lists of equal length as a matrix."""
-    with _readable(path, "a .parquet table"):
-        column = import_module("pyarrow.parquet").read_table(path, columns=[name]).column(name).combine_chunks()
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    batches, size = [], 0
+    with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
+        schema = arrow.schema([file.schema_arrow.field(name)])
+        for batch in file.iter_batches(columns=[name]):
+            size += batch.nbytes
+            reading.check_expansion("the column", packed=path.stat().st_size, unpacked=size)
+            batches.append(batch)
+        column = arrow.Table.from_batches(batches, schema=schema).column(name).combine_chunks()
         values = column.flatten()
     ragged = len(column) == 0 or len(values) % len(column) or len(column.value_lengths().unique()) > 1
     if ragged or column.null_count or values.null_count:

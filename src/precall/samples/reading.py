@@ -12,8 +12,9 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from precall.printing import shown
 
@@ -46,7 +47,7 @@ def text_limit() -> int:
     return max(1, limit() // 512)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading in binary mode.
 
     Args:
