@@ -137,8 +137,7 @@ def explained(error: BaseException) -> tuple[int, str]:
 def _one_line(error: BaseException) -> str:
     """The message of an error and its notes, on one line of limited length."""
     parts = [str(error) or type(error).__name__, *(f"({note})" for note in getattr(error, "__notes__", ()))]
-    text = shown(" ".join(" ".join(parts).split()))
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return _cut(shown(" ".join(" ".join(parts).split())))
 
 
 def _system_error(error: OSError) -> str:
@@ -146,8 +145,13 @@ def _system_error(error: OSError) -> str:
     if error.strerror is None:
         return _one_line(error)
     way_out = WAYS_OUT.get(error.errno or 0, "Check the path.")
-    place = "" if error.filename is None else f": `{shown(os.fsdecode(error.filename))}`"
+    path = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    place = "" if error.filename is None else f": `{_cut(shown(path))}`"
     return f"{shown(error.strerror)}{place}. {way_out}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
 @contextmanager
