@@ -201,6 +201,46 @@ def test_little_is_typed_as_anything(room, most):
     assert sum(found) < most * len(found)
 
 
+# ----------------------------------------------------------------------------------------------------------- doors
+
+# what only the two doors may call, and the files that must for a reason of their own
+TOUCHING = {"open", "write_text", "write_bytes", "read_text", "read_bytes", "replace", "rename", "walk", "rglob"}
+DOOR_FILES = {"precall.files", "precall.samples.reading"}
+OTHERWISE = {
+    "precall.cli.console",  # opens the null device
+    "precall.cli.improve",  # copies and links images
+    "precall.cli.results_cache",  # reads precall's own source and its cache
+    "precall.cli.tune",  # reads its run folder
+    "precall.encoders.cache",  # reads the cache
+    "precall.improve.sampling",  # writes a file that grows
+    "precall.report.page",  # reads its own template
+    "precall.samples.arrays",  # opens a member of an archive
+    "precall.samples.images",  # opens an image in memory
+    "precall.tune.data",  # reads data sets
+    "precall.tune.trainer",  # appends to its log
+}
+
+
+def touches(tree):
+    """Calls in a file that read, write or list files: `open(…)`, `path.open(…)`, `os.replace(…)`, …"""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        base = node.func.value if isinstance(node.func, ast.Attribute) else None
+        name = node.func.attr if base is not None else getattr(node.func, "id", "")
+        system = isinstance(base, ast.Name) and base.id == "os"
+        if isinstance(base, ast.Name) and base.id == "reading":
+            continue  # through the door
+        # strings and dataclasses have a `replace` too, syntax trees a `walk`
+        if name in TOUCHING and (system or name not in ("replace", "rename", "walk")):
+            yield ast.unparse(node.func)
+
+
+def test_files_are_touched_only_through_the_two_doors():
+    found = {module: names for module, (_, tree) in trees().items() if (names := list(touches(tree)))}
+    assert set(found) <= DOOR_FILES | OTHERWISE, found
+
+
 # ----------------------------------------------------------------------------------------------------------- names
 
 

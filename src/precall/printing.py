@@ -1,11 +1,9 @@
-"""Text output of results: aligned rows, and short representations of long arrays."""
+"""Text output: aligned rows, short representations of long arrays, and text that is safe to print."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeVar
-
-import numpy as np
 
 T = TypeVar("T")
 
@@ -27,8 +25,20 @@ def brief(cls: type[T]) -> type[T]:
     full_repr = cls.__repr__
 
     def brief_repr(self: T) -> str:
+        import numpy as np
+
         with np.printoptions(threshold=20, edgeitems=2):
             return full_repr(self)
 
     cls.__repr__ = brief_repr  # type: ignore[method-assign, assignment]
     return cls
+
+
+def shown(text: str) -> str:
+    r"""Return `text` with unprintable characters escaped, so that it fits on one line of a terminal.
+
+    Example:
+        >>> print(shown("a\x1b[31m\nb"))
+        a\x1b[31m\nb
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -162,6 +162,13 @@ def answering(data, calls):
     return urlopen
 
 
+@pytest.fixture
+def connected(monkeypatch):
+    """Servers can be reached; the tests answer in their place."""
+    monkeypatch.setattr(weights_module, "check_reachable", lambda url: None)
+
+
+@pytest.mark.usefixtures("connected")
 def test_offline_the_error_names_the_file_the_hash_and_the_place(cache, monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", answering(None, []))
     for name, file in [("inception", "inception-2015-12-05.pt"), ("vgg16", "vgg16.pt")]:
@@ -175,6 +182,7 @@ def test_offline_the_error_names_the_file_the_hash_and_the_place(cache, monkeypa
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("connected")
 def test_weights_are_fetched_once_and_held_to_their_hash(cache, monkeypatch):
     data, calls = b"weights", []
     pinned = Weights("w.pt", "https://example.org/w.pt", hashlib.sha256(data).hexdigest())
@@ -192,6 +200,7 @@ def test_weights_are_fetched_once_and_held_to_their_hash(cache, monkeypatch):
     assert aside.read_bytes() == b"tampered"
 
 
+@pytest.mark.usefixtures("connected")
 def test_fetched_bytes_with_another_hash_are_thrown_away(cache, monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", answering(b"evil", []))
     with pytest.raises(ValueError, match=f"it has SHA-256 {hashlib.sha256(b'evil').hexdigest()}"):
@@ -199,6 +208,7 @@ def test_fetched_bytes_with_another_hash_are_thrown_away(cache, monkeypatch):
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.usefixtures("connected")
 def test_an_address_needs_its_hash(cache, monkeypatch):
     data = b"mine"
     sha256 = hashlib.sha256(data).hexdigest()
@@ -280,12 +290,14 @@ def transformers(monkeypatch):
     module.CLIPVisionModelWithProjection = loader(FakeVision)
     module.AutoTokenizer = loader(FakeTokenizer)
     monkeypatch.setitem(sys.modules, "transformers", module)
+    monkeypatch.setattr("precall.encoders.hub.check_reachable", lambda url: None)
     return module
 
 
 def test_dinov2_reads_the_class_token(transformers):
     encoder = load_encoder("dinov2")
-    assert transformers.asked == [("facebook/dinov2-large", {"use_safetensors": True})]
+    options = {"use_safetensors": True, "local_files_only": True}  # the network is asked only if this fails
+    assert transformers.asked == [("facebook/dinov2-large", options)]
     flat = np.full((224, 224, 3), 255, np.uint8)
     expected = (1 - np.array([0.485, 0.456, 0.406])) / np.array([0.229, 0.224, 0.225])
     assert encoder.encode([flat])[0] == pytest.approx(expected, abs=1e-4)

@@ -203,8 +203,12 @@ def test_links_are_followed_once_and_pipes_never_opened(tmp_path):
     (tmp_path / "real" / "loop").symlink_to(tmp_path)
     (tmp_path / "broken.png").symlink_to(tmp_path / "nowhere.png")
     os.mkfifo(tmp_path / "pipe.png")
-    ids = list(open_samples(tmp_path).ids)
-    assert ids == ["linked/1.png", "real/1.png"]
+    samples = open_samples(tmp_path, on_error="skip")
+    (batch,) = samples.batches(10)
+    assert batch.ids == ["real/1.png"]
+    assert [error.id for error in samples.errors] == ["broken.png", "pipe.png"]
+    assert "is a pipe; only regular files are read" in samples.errors[1].reason
+    samples.fingerprint()
 
 
 def test_no_other_program_decodes(tmp_path):
@@ -248,17 +252,16 @@ def test_zip_paths_that_leave_the_zip_are_refused(tmp_path, name):
 
 
 def test_zip_bombs_and_damaged_zips_are_refused(tmp_path, monkeypatch):
-    from precall.samples import images
-
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros.png", b"\0" * 3_000_000)
-    monkeypatch.setattr(images, "EXPANSION_MATTERS", 1_000_000)
-    with pytest.raises(ValueError, match=r"declares 3,000,000 bytes unpacked from [0-9,]+: refused as a bomb"):
+    monkeypatch.setenv("PRECALL_MAX_BYTES", "8000000")
+    with pytest.raises(ValueError, match=r"unpacks to 3,000,000 bytes from [0-9,]+: refused as a decompression bomb"):
         open_samples(tmp_path / "bomb.zip")
-    monkeypatch.setattr(images, "EXPANSION_MATTERS", 1 << 30)
-    monkeypatch.setattr(images, "MAX_FILE_BYTES", 1_000_000)
-    with pytest.raises(SampleError, match="3,000,000 bytes unpacked, more than 1,000,000; refused"):
-        open_samples(tmp_path / "bomb.zip")[0]
+    monkeypatch.setenv("PRECALL_MAX_BYTES", "24000000")  # as the error says
+    samples = open_samples(tmp_path / "bomb.zip")
+    monkeypatch.setenv("PRECALL_MAX_BYTES", "1000000")
+    with pytest.raises(SampleError, match=r"larger than 1,000,000 bytes. Set PRECALL_MAX_BYTES"):
+        samples[0]
     (tmp_path / "not.zip").write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match="must be a zip file"):
         open_samples(tmp_path / "not.zip")
@@ -275,11 +278,9 @@ def test_a_zip_member_with_wrong_bytes_is_one_error(tmp_path):
 
 
 def test_large_files_are_refused(tmp_path, monkeypatch):
-    from precall.samples import images
-
     save(tmp_path / "a.png")
-    monkeypatch.setattr(images, "MAX_FILE_BYTES", 10)
-    with pytest.raises(SampleError, match=r"a\.png: the file is larger than 10 bytes"):
+    monkeypatch.setenv("PRECALL_MAX_BYTES", "10")
+    with pytest.raises(SampleError, match=r"a\.png` is larger than 10 bytes. Set PRECALL_MAX_BYTES"):
         open_samples(tmp_path)[0]
 
 

@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from precall.cli import assess, cache, cite, demo, encode, improve, report, tune
-from precall.cli.console import reporting_errors, tracebacks
+from precall.cli.console import ErrorDoor, tracebacks
 from precall.cli.notices import show_warnings
 
 app = typer.Typer(
     name="precall",
+    cls=ErrorDoor,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -26,7 +27,7 @@ VERBS = (
     assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache, cite.cite,
 )  # fmt: skip
 for command in VERBS:
-    app.command()(reporting_errors(command))
+    app.command()(command)
 
 
 @app.callback()
@@ -47,7 +48,10 @@ def main(
 
       precall encode images/ --encoder random-vgg --out features.npy
 
-    Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met.
+    Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met,
+    70 internal error (a bug, please report it), 130 interrupted (Ctrl-C, SIGTERM), 141 the reader of the output left.
+
+    Files that are implausibly large for samples are refused. PRECALL_MAX_BYTES raises the limit.
     """
     tracebacks.set(debug)
     show_warnings()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.printing import shown
 
 if TYPE_CHECKING:
     from precall.cli.results_cache import Entry
@@ -88,6 +89,7 @@ def assess(
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
+    from precall.report import folder
     from precall.samples import open_samples
 
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
@@ -100,6 +102,8 @@ def assess(
         raise typer.BadParameter(
             f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
         )
+    if out is not None:
+        folder.check(out, sources=paths)
     sources = {name: open_samples(path, key=key, on_error=on_error) for name, path in models.items()}
     data = open_samples(real, key=key, on_error=on_error)
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
@@ -112,12 +116,10 @@ def assess(
         _report_one_sided(name, one.protocol.get("groups", {}))
     command = "precall " + shlex.join(sys.argv[1:])
     if out is not None:
-        from precall.report import folder
-
         page = folder.write(found, out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else repr(found))
     if out is not None:
-        typer.echo(f"page: {page}", err=True)
+        note(f"page: {page}")
     _check(found, gates)
 
 
@@ -158,7 +160,7 @@ def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
         dates = sorted(one.date for one in kept.values())
         span = dict.fromkeys((dates[0], dates[-1]))
         models = "" if len(kept) == len(entries) else f" of {_listed(kept)}"
-        typer.echo(f"results{models} from the cache of {' to '.join(span)}", err=True)
+        note(f"results{models} from the cache of {' to '.join(span)}")
     return {name: one.results for name, one in kept.items()}
 
 
@@ -176,14 +178,12 @@ def _computed(
     except BaseException:
         if found:
             left = _listed([name for name in fakes if name not in found])
-            typer.echo(f"finished and kept in the cache: {_listed(found)}; still to assess: {left}", err=True)
+            note(f"finished and kept in the cache: {_listed(found)}; still to assess: {left}")
         raise
     return found
 
 
 def _listed(names: Iterable[str]) -> str:
-    from precall.samples.sampleset import shown
-
     return ", ".join(map(shown, names))
 
 
@@ -202,9 +202,9 @@ def _metrics(given: str | None, *, quick: bool) -> list[str] | None:
 
 
 def _named(given: str) -> tuple[str, str]:
-    """`name=path`, or a path whose last part is the name."""
+    """`name=path`, or a path whose last part is the name. Unprintable characters of a name are escaped."""
     name, equals, path = given.partition("=")
-    return (name, path) if equals and name else (Path(given).name or given, given)
+    return (shown(name), path) if equals and name else (shown(Path(given).name or given), given)
 
 
 def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:
@@ -240,8 +240,10 @@ def _own_labels(samples: SampleSet, given: str) -> list[str]:
 
 
 def _lines(path: str) -> list[str]:
+    from precall.samples import reading
+
     try:
-        return [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        return [line.strip() for line in reading.read_text(Path(path)).splitlines() if line.strip()]
     except UnicodeDecodeError:
         raise ValueError(f"{path} must be UTF-8 text with one label per line.") from None
 
@@ -261,14 +263,14 @@ def _report_shared_rows(found: Comparison) -> None:
     memorized = next(iter(found.values())).scores.get("memorized")
     if memorized is not None and (shared := memorized.settings["identical_rows"]):
         said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
-        typer.echo(f"{said}: copies of these are not counted directly", err=True)
+        note(f"{said}: copies of these are not counted directly")
 
 
 def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:
     """Name the groups that only one side has."""
     for side, said in (("only_real", "never produced"), ("only_fake", "not in the data")):
         if groups.get(side):
-            typer.echo(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}", err=True)
+            note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}")
 
 
 def _check(found: Comparison, gates: Mapping[str, float]) -> None:
@@ -277,7 +279,7 @@ def _check(found: Comparison, gates: Mapping[str, float]) -> None:
         line for gate, limit in gates.items() for name, one in found.items() if (line := _missed(one, gate, limit))
     ]
     for line in missed:
-        typer.echo(line, err=True)
+        note(line)
     if missed:
         raise typer.Exit(3)
 

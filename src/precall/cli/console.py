@@ -1,16 +1,25 @@
-"""Console output of the command line: one line per error, progress bars on stderr, data on stdout."""
+"""Console output of the command line: progress bars and messages on stderr, data on stdout, errors as one sentence.
+
+`ErrorDoor` is the one place that turns exceptions into sentences and exit statuses.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import wraps
-from typing import Annotated, Literal, ParamSpec, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TextIO
 
 import typer
+from typer.core import TyperGroup
 
+from precall.printing import shown
 from precall.progress import Progress
 
 KEYED = (".npz", ".safetensors", ".parquet", ".jsonl")  # files with named arrays, columns or fields
@@ -19,7 +28,7 @@ EncoderName = Annotated[
     typer.Option(
         help="Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, "
         "dinov2, vgg16, inception, inception-probabilities. Texts: ngrams (default), minilm. Or your own: "
-        "package.module:function."
+        "package.module:function (searched in PYTHONPATH)."
     ),
 ]
 Key = Annotated[
@@ -35,8 +44,21 @@ OnError = Annotated[
 ]
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+LONGEST = 2000  # characters of an error message
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "can't start new thread")  # in errors of torch and Python
+WAYS_OUT = {
+    errno.ENOSPC: "Free some space, or write to another disk.",
+    errno.EDQUOT: "Free some space, or write to another disk.",
+    errno.EFBIG: "Raise the limit of the file size (ulimit -f), or write to another disk.",
+    errno.EROFS: "Write to another disk.",
+    errno.EACCES: "Change its permissions, or choose another path.",
+    errno.EPERM: "Change its permissions, or choose another path.",
+    errno.ENAMETOOLONG: "Use a shorter path.",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n).",
+}
+# escapes of the control characters, of which only tabs and line breaks reach the terminal
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}  # text direction
 
 
 class HasErrors(Protocol):
@@ -48,27 +70,126 @@ class HasErrors(Protocol):
     def __len__(self) -> int: ...
 
 
-def reporting_errors(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Wrap a command so that an error prints one line and exits with status 1.
+class ErrorDoor(TyperGroup):
+    """The error door: whatever a command raises becomes a sentence on stderr and a status that `precall --help` lists.
 
-    With `precall --debug`, the traceback is shown instead.
+    With `precall --debug`, the traceback is shown as well. SIGTERM and SIGHUP interrupt a command like Ctrl-C.
     """
 
-    @wraps(command)
-    def wrapped(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        try:
-            return command(*arguments, **options)
-        except (ValueError, OSError, ImportError, MemoryError) as error:
-            if tracebacks.get():
-                raise
-            parts = [str(error) or type(error).__name__, *(f"({note})" for note in getattr(error, "__notes__", ()))]
-            typer.echo(f"precall: {' '.join(' '.join(parts).split())}", err=True)
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            typer.echo("precall: interrupted. Features encoded so far are cached and will be reused.", err=True)
-            raise typer.Exit(130) from None
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line and exit."""
+        with _interruptible():
+            try:
+                return super().main(*arguments, **options)
+            finally:
+                _close_stdout()
 
-    return wrapped
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the options before the command."""
+        with _printable_usage():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            with _printable_usage():
+                found = super().invoke(ctx)
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # a full disk is reported here
+                return found
+        except (typer.Exit, typer.Abort):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            if hasattr(error, "format_message"):  # a usage error, which typer prints
+                raise
+            status, sentence = explained(error)
+            if tracebacks.get():
+                note("".join(traceback.format_exception(error)))
+            if sentence:
+                note(f"precall: {sentence}")
+            raise typer.Exit(status) from None
+
+
+def explained(error: BaseException) -> tuple[int, str]:
+    """The exit status of an error, and a sentence that says what happened and how to continue.
+
+    Example:
+        >>> explained(ValueError("`k` must be at least 1; got 0."))
+        (1, '`k` must be at least 1; got 0.')
+        >>> explained(KeyError("auto"))[0]
+        70
+    """
+    message = _one_line(error)
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "interrupted. No incomplete file is left; finished features are in the cache and will be reused."
+    if isinstance(error, BrokenPipeError):
+        return 141, ""
+    if isinstance(error, OSError):
+        return 1, _system_error(error)
+    if isinstance(error, MemoryError) or any(sign in message for sign in OUT_OF_MEMORY):
+        return 1, f"not enough memory ({message}). Use fewer samples, or a machine with more memory."
+    if isinstance(error, ValueError | ImportError):
+        return 1, message
+    what = f"{type(error).__name__}: {message}"
+    return 70, f"internal error ({what}). This is a bug, please report it with the output of `precall --debug …`."
+
+
+def _one_line(error: BaseException) -> str:
+    """The message of an error and its notes, on one line of limited length."""
+    parts = [str(error) or type(error).__name__, *(f"({note})" for note in getattr(error, "__notes__", ()))]
+    return _cut(shown(" ".join(" ".join(parts).split())))
+
+
+def _system_error(error: OSError) -> str:
+    """What the system refused, the file, and the way out."""
+    if error.strerror is None:
+        return _one_line(error)
+    way_out = WAYS_OUT.get(error.errno or 0, "Check the path.")
+    path = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    place = "" if error.filename is None else f": `{_cut(shown(path))}`"
+    return f"{shown(error.strerror)}{place}. {way_out}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+@contextmanager
+def _printable_usage() -> Iterator[None]:
+    """Escape control characters in the message of a usage error, which repeats what was typed."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
+            error.message = "\n".join(map(shown, error.message.split("\n")))  # type: ignore[attr-defined]
+        raise
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise `KeyboardInterrupt`, unless they are ignored (as under nohup)."""
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        signals = []  # only the main thread can handle signals
+    before = {number: signal.getsignal(number) for number in signals}
+    changed = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in changed:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in changed.items():
+            signal.signal(number, handler)
+
+
+def _close_stdout() -> None:
+    """Flush stdout. If nobody reads it any more, or its disk is full, discard the rest, so that exiting is quiet."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -108,13 +229,27 @@ def bars() -> Iterator[Progress]:
 
 
 def emit(text: str) -> None:
-    """Write `text` to stdout, which is reserved for data."""
-    sys.stdout.write(text + "\n")
+    """Write `text` to stdout, which is reserved for data. Control characters are escaped."""
+    if sys.stdout is None:
+        raise OSError("standard output is closed, so that nothing can be printed. Redirect it to a file.")
+    typer.echo(_printable(text, sys.stdout))
+
+
+def note(text: str) -> None:
+    """Write a message to stderr. Control characters, as in the name of a file, are escaped."""
+    if sys.stderr is not None:
+        typer.echo(_printable(text, sys.stderr), err=True)
 
 
 def tell_skipped(name: str, samples: HasErrors) -> None:
     """Report on stderr which samples could not be read."""
     if samples.errors:
-        typer.echo(f"{name}: skipped {len(samples.errors)} of {len(samples)} samples that could not be read:", err=True)
+        note(f"{name}: skipped {len(samples.errors)} of {len(samples)} samples that could not be read:")
         for error in samples.errors[:10]:
-            typer.echo(f"  {error}", err=True)
+            note(f"  {error}")
+
+
+def _printable(text: str, stream: TextIO) -> str:
+    """The text as the stream can show it: control characters and what it cannot encode become escapes."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.translate(CONTROLS).encode(encoding, "backslashreplace").decode(encoding)

@@ -33,6 +33,7 @@ def demo(
     from precall.metrics.assessment import assess
     from precall.report import folder
 
+    folder.check(out)
     real, models = _digits(seed)
     with bars() as progress:
         found = assess(real=real, fake=models, metrics=METRICS, seed=seed, progress=progress)

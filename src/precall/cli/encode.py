@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars
+from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, note
+from precall.printing import shown
 
 
 def encode(
@@ -35,16 +36,38 @@ def encode(
     import numpy as np
 
     from precall.encoders import encode as run
-    from precall.files import open_atomically, write_atomically
+    from precall.files import open_atomically
     from precall.progress import stage_of
     from precall.samples import open_samples
 
     if key is not None and Path(samples).suffix.lower() not in KEYED:
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
+    protocol = out.with_suffix(".json")
+    _check_output(out, protocol, Path(samples))
     with bars() as progress:
         found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=stage_of(progress, "encode"))
-    with open_atomically(out) as file:
+    described = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
+    with open_atomically(out) as file, open_atomically(protocol) as beside:  # both are renamed when both are complete
         np.save(file, np.asarray(found.array), allow_pickle=False)
-    protocol = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
-    write_atomically(out.with_suffix(".json"), protocol.encode())
-    typer.echo(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})", err=True)
+        file.flush()
+        beside.write(described.encode())
+    note(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})")
+
+
+def _check_output(out: Path, protocol: Path, samples: Path) -> None:
+    """Refuse to overwrite the samples, or a file beside the features that is not the protocol of other features."""
+    from precall.files import check_output
+    from precall.report.folder import read_json
+
+    if out.suffix != ".npy":
+        raise typer.BadParameter(f"expected a file that ends in .npy; got {out}", param_hint="--out")
+    for path in (out, protocol):
+        check_output(path, sources=[samples])
+    try:
+        foreign = protocol.exists() and not {"encoder", "fingerprint"} <= read_json(protocol).keys()
+    except ValueError:
+        foreign = True
+    if foreign:
+        raise ValueError(
+            f"the protocol belongs in `{shown(str(protocol))}`, which exists and is not one. Choose another name."
+        )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.files import one_per_line
 
 if TYPE_CHECKING:
     from precall.improve.selection import JudgedSamples, Selection
@@ -116,7 +117,7 @@ def _keep(
     if command is not None:
         emit(json.dumps(kept.to_dict() | {"command": command}, indent=1))
     elif write is None:
-        emit("\n".join(kept.ids))
+        emit(one_per_line(kept.ids).decode().removesuffix("\n"))
     _print_summary(kept, out)
 
 
@@ -148,6 +149,8 @@ def _writer(
         raise ValueError(
             f"--out {out} takes the rows of a {suffix} table; got {samples.name}. Use .txt, .npy or .json."
         )
+    if suffix == ".txt":
+        one_per_line(samples.ids)  # refuses names with a line break
     return lambda kept: _to_file(out, suffix, samples, kept)
 
 
@@ -165,7 +168,7 @@ def _content(suffix: str, samples: SampleSet, kept: Selection) -> bytes:
     if suffix == ".jsonl":
         return b"".join(_record(samples, int(index)) for index in kept.indices)
     if suffix == ".txt":
-        return "".join(f"{name}\n" for name in kept.ids).encode()
+        return one_per_line(kept.ids)
     return _rows(samples, kept)
 
 

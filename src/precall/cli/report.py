@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import emit
+from precall.cli.console import emit, note
+
+PAGES, PICTURES = (".html", ".htm"), (".png", ".svg", ".pdf")
 
 
 def report(
@@ -28,15 +30,20 @@ def report(
 
       precall report report/results.json --out curves.svg
     """
-    from precall.report import folder, page
+    from precall.files import check_output, write_atomically
+    from precall.report import figures, folder, page
 
+    if out is not None:
+        if out.suffix.lower() not in (*PAGES, *PICTURES):
+            raise typer.BadParameter(f"expected {' '.join((*PAGES, *PICTURES))}; got {out}", param_hint="--out")
+        check_output(out, sources=[results])
     found = folder.load(results)
     emit(repr(found))
     if out is None:
         return
-    if out.suffix.lower() in (".html", ".htm"):
+    if out.suffix.lower() in PAGES:
         page.write(found, out, command=folder.command_of(results))
-        typer.echo(f"page: {out}", err=True)
+        note(f"page: {out}")
     else:
-        found.plot().savefig(out)
-        typer.echo(f"picture: {out}", err=True)
+        write_atomically(out, figures.picture(found, out.suffix[1:].lower(), dpi=100))
+        note(f"picture: {out}")

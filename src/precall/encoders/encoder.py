@@ -54,7 +54,11 @@ class Encoder:
     def rows(self, prepared: Sequence[Any]) -> FeatureMatrix:
         """Compute the features of at most `SLOTS` prepared samples."""
         filled = [*prepared, *[prepared[0]] * (SLOTS - len(prepared))]
-        rows = np.asarray(self.forward(filled), dtype=np.float32)
+        found = self.forward(filled)
+        try:
+            rows = np.asarray(found, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise ValueError(f"encoder `{self.name}` must return numbers; got {type(found).__name__}.") from None
         if rows.ndim != 2 or len(rows) != SLOTS:
             raise ValueError(
                 f"encoder `{self.name}` must return one row per sample, shape ({SLOTS}, d); got {rows.shape}."

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,7 @@ from precall.encoders.cache import cache_dir
 from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.networks import evaluating, image_network, on_device, state_hash, versions
 from precall.encoders.resizing import CLIP, IMAGENET, Resizing, Scale
+from precall.encoders.weights import check_reachable
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +60,8 @@ def minilm(*, weights: str | Path | None = None, device: str | None = None) -> E
         Reimers and Gurevych (2019); Wang et al. (2020).
     """
     model, source = _pretrained("minilm", "AutoModel", MINILM, weights)
-    tokenizer = _transformers("minilm").AutoTokenizer.from_pretrained(source)
+    load = partial(_transformers("minilm").AutoTokenizer.from_pretrained, source)
+    tokenizer = _loaded(load, downloadable=source == MINILM)
     place = on_device(model, device)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
@@ -92,9 +97,11 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
     """Load a model and return it with its source: the given folder, the folder in the cache, or the model hub."""
     folder = cache_dir() / "weights" / encoder
     source = str(weights or (folder if folder.is_dir() else name))
-    library = _transformers(encoder)
     try:
-        return getattr(library, model).from_pretrained(source, use_safetensors=True), source
+        if source == name:
+            _check_available(name)
+        load = partial(getattr(_transformers(encoder), model).from_pretrained, source, use_safetensors=True)
+        return _loaded(load, downloadable=source == name), source
     except (OSError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
@@ -102,6 +109,29 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
             f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`, or pass `weights=` "
             f"their folder. The encoder `{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs no files."
         ) from None
+
+
+def _loaded(load: Callable[..., Any], *, downloadable: bool) -> Any:
+    """Load something from files on this machine if they are there, without asking the network, else from the hub."""
+    try:
+        return load(local_files_only=True)
+    except (OSError, ValueError):
+        if not downloadable:
+            raise
+        check_reachable(import_module("huggingface_hub").constants.ENDPOINT)
+        return load()
+
+
+def _check_available(name: str) -> None:
+    """Raise an `OSError` at once if a model is neither in the hub's cache nor can be downloaded."""
+    if sys.modules.get("transformers") is None and find_spec("transformers") is None:
+        return  # the caller says what to install
+    hub = import_module("huggingface_hub")
+    if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
+        return
+    if hub.constants.HF_HUB_OFFLINE:
+        raise OSError("it is not in the cache, and HF_HUB_OFFLINE forbids downloads")
+    check_reachable(hub.constants.ENDPOINT)
 
 
 def _transformers(encoder: str) -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,12 @@ def ngrams() -> Encoder:
     hashing = HashingVectorizer(analyzer="char", ngram_range=NGRAMS, n_features=BUCKETS, norm=None)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
-        counts = hashing.transform(texts)
-        counts.data = np.copysign(np.log1p(np.abs(counts.data)), counts.data)
-        return np.asarray(normalize(counts).toarray(), dtype=np.float32)
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # batches are filled with copies
+        counts = hashing.transform(places)
+        # the last bits of np.log1p depend on the position in the array, and so on the other texts of the batch
+        sizes, which = np.unique(np.abs(counts.data), return_inverse=True)
+        counts.data = np.copysign(np.array([math.log1p(size) for size in sizes])[which], counts.data)
+        return np.asarray(normalize(counts).toarray(), dtype=np.float32)[[places[text] for text in texts]]
 
     protocol = {
         "n-grams": list(NGRAMS),

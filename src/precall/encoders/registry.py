@@ -8,11 +8,12 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from precall.encoders import hub, networks, plain
-from precall.encoders.encoder import Encoder
+from precall.encoders.encoder import SLOTS, Encoder
 from precall.encoders.table import table_encoder
+from precall.printing import shown
 from precall.samples import SampleSet, hashing
 from precall.samples.sampleset import Kind
 
@@ -48,7 +49,8 @@ def load_encoder(
 
     Args:
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
-            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d).
+            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d). It is imported, and so
+            runs, from Python's own path: `precall` does not search the working directory unless PYTHONPATH names it.
         weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
             `https://…#sha256=…`. None uses the pinned weights.
         device: For networks, the torch device; None uses CUDA if available, else the CPU.
@@ -85,21 +87,43 @@ def custom_encoder(name: str) -> Encoder:
     calls are not detected.
     """
     module_name, _, function_name = name.partition(":")
-    try:
-        module = import_module(module_name)
-        function = getattr(module, function_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"`encoder` must name a function that can be imported; {name!r} cannot ({error}).") from None
-    if not callable(function):
-        raise ValueError(f"`encoder` must name a function; {name!r} is {type(function).__name__}.")
-    source = getattr(sys.modules[module_name], "__file__", None)
+    function = _imported(name, module_name, function_name)
+    module = sys.modules[module_name]
+    source = getattr(module, "__file__", None)
     protocol = {
         "function": name,
         "version": str(getattr(module, "__version__", "")),
         "source": hashing.of_file(Path(source)) if source else "",
         "code": _code_hash(getattr(function, "__code__", None)),
     }
-    return Encoder(name, None, protocol, lambda sample: sample, function)
+    return Encoder(name, None, protocol, lambda sample: sample, lambda samples: _called(name, function, samples))
+
+
+def _imported(name: str, module: str, attribute: str) -> Callable[[list[Any]], Any]:
+    """Import a function. Whatever goes wrong in the user's module becomes a sentence about the name."""
+    try:
+        function = getattr(import_module(module), attribute)
+    except (Exception, SystemExit) as error:
+        reason = shown(f"{type(error).__name__}: {error}")
+        here = Path(*module.split(".")).with_suffix(".py") if module.replace(".", "").isidentifier() else Path()
+        way_out = "Set PYTHONPATH=. to import from the working directory." if here.is_file() else "Check the name."
+        raise ValueError(
+            f"`encoder` must name a function that can be imported; {name!r} cannot ({reason}). {way_out}"
+        ) from error
+    if not callable(function):
+        raise ValueError(f"`encoder` must name a function; {name!r} is {type(function).__name__}.")
+    return cast(Callable[[list[Any]], Any], function)
+
+
+def _called(name: str, function: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
+    """Call the user's function. An error in it is not an error of precall."""
+    try:
+        return function(samples)
+    except (Exception, SystemExit) as error:
+        reason = shown(f"{type(error).__name__}: {error}")
+        raise ValueError(
+            f"encoder {name!r} must turn a list of {SLOTS} samples into an array with {SLOTS} rows; it raised {reason}."
+        ) from error
 
 
 def _code_hash(code: object) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
+import threading
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,7 +18,8 @@ from precall.samples.sampleset import shown
 from precall.sealing import set_aside
 
 BLOCK = 1 << 20
-TIMEOUT = 30  # seconds without a response
+TIMEOUT = 30  # seconds without a response, once connected
+CONNECT = 3  # seconds after which a server counts as unreachable
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,37 @@ def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None)
     return path, hashing.of_file(path)
 
 
+def check_reachable(url: str) -> None:
+    """Raise an `OSError` within seconds if the server of a URL, or the proxy in front of it, cannot be reached.
+
+    Downloads wait and try again for half a minute or longer before they give up. This check connects once. Looking up
+    a name has no time limit of its own, so that the check runs in a thread.
+
+    Args:
+        url: The URL, `https://…`.
+
+    Raises:
+        OSError: If there is no connection.
+    """
+    given = urllib.request.getproxies().get("https") or url
+    target = urlparse(given if "://" in given else f"http://{given}")  # a proxy may be given without a scheme
+    place = (target.hostname or "", target.port or (80 if target.scheme == "http" else 443))
+    errors: list[OSError] = [TimeoutError(f"{place[0]} does not answer")]
+
+    def connect() -> None:
+        try:
+            socket.create_connection(place, timeout=CONNECT).close()
+            errors.clear()
+        except OSError as error:
+            errors[:] = [error]
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(2 * CONNECT)
+    if errors:
+        raise OSError(f"no connection to {place[0]}: {errors[0]}")
+
+
 def _address(given: str) -> Weights:
     url, _, pin = given.partition("#sha256=")
     file = PurePosixPath(urlparse(url).path).name
@@ -71,6 +105,7 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
             return place, weights.sha256
         set_aside(place)
     try:
+        check_reachable(weights.url)
         _fetch(weights.url, place, weights.sha256)
     except OSError as error:
         raise ValueError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from precall.metrics.assessment import assess
 from precall.metrics.registry import ESTIMATORS
 from precall.metrics.results import Assessment, CertifiedCurve
+from precall.report.figures import literal
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -106,7 +107,7 @@ class PRCurveDisplay:
 
             ax = plt.subplots()[1]
         points = CertifiedCurve(self.spectrum, self.certificate).points()
-        style: dict[str, Any] = ({} if self.name is None else {"label": self.name}) | line
+        style: dict[str, Any] = ({} if self.name is None else {"label": literal(self.name)}) | line
         (self.line_,) = ax.plot(points["beta"], points["alpha"], **style)
         self.band_ = None
         if self.certificate is not None:

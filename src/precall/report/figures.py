@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from base64 import b64encode
 from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from precall.printing import shown
 from precall.report import table
 
 if TYPE_CHECKING:
@@ -32,9 +34,9 @@ def plot(comparison: Comparison) -> Figure:
     for i, (name, one) in enumerate(comparison.items()):
         if one.estimator is not None:
             color = COLORS[i % len(COLORS)]
-            _curve(curves, one, color=color, linestyle=STYLES[i % len(STYLES)], label=name)
+            _curve(curves, one, color=color, linestyle=STYLES[i % len(STYLES)], label=literal(name))
             f8, f1_8 = one.spectrum.f_score(8), one.spectrum.f_score(1 / 8)
-            points.plot(f8, f1_8, "o", markersize=8, color=color, label=name)
+            points.plot(f8, f1_8, "o", markersize=8, color=color, label=literal(name))
     _square(curves, "recall β", "precision α", "Precision over recall")
     _square(points, "F$_8$ (recall)", "F$_{1/8}$ (precision)", "One point per model")
     if curves.get_lines():  # there are none if no curve was requested
@@ -42,15 +44,33 @@ def plot(comparison: Comparison) -> Figure:
     return figure
 
 
+def picture(comparison: Comparison, format: str, *, dpi: int) -> bytes:
+    """The content of an image file of the figure, in a format of matplotlib (`"png"`, `"svg"`, `"pdf"`)."""
+    file = BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box stands for it in the picture
+        plot(comparison).savefig(file, format=format, dpi=dpi)
+    return file.getvalue()
+
+
 def inline(comparison: Comparison) -> str:
     """What a notebook shows: the figure if there is a curve, then the table."""
     text = f"<pre>{escape(table.text(comparison))}</pre>"
     if all(one.estimator is None for one in comparison.values()):
         return text
-    png = BytesIO()
-    plot(comparison).savefig(png, format="png", dpi=80)
-    data = b64encode(png.getvalue()).decode()
+    data = b64encode(picture(comparison, "png", dpi=80)).decode()
     return f'<img alt="Precision over recall" src="data:image/png;base64,{data}">{text}'
+
+
+def literal(name: str) -> str:
+    r"""A name as a label that matplotlib draws as it is: no formula, no control characters, and never left out.
+
+    Example:
+        >>> print(literal(r"$\frac{$"))
+        \$\frac{\$
+    """
+    escaped = shown(name).replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped  # labels with an underscore are not in the legend
 
 
 def _curve(axes: Axes, one: Assessment, *, color: str, linestyle: str, label: str) -> None:

@@ -9,20 +9,54 @@ curves.png        the curves
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from precall.files import write_atomically
+from precall.files import OutputError, check_output, check_output_folder, write_atomically
 from precall.metrics.results import Comparison
+from precall.printing import shown
 from precall.report import figures, page
 from precall.report.galleries import galleries
+from precall.samples import reading
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment
 
 PAGE, RESULTS, GALLERIES, CURVES = "report.html", "results.json", "galleries.json", "curves.png"
+
+
+def check(folder: str | Path, *, sources: Iterable[str | Path] = ()) -> None:
+    """Refuse a folder into which no report may be written. Call it before a long computation.
+
+    Files of an earlier report are replaced, and other files in the folder are left alone. A file of another origin that
+    has the name of one of the report's files is never replaced.
+
+    Args:
+        folder: The folder; it may be missing.
+        sources: Files and folders that are being assessed. The report must not lie inside one of them, where its
+            picture would become a sample.
+
+    Raises:
+        OutputError: With the reason.
+    """
+    folder = Path(folder)
+    check_output_folder(folder, sources=sources)
+    standing = [folder / name for name in (RESULTS, PAGE, GALLERIES, CURVES) if os.path.lexists(folder / name)]
+    for path in standing:
+        check_output(path)
+    if standing and not _is_report(folder):
+        raise OutputError(f"`{shown(str(standing[0]))}` is not from an earlier report. Choose another folder.")
+
+
+def _is_report(folder: Path) -> bool:
+    """Whether the results in the folder are of this program. They are the first file that `write` writes."""
+    try:
+        return {"schema", "models"} <= read_json(folder / RESULTS).keys()
+    except (OSError, ValueError):
+        return False
 
 
 def write(comparison: Comparison, folder: str | Path, *, command: str | None = None) -> Path:
@@ -37,13 +71,13 @@ def write(comparison: Comparison, folder: str | Path, *, command: str | None = N
         The path of the page.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    page.write(comparison, folder / PAGE, command=command)
+    check(folder)
     _write_json(folder / RESULTS, comparison.to_dict() | {"command": command}, indent=1)
     (folder / GALLERIES).unlink(missing_ok=True)  # those of an earlier report would be shown with these results
-    if shown := galleries_of(comparison):
-        _write_json(folder / GALLERIES, shown)
-    figures.plot(comparison).savefig(folder / CURVES, dpi=150)
+    if samples := galleries_of(comparison):
+        _write_json(folder / GALLERIES, samples)
+    page.write(comparison, folder / PAGE, command=command)
+    write_atomically(folder / CURVES, figures.picture(comparison, "png", dpi=150))
     return folder / PAGE
 
 
@@ -68,8 +102,8 @@ def load(path: str | Path) -> Comparison:
     """
     path = Path(path)
     results = path / RESULTS if path.is_dir() else path
-    shown = results.with_name(GALLERIES)
-    return restored(results, read_json(results), read_json(shown) if shown.exists() else {})
+    samples = results.with_name(GALLERIES)
+    return restored(results, read_json(results), read_json(samples) if samples.exists() else {})
 
 
 def command_of(path: str | Path) -> str | None:
@@ -79,11 +113,11 @@ def command_of(path: str | Path) -> str | None:
     return command
 
 
-def restored(path: Path, results: Mapping[str, Any], shown: Mapping[str, Any]) -> Comparison:
+def restored(path: Path, results: Mapping[str, Any], samples: Mapping[str, Any]) -> Comparison:
     """Results read from `path`, with the samples that their page showed."""
     try:
         comparison = Comparison.from_dict(results)
-        return Comparison({name: replace(one, galleries=shown.get(name, {})) for name, one in comparison.items()})
+        return Comparison({name: replace(one, galleries=samples.get(name, {})) for name, one in comparison.items()})
     except (KeyError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} must hold complete results of `precall assess --out`; {what}.") from None
@@ -93,15 +127,17 @@ def restored(path: Path, results: Mapping[str, Any], shown: Mapping[str, Any]) -
 
 def galleries_of(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
     """The samples in the galleries of each model that has any, as plain values; pictures are small PNGs."""
-    return {name: shown for name, one in comparison.items() if (shown := galleries(one))}
+    return {name: found for name, one in comparison.items() if (found := galleries(one))}
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file of a report."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = reading.read_json(path)
     except FileNotFoundError:
         raise ValueError(f"there is no {path}; `precall assess --out` writes one.") from None
+    except OSError:
+        raise
     except ValueError:
         raise ValueError(f"{path} must be JSON, as `precall assess --out` wrote it.") from None
     if not isinstance(found, dict):

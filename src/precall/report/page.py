@@ -41,7 +41,6 @@ def write(comparison: Comparison, path: str | Path, *, command: str | None = Non
         The path written.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, render(comparison, command=command).encode("utf-8"))
     return path
 

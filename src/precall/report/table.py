@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from precall.metrics.registry import SCORES
-from precall.printing import aligned
+from precall.printing import aligned, shown
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment, Comparison
@@ -17,9 +17,9 @@ def text(comparison: Comparison) -> str:
     names = columns(comparison)
     rows = [["model", *names]]
     for one in comparison.values():
-        rows += [[each.name, *(cell(each, score) for score in names)] for each in (one, *one.groups.values())]
+        rows += [[shown(each.name), *(cell(each, score) for score in names)] for each in (one, *one.groups.values())]
     rows.append(["chance", *(_chance(comparison, score) for score in names)])
-    return "\n".join([*aligned(rows), "", *(f"{name}: {one.verdict}" for name, one in comparison.items())])
+    return "\n".join([*aligned(rows), "", *(f"{shown(name)}: {one.verdict}" for name, one in comparison.items())])
 
 
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import zipfile
@@ -16,7 +17,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from precall.samples import hashing
+from precall.samples import hashing, reading
 from precall.samples.images import Pixels, as_rgb, open_archive
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet, shown
 
@@ -229,7 +230,7 @@ def open_safetensors(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows
     with _readable(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
         names = list(file.keys())
     name = pick(names, key, path)
-    with safetensors.safe_open(path, framework="numpy") as file:
+    with _readable(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
         tensor = file.get_slice(name)
         shape, stored = tensor.get_shape(), tensor.get_dtype()
     if stored not in SAFETENSORS:
@@ -247,6 +248,9 @@ def open_parquet(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
     with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
         lists = [column.name for column in file.schema_arrow if _is_embedding(column.type, types)]
         rows, columns = file.metadata.num_rows, file.schema_arrow.names
+    # at least an offset and a value per row; `_embeddings` counts the rest, since pyarrow aborts on damaged statistics
+    if lists:
+        reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=16 * rows)
     if not lists:
         got = ", ".join(columns)
         raise ValueError(
@@ -284,6 +288,9 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
+        declared, held = file.tell() + math.prod(shape) * dtype.itemsize, member.file_size
+    if declared != held and not dtype.hasobject:
+        raise ValueError(f"its header declares {declared:,} bytes, but it has {held:,}")
     return shape, dtype
 
 
@@ -301,8 +308,15 @@ def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
             f"`{shown(str(path))}` must contain `mu` of shape (d,) and `sigma` of shape (d, d); "
             f"got {mu.shape} and {sigma.shape}."
         )
-    n = int(count[0]) if count else None
+    n = _count(count[0], path) if count else None
     return Statistics(kind="moments", ids=(), name=str(path), mu=mu, sigma=sigma, n=n)
+
+
+def _count(stored: Numbers, path: Path) -> int:
+    """The number of samples: one positive integer, in an array of any shape."""
+    if stored.size != 1 or stored.dtype.kind not in "iuf" or not stored.flat[0] >= 1:
+        raise ValueError(f"`{shown(str(path))}` must contain a number of samples `n`; got shape {stored.shape}.")
+    return int(stored.flat[0])
 
 
 def _tensor(path: Path, name: str, stored: str) -> Numbers:
@@ -329,9 +343,17 @@ def _is_embedding(column: _ListType, types: ModuleType) -> bool:
 
 def _embeddings(path: Path, name: str) -> Numbers:
     """Read a column of lists of equal length as a matrix."""
-    column = import_module("pyarrow.parquet").read_table(path, columns=[name]).column(name).combine_chunks()
-    values = column.flatten()
-    ragged = len(column) == 0 or len(values) % len(column) or len(set(column.value_lengths().to_pylist())) > 1
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    batches, size = [], 0
+    with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
+        schema = arrow.schema([file.schema_arrow.field(name)])
+        for batch in file.iter_batches(columns=[name]):
+            size += batch.nbytes
+            reading.check_expansion("the column", packed=path.stat().st_size, unpacked=size)
+            batches.append(batch)
+        column = arrow.Table.from_batches(batches, schema=schema).column(name).combine_chunks()
+        values = column.flatten()
+    ragged = len(column) == 0 or len(values) % len(column) or len(column.value_lengths().unique()) > 1
     if ragged or column.null_count or values.null_count:
         raise ValueError(f"`{shown(f'{path}::{name}')}` must contain lists of equal length without nulls.")
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from precall.samples import reading
 from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 BLOCK = 1 << 20
@@ -47,7 +48,7 @@ def of_array(array: npt.NDArray[Any]) -> str:
 
 def of_file(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    with open(path, "rb") as file:
+    with reading.open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -89,7 +90,7 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
         table = {
             path: (stamp, hashes[path])
             for path, stamp in stamps.items()
-            if len(hashes[path]) == DIGITS and max(stamp[1:3]) < settled  # an error may be gone the next time
+            if stamp and len(hashes[path]) == DIGITS and max(stamp[1:3]) < settled  # an error may be gone the next time
         }
         with suppress(OSError):  # the index is only an optimisation
             write_sealed(index, json.dumps(table).encode())
@@ -97,7 +98,10 @@ def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
 
 
 def _stamp(path: Path) -> Stamp:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError:  # a broken link; reading the sample later reports the error
+        return []
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 

@@ -7,7 +7,7 @@ import os
 import posixpath
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.samples import hashing
+from precall.samples import hashing, reading
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, natural, shown
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ Pixels = npt.NDArray[np.uint8]
 # only these decoders are used, independently of the suffix; unlike PostScript's, none of them runs another program
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", ".pgm", ".pnm", ".tif", ".tiff"})
-MAX_FILE_BYTES = 1 << 29  # size limit of one image file, or of one unpacked zip member
-MAX_EXPANSION, EXPANSION_MATTERS = 200, 1 << 30  # a zip that expands over 200 times and beyond 1 GiB is refused
 
 # How image files are converted to pixels; part of the protocol of every image encoder.
 DECODING = {
@@ -58,9 +56,9 @@ class ImageFiles(SampleSet):
 
 
 def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
-    """Open all images below a folder. Links are followed once. Hidden files and other files are ignored and counted."""
+    """Open all images below a folder, each subfolder once. Hidden files and other files are ignored and counted."""
     root = Path(os.path.abspath(root))
-    found = sorted((_name(path, root), path) for path in _walk(root))
+    found = sorted((_name(path, root), path) for path in reading.walk(root))
     files = sorted((pair for pair in found if is_image(pair[0])), key=lambda pair: natural(pair[0]))
     if not files:
         raise ValueError(_no_images(f"`{shown(str(root))}`", len(found)))
@@ -71,7 +69,7 @@ def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
         name=str(root),
         on_error=on_error,
         ignored=len(found) - len(files),
-        content=lambda index: read_bounded(paths[index]),
+        content=lambda index: reading.read_file(paths[index]),
         paths=paths,
     )
 
@@ -79,7 +77,7 @@ def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
 def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
     """Open the images in a zip. They are unpacked in memory one by one; nothing is written to disk."""
     archive, lock = open_archive(path), threading.Lock()
-    members = [member for member in archive.infolist() if not member.is_dir()]
+    members = [member for member in archive.infolist() if not member.filename.endswith("/")]
     images = sorted((m for m in members if is_image(m.filename)), key=lambda member: natural(member.filename))
     if not images:
         raise ValueError(_no_images(f"`{shown(str(path))}`", len(members)))
@@ -96,16 +94,19 @@ def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
 
 def open_archive(path: Path) -> zipfile.ZipFile:
     """Open a zip file, and refuse it if its declared sizes indicate a decompression bomb."""
+    reading.check_file(path)
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise ValueError(f"`{shown(str(path))}` must be a zip file; {_reason(error)}.") from None
+    except OSError:
+        raise
+    except Exception as error:  # BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError, …
+        raise ValueError(f"`{shown(str(path))}` must be a zip file; {shown(_reason(error))}.") from None
     size = sum(member.file_size for member in archive.infolist())
-    if size > EXPANSION_MATTERS and size > MAX_EXPANSION * path.stat().st_size:
+    try:
+        reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=size)
+    except ValueError:
         archive.close()
-        raise ValueError(
-            f"`{shown(str(path))}` declares {size:,} bytes unpacked from {path.stat().st_size:,}: refused as a bomb."
-        )
+        raise
     return archive
 
 
@@ -114,7 +115,7 @@ def decode_image(data: bytes) -> Pixels:
 
     Only the first frame is decoded. The EXIF orientation is applied, greyscale is repeated in three channels,
     transparency is composited on white, and 16-bit greyscale is divided by 257. Images with more pixels than Pillow's
-    `Image.MAX_IMAGE_PIXELS` are refused before decoding.
+    `Image.MAX_IMAGE_PIXELS`, and files that expand implausibly, are refused before decoding.
 
     Raises:
         OSError, ValueError: If the data is damaged, too large, or in an unknown format.
@@ -123,7 +124,7 @@ def decode_image(data: bytes) -> Pixels:
 
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check_size(image)
+            _check_size(image, len(data))
             _check_range(image)
             return as_rgb(ImageOps.exif_transpose(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -151,31 +152,8 @@ def as_rgb(image: Image.Image) -> Pixels:
 def is_image(name: str) -> bool:
     """Whether a path has the suffix of an image file and is neither hidden nor metadata that macOS adds to zips."""
     path = PurePosixPath(name.replace("\\", "/"))
-    hidden = path.name.startswith(".") or path.parts[0] == "__MACOSX"
+    hidden = path.name.startswith(".") or path.parts[:1] == ("__MACOSX",)
     return path.suffix.lower() in SUFFIXES and not hidden
-
-
-def read_bounded(path: Path) -> bytes:
-    """Read a file, and refuse it if it is larger than any image needs to be."""
-    with open(path, "rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise ValueError(f"the file is larger than {MAX_FILE_BYTES:,} bytes")
-    return data
-
-
-def _walk(root: Path, seen: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
-    """Iterate over the regular files below `root`. A linked folder is skipped if it is one of its own parents."""
-    status = root.stat()
-    if (status.st_dev, status.st_ino) in seen:
-        return
-    seen = seen | {(status.st_dev, status.st_ino)}
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _walk(Path(entry.path), seen)
-            elif entry.is_file():
-                yield Path(entry.path)
 
 
 def _name(path: Path, root: Path) -> str:
@@ -189,8 +167,8 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, lock: threading
     name = member.filename.replace("\\", "/")
     if posixpath.isabs(name) or ".." in name.split("/") or ":" in name.split("/")[0]:
         raise ValueError("the path leaves the zip; refused")
-    if member.file_size > MAX_FILE_BYTES:
-        raise ValueError(f"{member.file_size:,} bytes unpacked, more than {MAX_FILE_BYTES:,}; refused")
+    if member.file_size > reading.limit():
+        raise ValueError(f"larger than {reading.limit():,} bytes. Set {reading.VARIABLE} to raise this limit")
     if member.flag_bits & 1:
         raise ValueError("the zip member is encrypted")
     try:
@@ -206,12 +184,14 @@ def _check_range(image: Image.Image) -> None:
         raise ValueError(f"pixels of mode {image.mode} have no known range: save 8 or 16 bits per channel")
 
 
-def _check_size(image: Image.Image) -> None:
+def _check_size(image: Image.Image, packed: int) -> None:
+    """Refuse images with more pixels than Pillow allows, and small files that declare huge images."""
     from PIL import Image
 
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and image.width * image.height > limit:
         raise ValueError(f"{image.width:,} × {image.height:,} pixels, more than {limit:,}; refused")
+    reading.check_expansion("the image", packed=packed, unpacked=3 * image.width * image.height)
 
 
 def _from_16_bit(grey: npt.NDArray[Any]) -> Pixels:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precall.samples import arrays, images, streams, tables, texts
+from precall.samples import arrays, images, reading, streams, tables, texts
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
@@ -48,7 +48,7 @@ def open_samples(
 
     Files are treated as untrusted data. Pickles are refused. Zip members are unpacked in memory only, and members whose
     path points outside the zip are refused. Images are read by a fixed list of decoders, with a limit on the number of
-    pixels.
+    pixels. Only regular files are read, and implausibly large ones are refused (see `precall.samples.reading`).
 
     Args:
         source: One of the above, or a sample set, which is returned unchanged.
@@ -86,6 +86,7 @@ def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
         return images.open_folder(path, on_error)
     if not path.exists():
         raise ValueError(f"`source` must be a folder or file that exists; got `{place}`.")
+    reading.check_file(path)
     if suffix in PICKLES:
         way_out = "Save the data as .npy or .safetensors instead."
         raise ValueError(f"`{place}` is a pickle file, and opening it can run arbitrary code. {way_out}")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy.typing as npt
 
+from precall.printing import shown as shown
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -139,16 +141,6 @@ class SampleSet(ABC):
         if isinstance(sample, Mapping):
             sample = ", ".join(f"{column}={cell}" for column, cell in sample.items())
         return _shortened(shown(str(sample)))
-
-
-def shown(text: str) -> str:
-    r"""Return `text` with unprintable characters escaped, so that it fits on one line of a terminal.
-
-    Example:
-        >>> print(shown("a\x1b[31m\nb"))
-        a\x1b[31m\nb
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def natural(text: str) -> tuple[list[tuple[int, int, str]], str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from precall.samples import hashing
+from precall.samples import hashing, reading
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 DELIMITERS = ",;\t"
@@ -50,7 +51,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     `"column 1"`, `"column 2"`, …
     """
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        with io.StringIO(reading.read_text(path), newline="") as file:
             first = file.readline()
             file.seek(0)
             delimiter = max(DELIMITERS, key=first.count)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from precall.samples import hashing
+from precall.samples import hashing, reading
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 
@@ -23,11 +23,14 @@ class TextLines(SampleSet):
 
     def read(self, index: int) -> str:
         """Return the text at `index`."""
+        if len(self.lines[index]) > reading.text_limit():
+            way_out = f"Split it into several lines, or set {reading.VARIABLE} to raise this limit"
+            raise SampleError(index, self.ids[index], f"longer than {reading.text_limit():,} bytes. {way_out}")
         try:
             return self.parse(self.lines[index].decode())
         except UnicodeDecodeError:
             raise SampleError(index, self.ids[index], "not UTF-8") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise SampleError(index, self.ids[index], str(error)) from None
 
     def fingerprint(self, index: Path | None = None) -> str:
@@ -46,8 +49,8 @@ def open_jsonl(path: Path, key: str | None, on_error: ErrorPolicy) -> TextLines:
 
 
 def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: ErrorPolicy) -> TextLines:
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    lines = io.BytesIO(reading.read_file(path).removeprefix(b"\xef\xbb\xbf"))
+    numbered = [(number, _without_end(line)) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
         raise ValueError(f"`{shown(str(path))}` must contain at least one line of text; got none.")
     return TextLines(
@@ -62,9 +65,13 @@ def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_err
     )
 
 
+def _without_end(line: bytes) -> bytes:
+    return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+
+
 def _json_text(line: str, key: str) -> str:
     try:
-        value = json.loads(line)
+        value = reading.parse_json(line)
     except ValueError as error:
         raise ValueError(f"not JSON ({error})") from None
     text = value.get(key) if isinstance(value, dict) else value

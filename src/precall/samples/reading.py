@@ -1,0 +1,201 @@
+"""The read door: every file of the user is opened through this file, which decides what may be read.
+
+Only regular files are read; never a pipe, a socket or a device, which may block or never end. A file that is read into
+memory, and data that is unpacked, are limited in size. `PRECALL_MAX_BYTES` raises the limits. Every folder is visited
+once. What may be written is decided in `precall.files`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from precall.printing import shown
+
+VARIABLE = "PRECALL_MAX_BYTES"
+DEFAULT_LIMIT = 1 << 29  # 512 MiB
+PLAUSIBLE_EXPANSION = 200  # images and arrays compress less; a file that expands more is a decompression bomb
+# O_NONBLOCK opens a pipe without waiting for a writer, so that it can be recognised
+FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class InputError(OSError, ValueError):
+    """Raised when a file must not be read. Its message says why and how to continue."""
+
+
+def limit() -> int:
+    """Size in bytes up to which one file is read into memory: `$PRECALL_MAX_BYTES`, or 512 MiB.
+
+    Example:
+        >>> limit()
+        536870912
+    """
+    given = os.environ.get(VARIABLE, "").strip() or str(DEFAULT_LIMIT)
+    if not (given.isascii() and given.isdigit()) or len(given) > 18 or int(given) == 0:
+        raise ValueError(f"{VARIABLE} must be a positive number of bytes; got `{shown(given[:40])}`.")
+    return int(given)
+
+
+def text_limit() -> int:
+    """Size in bytes up to which one text is a sample: 1/512 of the limit of a file, which is 1 MiB by default."""
+    return max(1, limit() // 512)
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a regular file for reading in binary mode.
+
+    Args:
+        path: The file. Links are followed.
+
+    Raises:
+        InputError: If it is not a regular file.
+        OSError: If it cannot be opened.
+    """
+    check_file(path)
+    return open(path, "rb", opener=_opener)
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that is not a regular file. For libraries that open files themselves.
+
+    Raises:
+        InputError: If it is a folder, a pipe, a socket or a device.
+        OSError: If it does not exist.
+    """
+    _check_mode(path, path.stat().st_mode)
+
+
+def read_file(path: Path) -> bytes:
+    """Read a regular file, which must not be larger than `limit()`.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: If it is not a regular file, or too large.
+        OSError: If it cannot be read.
+    """
+    most = limit()
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(most + 1) if size <= most else b""
+    if max(size, len(data)) > most:
+        raise InputError(f"`{shown(str(path))}` is larger than {most:,} bytes. Set {VARIABLE} to raise this limit.")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8 text, with or without a byte order mark. Line ends are unchanged.
+
+    Raises:
+        UnicodeDecodeError: If it is not UTF-8.
+        InputError: If it is not a regular file, or too large.
+    """
+    return read_file(path).decode("utf-8-sig")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        ValueError: If it is not JSON, or nested too deeply.
+        OSError: If it cannot be read.
+    """
+    return parse_json(read_file(path))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON. Text that is nested too deeply is a `ValueError`, like any other text that is not JSON.
+
+    Example:
+        >>> parse_json("[" * 100_000)
+        Traceback (most recent call last):
+            ...
+        ValueError: it is nested too deeply
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def check_expansion(what: str, *, packed: int, unpacked: int) -> None:
+    """Refuse compressed data that expands implausibly: over 200 times, and beyond 1/8 of the limit (64 MiB).
+
+    Args:
+        what: What is unpacked, for the error.
+        packed: Its size on disk, in bytes.
+        unpacked: Its size in memory, in bytes, according to its header.
+
+    Raises:
+        InputError: If the expansion is implausible.
+
+    Example:
+        >>> check_expansion("a.zip", packed=10**6, unpacked=10**7)
+    """
+    if unpacked > limit() // 8 and unpacked > PLAUSIBLE_EXPANSION * packed:
+        raise InputError(
+            f"{what} unpacks to {unpacked:,} bytes from {packed:,}: refused as a decompression bomb. If it is genuine, "
+            f"set {VARIABLE} to {8 * unpacked}"
+        )
+
+
+def walk(root: Path) -> Iterator[Path]:
+    """Iterate over everything below a folder that is not a folder. Each folder is visited once.
+
+    A folder that can be reached in several ways is visited by its own path rather than by a link, and links are
+    followed in the order of their names, so that the result is the same every time. Pipes, devices and broken links
+    are included; reading them is an error.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        OSError: If a folder cannot be listed.
+    """
+    folders, links = deque([os.fspath(root)]), deque[str]()
+    seen: set[tuple[int, int]] = set()
+    while folders or links:
+        folder = folders.popleft() if folders else links.popleft()
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        for entry in listed:
+            if _is_folder(entry):
+                (links if entry.is_symlink() else folders).append(entry.path)
+            else:
+                yield Path(entry.path)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _opener(name: str, flags: int) -> int:
+    """Open a file, and check it again, because another one may have taken its place."""
+    descriptor = os.open(name, FLAGS)
+    try:
+        _check_mode(Path(name), os.fstat(descriptor).st_mode)
+    except InputError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_mode(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "a device")
+        raise InputError(f"`{shown(str(path))}` is {kind}; only regular files are read. Save its content to a file.")
