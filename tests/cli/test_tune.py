@@ -38,7 +38,8 @@ def test_a_run_leaves_all_that_is_needed(run, tmp_path):
     assert done.exit_code == 0, done.output
     scores = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert list(scores) == ["precision", "recall", "density", "coverage"]
-    assert {"checkpoint.safetensors", "log.csv", "run.json", "samples.npy", "samples.png"} == set(os.listdir(out))
+    checkpoints = {"checkpoint.safetensors", "checkpoint.previous.safetensors"}
+    assert {*checkpoints, "log.csv", "run.json", "samples.npy", "samples.png"} == set(os.listdir(out))
     assert str(out / "checkpoint.safetensors") in done.stderr
     facts = json.loads((out / "run.json").read_text())
     assert facts["options"]["lam"] == 5
@@ -64,7 +65,7 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
     logged = {line.split(",")[1] for line in (out / "log.csv").read_text().splitlines()}
     assert {"precision", "recall", "generator_loss"} <= logged
     samples = np.load(out / "samples.npy")
-    assert (samples.shape, samples.dtype) == ((1000, 2), np.float32)
+    assert (samples.shape, samples.dtype) == ((1000, 2), np.float64)
 
 
 def test_a_folder_with_something_in_it_is_refused(run, points, tmp_path):
@@ -177,7 +178,11 @@ def test_fine_tuning_from_the_precise_end(run, points, tmp_path):
     assert not (tmp_path / "third").exists()
 
 
-def test_own_networks_lie_in_the_working_directory(run, points, tmp_path):
+@pytest.fixture
+def my_networks(tmp_path, monkeypatch):
+    """A module with a network, in the working directory, which is not searched."""
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    monkeypatch.delitem(sys.modules, "my_networks", raising=False)
     (tmp_path / "my_networks.py").write_text(
         "from torch import nn\n"
         "class Mine(nn.Module):\n"
@@ -188,9 +193,32 @@ def test_own_networks_lie_in_the_working_directory(run, points, tmp_path):
         "    def forward(self, z, labels=None):\n"
         "        return self.net(z)\n"
     )
-    done = run("--data", points, "--steps", 2, "--generator", "my_networks:Mine", "--out", tmp_path / "run")
+    return tmp_path
+
+
+def test_the_working_directory_is_searched_only_on_request(run, points, my_networks, monkeypatch):
+    words = ("--data", points, "--steps", 2, "--generator", "my_networks:Mine", "--out", my_networks / "run")
+    refused = run(*words)
+    assert refused.exit_code == 1
+    assert "No module named 'my_networks'" in refused.output
+    assert "set PYTHONPATH=. first" in refused.output
+    monkeypatch.syspath_prepend(my_networks)  # what PYTHONPATH=. does
+    done = run(*words)
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["generator"] == 8
+    assert json.loads((my_networks / "run" / "run.json").read_text())["parameters"]["generator"] == 8
+
+
+def test_own_networks_are_given_again(run, points, my_networks, monkeypatch):
+    monkeypatch.syspath_prepend(my_networks)
+    out, own = my_networks / "run", ("--generator", "my_networks:Mine")
+    with monkeypatch.context() as patch:
+        interrupted_at(1, patch)
+        stopped = run("--data", points, "--steps", 3, *own, "--out", out)
+    assert f"resume with: precall tune --resume --out {out} --generator my_networks:Mine" in stopped.output
+    forgotten = run("--resume", "--out", out)
+    assert forgotten.exit_code == 1
+    assert "add: --generator my_networks:Mine" in forgotten.output
+    assert run("--resume", *own, "--out", out).exit_code == 0
 
 
 def test_a_run_that_stops_says_why(run, points, tmp_path, monkeypatch):
