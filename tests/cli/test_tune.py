@@ -284,3 +284,202 @@ def test_a_real_interrupt_keeps_a_checkpoint(tmp_path):
     assert process.returncode == 130
     assert "resume with: precall tune --resume --out" in said
     assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
+
+
+# ------------------------------------------------------------------------------------------------------- trust
+
+
+@pytest.fixture
+def finished(run, points, tmp_path):
+    """The folder of a finished run."""
+    assert run("--data", points, "--steps", 2, "--out", tmp_path / "run", *SMALL).exit_code == 0
+    return tmp_path / "run"
+
+
+def rewritten(out, **options):
+    facts = json.loads((out / "run.json").read_text())
+    facts["options"] |= options
+    (out / "run.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize("name", ["generator", "discriminator"])
+@pytest.mark.parametrize("path", ["os:system", "evil:Network", "precall.tune.models.mlp:MLPGenerator"])
+def test_a_run_folder_chooses_no_code(run, finished, tmp_path, name, path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w').close()")
+    called = []
+    monkeypatch.setattr(os, "system", called.append)
+    rewritten(finished, **{name: path})
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 1
+    assert f"add: --{name} {path}" in done.output
+    assert "evil" not in sys.modules
+    assert not called
+    assert not (tmp_path / "owned").exists()
+
+
+def test_what_is_no_network_costs_a_sentence(run, points, tmp_path):
+    for path in ("math:sqrt", "os:getcwd", "builtins:print"):
+        done = run("--data", points, "--steps", 1, "--generator", path, "--out", tmp_path / "run")
+        assert done.exit_code == 1
+        assert "the network" in done.output
+        assert not (tmp_path / "run").exists()
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "1",
+        "{",
+        '{"options": null}',
+        '{"options": {}}',
+        '{"options": []}',
+        DEEP,
+        "\x00",
+        "9" * 5000,
+    ],
+    ids=str,
+)
+def test_a_run_json_that_is_none_costs_a_sentence(run, finished, text):
+    (finished / "run.json").write_text(text)
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 1
+    assert "must describe a run as precall wrote it" in done.output
+    assert len(done.output) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data", 3),
+        ("data", None),
+        ("data", "x" * 10_000),
+        ("model", "os:system"),
+        ("model", []),
+        ("objective", None),
+        ("objective", "wgan"),
+        ("lam", "5"),
+        ("lam", float("inf")),
+        ("lam", float("nan")),
+        ("lam", -1),
+        ("lam", True),
+        ("budget", 0.5),
+        ("steps", 0),
+        ("steps", 1e3),
+        ("steps", 10**4000),
+        ("batch_size", 10**10),
+        ("seed", -1),
+        ("seed", 2**80),
+        ("seed", None),
+        ("truncation", 2),
+        ("init", {"a": 1}),
+        ("generator", ["os:system"]),
+        ("assess_every", -5),
+        ("planned_steps", "many"),
+        ("more", 1),
+    ],
+)
+def test_every_option_of_a_run_json_is_checked(run, finished, name, value):
+    rewritten(finished, **{name: value})
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 1
+    assert "must describe a run as precall wrote it" in done.output
+    assert not isinstance(done.exception, Exception)
+    assert len(done.output) < 1000
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(run, points, tmp_path, monkeypatch):
+    from precall.tune import checkpoints
+
+    words, out = ("--data", points, "--steps", 2, "--objective", "obrs", *SMALL), tmp_path / "run"
+
+    def killed(*_):
+        raise SystemExit(9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "keep", killed)
+        run(*words, "--out", out)
+    assert os.listdir(out) == ["run.json"]
+    done = run("--resume", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert run(*words, "--out", tmp_path / "whole").exit_code == 0
+    assert bits(out) == bits(tmp_path / "whole")
+
+
+def test_a_run_killed_while_it_wrote_its_first_file_can_be_started(run, points, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "run.json.123-abcdef01.tmp").write_text("{")
+    assert "Start it without --resume" in run("--resume", "--out", out).output
+    assert run("--data", points, "--steps", 1, "--out", out, *SMALL).exit_code == 0
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("words", [("--objective", "obrs"), ("--model", "realnvp", "--objective", "likelihood"), ()])
+def test_a_lengthened_run_equals_a_longer_one_where_nothing_depends_on_its_length(run, points, tmp_path, words):
+    given = ("--data", points, "--batch-size", 8, "--device", "cpu", *(words or ("--model", "mlp")))
+    given = (*given, "--model", "mlp") if "obrs" in words else given
+    assert run(*given, "--steps", 3, "--out", tmp_path / "parts").exit_code == 0
+    longer = run("--resume", "--steps", 5, "--out", tmp_path / "parts")
+    assert longer.exit_code == 0, longer.output
+    assert run(*given, "--steps", 5, "--out", tmp_path / "whole").exit_code == 0
+    if "likelihood" in words:  # the learning rates of this recipe depend on the number of steps
+        assert "the learning rates depend on that number" in longer.output
+        assert read(tmp_path / "parts" / "checkpoint.safetensors")[1]["step"] == 5
+    else:
+        assert "depend on that number" not in longer.output
+        assert bits(tmp_path / "parts") == bits(tmp_path / "whole")
+    shorter = run("--resume", "--steps", 4, "--out", tmp_path / "parts")
+    assert shorter.exit_code == 1
+    assert "--steps must be at least 5" in shorter.output
+    assert run("--resume", "--out", tmp_path / "parts").exit_code == 0
+
+
+def test_a_damaged_checkpoint_is_named_and_replaced(run, finished):
+    path = finished / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x77")
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 0, done.output
+    assert "checkpoint.safetensors.damaged" in done.output
+    assert "The run continues from checkpoint.previous.safetensors" in done.output
+    assert read(path)[1]["step"] == 2
+
+
+FULL = """
+import resource, sys
+from precall.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+main()
+"""
+
+
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_a_full_disk_costs_a_sentence(points, tmp_path, size):
+    words = ["tune", "--data", str(points), "--steps", "3", *map(str, SMALL), "--out", str(tmp_path / "run")]
+    command = [sys.executable, "-c", FULL, str(size), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("precall: ")
+    assert not [name for name in os.listdir(tmp_path / "run") if name.endswith((".tmp", ".safetensors"))]
+
+
+def test_sigterm_is_ctrl_c(tmp_path):
+    out = tmp_path / "run"
+    words = ["tune", "--data", "8-gaussians", "--steps", "100000", "--device", "cpu", "--out", str(out)]
+    with subprocess.Popen([sys.executable, "-m", "precall", *words], stderr=subprocess.PIPE, text=True) as process:
+        while not (out / "log.csv").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "resume with: precall tune --resume --out" in said
+    assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
