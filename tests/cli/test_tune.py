@@ -455,9 +455,9 @@ def test_a_damaged_checkpoint_is_named_and_replaced(run, finished):
 
 FULL = """
 import resource, sys
-from precall.cli import main
+from precall.cli import app
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
-main()
+app(prog_name="precall")
 """
 
 

@@ -181,7 +181,7 @@ class Doubled:
 
 WRAPPED = {
     "flow-gan": (lambda: FlowGAN(OBRSObjective("kl", budget=2.0), 0.1), True),
-    "scheduled": (lambda: Scheduled(OBRSObjective("kl", budget=3.0), steps=6, start={"budget": 1.5}), False),
+    "scheduled": (lambda: Scheduled(OBRSObjective("kl", budget=3.0), steps=20, start={"budget": 1.5}), False),
     "both": (
         lambda: Scheduled(FlowGAN(OBRSObjective("kl"), 0.1), steps=6, start={"likelihood_weight": 1.0}),
         True,

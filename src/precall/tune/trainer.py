@@ -334,8 +334,9 @@ class Trainer:
             raise ValueError(f"`generator` must be a flow to have a density; got {type(network).__name__}.")
         rows = to_numpy(x) if self.standard is None else self.standard.apply(to_numpy(x))
         with evaluating(network):
-            parts = torch.as_tensor(rows, dtype=torch.float32).to(self.fabric.device).split(500)
-            found = torch.cat([network.log_prob(part).cpu() for part in parts]) - self._log_det
+            parts = torch.split(torch.as_tensor(rows, dtype=torch.float32).to(self.fabric.device), 500)
+            found = torch.cat([network.log_prob(part).cpu() for part in parts])  # type: ignore[operator]
+        found = found - self._log_det
         return found if self.standard is None else found.where(torch.from_numpy(self.standard.agrees(x)), -torch.inf)
 
     # ---------------------------------------------------------------------------------------------- checkpoints

@@ -72,6 +72,6 @@ def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any
     of = features or (lambda samples: samples.flatten(1).numpy())
     n = min(len(real), len(fake))
     with torch.no_grad(), evaluating(features):
-        both = {"real": of(real[:n]), "fake": of(fake[:n])}
-    found = sweep(**both, k=min(5, n - 1))
+        ours, theirs = of(fake[:n]), of(real[:n])
+    found = sweep(real=theirs, fake=ours, k=min(5, n - 1))
     return {name: float(getattr(found, name)()) for name in ("precision", "recall", "density", "coverage")}
