@@ -37,14 +37,17 @@ KINDS: dict[str, tuple[Callable[[float], Truncate], tuple[float, ...]]] = {"soft
 @torch.no_grad()
 def truncated(run: Trainer, n: int, truncate: Truncate, *, seed: int = 99) -> Tensor:
     """Draw n samples with truncated latents, on top of the truncation with which the model was trained."""
-    rng, scale = torch.Generator(run.fabric.device).manual_seed(seed), run.settings.truncation
+    rng, scale = run.sampling_rng(seed), run.settings.truncation
     shape = run.generator.latent_shape
     batches = [torch.randn(BATCH, *shape, generator=rng, device=rng.device) for _ in range(-(-n // BATCH))]
     return torch.cat([run.average(scale * truncate(z)).cpu() for z in batches])[:n]
 
 
+@torch.no_grad()
 def update_batch_statistics(run: Trainer, n: int, *, seed: int = 1) -> None:
     """Re-estimate the batch statistics of the averaged generator from n draws at its present truncation."""
+    rng = run.sampling_rng(seed)
     run.average.train()
-    run.sample(n, seed=seed)
+    for start in range(0, n, BATCH):
+        run.average(run.latents(min(BATCH, n - start), rng))
     run.average.eval()

@@ -39,7 +39,7 @@ from experiments.common.summaries import Row
 from experiments.common.truncation import KINDS, Truncate, truncated
 from precall.tune import FGAN, Hinge, PRObjective, Scheduled, Settings, Trainer, TrainingData, load_data
 from precall.tune.pictures import grid
-from precall.tune.trainer import neighbor_scores
+from precall.tune.watch import neighbor_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -38,7 +38,8 @@ def test_a_run_leaves_all_that_is_needed(run, tmp_path):
     assert done.exit_code == 0, done.output
     scores = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert list(scores) == ["precision", "recall", "density", "coverage"]
-    assert {"checkpoint.safetensors", "log.csv", "run.json", "samples.npy", "samples.png"} == set(os.listdir(out))
+    checkpoints = {"checkpoint.safetensors", "checkpoint.previous.safetensors"}
+    assert {*checkpoints, "log.csv", "run.json", "samples.npy", "samples.png"} == set(os.listdir(out))
     assert str(out / "checkpoint.safetensors") in done.stderr
     facts = json.loads((out / "run.json").read_text())
     assert facts["options"]["lam"] == 5
@@ -64,7 +65,7 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
     logged = {line.split(",")[1] for line in (out / "log.csv").read_text().splitlines()}
     assert {"precision", "recall", "generator_loss"} <= logged
     samples = np.load(out / "samples.npy")
-    assert (samples.shape, samples.dtype) == ((1000, 2), np.float32)
+    assert (samples.shape, samples.dtype) == ((1000, 2), np.float64)
 
 
 def test_a_folder_with_something_in_it_is_refused(run, points, tmp_path):
@@ -177,7 +178,11 @@ def test_fine_tuning_from_the_precise_end(run, points, tmp_path):
     assert not (tmp_path / "third").exists()
 
 
-def test_own_networks_lie_in_the_working_directory(run, points, tmp_path):
+@pytest.fixture
+def my_networks(tmp_path, monkeypatch):
+    """A module with a network, in the working directory, which is not searched."""
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    monkeypatch.delitem(sys.modules, "my_networks", raising=False)
     (tmp_path / "my_networks.py").write_text(
         "from torch import nn\n"
         "class Mine(nn.Module):\n"
@@ -188,9 +193,32 @@ def test_own_networks_lie_in_the_working_directory(run, points, tmp_path):
         "    def forward(self, z, labels=None):\n"
         "        return self.net(z)\n"
     )
-    done = run("--data", points, "--steps", 2, "--generator", "my_networks:Mine", "--out", tmp_path / "run")
+    return tmp_path
+
+
+def test_the_working_directory_is_searched_only_on_request(run, points, my_networks, monkeypatch):
+    words = ("--data", points, "--steps", 2, "--generator", "my_networks:Mine", "--out", my_networks / "run")
+    refused = run(*words)
+    assert refused.exit_code == 1
+    assert "No module named 'my_networks'" in refused.output
+    assert "set PYTHONPATH=. first" in refused.output
+    monkeypatch.syspath_prepend(my_networks)  # what PYTHONPATH=. does
+    done = run(*words)
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["parameters"]["generator"] == 8
+    assert json.loads((my_networks / "run" / "run.json").read_text())["parameters"]["generator"] == 8
+
+
+def test_own_networks_are_given_again(run, points, my_networks, monkeypatch):
+    monkeypatch.syspath_prepend(my_networks)
+    out, own = my_networks / "run", ("--generator", "my_networks:Mine")
+    with monkeypatch.context() as patch:
+        interrupted_at(1, patch)
+        stopped = run("--data", points, "--steps", 3, *own, "--out", out)
+    assert f"resume with: precall tune --resume --out {out} --generator my_networks:Mine" in stopped.output
+    forgotten = run("--resume", "--out", out)
+    assert forgotten.exit_code == 1
+    assert "add: --generator my_networks:Mine" in forgotten.output
+    assert run("--resume", *own, "--out", out).exit_code == 0
 
 
 def test_a_run_that_stops_says_why(run, points, tmp_path, monkeypatch):
@@ -252,6 +280,205 @@ def test_a_real_interrupt_keeps_a_checkpoint(tmp_path):
         while not (out / "log.csv").exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "resume with: precall tune --resume --out" in said
+    assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
+
+
+# ------------------------------------------------------------------------------------------------------- trust
+
+
+@pytest.fixture
+def finished(run, points, tmp_path):
+    """The folder of a finished run."""
+    assert run("--data", points, "--steps", 2, "--out", tmp_path / "run", *SMALL).exit_code == 0
+    return tmp_path / "run"
+
+
+def rewritten(out, **options):
+    facts = json.loads((out / "run.json").read_text())
+    facts["options"] |= options
+    (out / "run.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize("name", ["generator", "discriminator"])
+@pytest.mark.parametrize("path", ["os:system", "evil:Network", "precall.tune.models.mlp:MLPGenerator"])
+def test_a_run_folder_chooses_no_code(run, finished, tmp_path, name, path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w').close()")
+    called = []
+    monkeypatch.setattr(os, "system", called.append)
+    rewritten(finished, **{name: path})
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 1
+    assert f"add: --{name} {path}" in done.output
+    assert "evil" not in sys.modules
+    assert not called
+    assert not (tmp_path / "owned").exists()
+
+
+def test_what_is_no_network_costs_a_sentence(run, points, tmp_path):
+    for path in ("math:sqrt", "os:getcwd", "builtins:print"):
+        done = run("--data", points, "--steps", 1, "--generator", path, "--out", tmp_path / "run")
+        assert done.exit_code == 1
+        assert "the network" in done.output
+        assert not (tmp_path / "run").exists()
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "1",
+        "{",
+        '{"options": null}',
+        '{"options": {}}',
+        '{"options": []}',
+        DEEP,
+        "\x00",
+        "9" * 5000,
+    ],
+    ids=str,
+)
+def test_a_run_json_that_is_none_costs_a_sentence(run, finished, text):
+    (finished / "run.json").write_text(text)
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 1
+    assert "must describe a run as precall wrote it" in done.output
+    assert len(done.output) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data", 3),
+        ("data", None),
+        ("data", "x" * 10_000),
+        ("model", "os:system"),
+        ("model", []),
+        ("objective", None),
+        ("objective", "wgan"),
+        ("lam", "5"),
+        ("lam", float("inf")),
+        ("lam", float("nan")),
+        ("lam", -1),
+        ("lam", True),
+        ("budget", 0.5),
+        ("steps", 0),
+        ("steps", 1e3),
+        ("steps", 10**4000),
+        ("batch_size", 10**10),
+        ("seed", -1),
+        ("seed", 2**80),
+        ("seed", None),
+        ("truncation", 2),
+        ("init", {"a": 1}),
+        ("generator", ["os:system"]),
+        ("assess_every", -5),
+        ("planned_steps", "many"),
+        ("more", 1),
+    ],
+)
+def test_every_option_of_a_run_json_is_checked(run, finished, name, value):
+    rewritten(finished, **{name: value})
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 1
+    assert "must describe a run as precall wrote it" in done.output
+    assert not isinstance(done.exception, Exception)
+    assert len(done.output) < 1000
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(run, points, tmp_path, monkeypatch):
+    from precall.tune import checkpoints
+
+    words, out = ("--data", points, "--steps", 2, "--objective", "obrs", *SMALL), tmp_path / "run"
+
+    def killed(*_):
+        raise SystemExit(9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "keep", killed)
+        run(*words, "--out", out)
+    assert os.listdir(out) == ["run.json"]
+    done = run("--resume", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert run(*words, "--out", tmp_path / "whole").exit_code == 0
+    assert bits(out) == bits(tmp_path / "whole")
+
+
+def test_a_run_killed_while_it_wrote_its_first_file_can_be_started(run, points, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "run.json.123-abcdef01.tmp").write_text("{")
+    assert "Start it without --resume" in run("--resume", "--out", out).output
+    assert run("--data", points, "--steps", 1, "--out", out, *SMALL).exit_code == 0
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("words", [("--objective", "obrs"), ("--model", "realnvp", "--objective", "likelihood"), ()])
+def test_a_lengthened_run_equals_a_longer_one_where_nothing_depends_on_its_length(run, points, tmp_path, words):
+    given = ("--data", points, "--batch-size", 8, "--device", "cpu", *(words or ("--model", "mlp")))
+    given = (*given, "--model", "mlp") if "obrs" in words else given
+    assert run(*given, "--steps", 3, "--out", tmp_path / "parts").exit_code == 0
+    longer = run("--resume", "--steps", 5, "--out", tmp_path / "parts")
+    assert longer.exit_code == 0, longer.output
+    assert run(*given, "--steps", 5, "--out", tmp_path / "whole").exit_code == 0
+    if "likelihood" in words:  # the learning rates of this recipe depend on the number of steps
+        assert "the learning rates depend on that number" in longer.output
+        assert read(tmp_path / "parts" / "checkpoint.safetensors")[1]["step"] == 5
+    else:
+        assert "depend on that number" not in longer.output
+        assert bits(tmp_path / "parts") == bits(tmp_path / "whole")
+    shorter = run("--resume", "--steps", 4, "--out", tmp_path / "parts")
+    assert shorter.exit_code == 1
+    assert "--steps must be at least 5" in shorter.output
+    assert run("--resume", "--out", tmp_path / "parts").exit_code == 0
+
+
+def test_a_damaged_checkpoint_is_named_and_replaced(run, finished):
+    path = finished / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x77")
+    done = run("--resume", "--out", finished)
+    assert done.exit_code == 0, done.output
+    assert "checkpoint.safetensors.damaged" in done.output
+    assert "The run continues from checkpoint.previous.safetensors" in done.output
+    assert read(path)[1]["step"] == 2
+
+
+FULL = """
+import resource, sys
+from precall.cli import app
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+app(prog_name="precall")
+"""
+
+
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_a_full_disk_costs_a_sentence(points, tmp_path, size):
+    words = ["tune", "--data", str(points), "--steps", "3", *map(str, SMALL), "--out", str(tmp_path / "run")]
+    command = [sys.executable, "-c", FULL, str(size), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("precall: ")
+    assert not [name for name in os.listdir(tmp_path / "run") if name.endswith((".tmp", ".safetensors"))]
+
+
+def test_sigterm_is_ctrl_c(tmp_path):
+    out = tmp_path / "run"
+    words = ["tune", "--data", "8-gaussians", "--steps", "100000", "--device", "cpu", "--out", str(out)]
+    with subprocess.Popen([sys.executable, "-m", "precall", *words], stderr=subprocess.PIPE, text=True) as process:
+        while not (out / "log.csv").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130
     assert "resume with: precall tune --resume --out" in said

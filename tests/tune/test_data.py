@@ -295,7 +295,7 @@ def test_points_and_tables(tmp_path):
     (tmp_path / "points.csv").write_text("a,b,c\n" + rows + "\n")
     one, other = load_data(tmp_path / "points.npy"), load_data(tmp_path / "points.csv")
     assert one.shape == (3,)
-    assert one.samples.dtype == np.float32
+    assert one.samples.dtype == np.float64  # standardised before it becomes float32
     assert (one.samples == other.samples).all()
 
 

@@ -118,6 +118,7 @@ def test_truncation_narrows_the_latents_of_training_and_of_draws(tmp_path):
     base, tuned = trainer(out=tmp_path).fit(2), trainer(settings=narrow).initialize(tmp_path / "checkpoint.safetensors")
     z = base.latents(7, torch.Generator().manual_seed(3))
     assert torch.equal(tuned.latents(7, torch.Generator().manual_seed(3)), 0.25 * z)
+    z = base.latents(7, base.sampling_rng(3))
     assert torch.equal(tuned.sample(7, seed=3), tuned.average(0.25 * z))
     seen = []
     tuned.generator.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))

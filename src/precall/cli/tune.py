@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import shlex
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from precall.cli.console import bars, emit
+from precall.cli.tune_options import DEFAULTS, NETWORKS, RUN, Model, Objective, begun, resumed, write_run
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -23,26 +23,7 @@ if TYPE_CHECKING:
     from precall.tune.recipes import Recipe
     from precall.tune.trainer import Trainer
 
-Objective = Literal["pr", "tail", "hinge", "area", "obrs", "gan", "likelihood"]
-Model = Literal["mlp", "conv", "nice", "realnvp", "glow", "residual", "biggan"]
-# the options that define a run: written to run.json, and not to be changed when the run is resumed
-DEFAULTS = {
-    "data": None,
-    "model": None,
-    "objective": "pr",
-    "lam": None,
-    "budget": None,
-    "steps": None,
-    "batch_size": None,
-    "seed": 0,
-    "init": None,
-    "truncation": None,
-    "generator": None,
-    "discriminator": None,
-    "assess_every": 0,
-}
 SCORES = ("precision", "recall", "density", "coverage")
-CHECKPOINT = "checkpoint.safetensors"
 
 
 def tune(
@@ -69,7 +50,11 @@ def tune(
     ] = None,
     budget: Annotated[float | None, typer.Option(help="Draws per kept sample, for obrs.  [default: 2]")] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Number of generator steps. The default depends on data and model.")
+        int | None,
+        typer.Option(
+            help="Number of generator steps. The default depends on data and model. With --resume, more steps lengthen "
+            "the run."
+        ),
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Number of samples per step. The default depends on data and model.")
@@ -81,7 +66,13 @@ def tune(
         typer.Option(help="Scale the latents by this factor, to start with higher precision.  [default: 1]"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
-    generator: Annotated[str | None, typer.Option(help="Custom generator, package.module:Class.")] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            help="Custom generator, package.module:Class; to be passed again with --resume. For a module in the "
+            "working directory, set PYTHONPATH=. first."
+        ),
+    ] = None,
     discriminator: Annotated[str | None, typer.Option(help="Custom discriminator, package.module:Class.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="First folder to search for the data.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
@@ -98,80 +89,84 @@ def tune(
       precall tune --data digits --steps 30 --lam 5 --out runs/lam5
     """
     options = {name: value for name, value in locals().items() if name in DEFAULTS}
-    run = _resumed(out, options) if resume else _begun(out, options)
+    run = resumed(out, options) if resume else begun(out, options)
     fabric = _fabric(device)
-    from precall.tune.watch import TrainingStopped
-
-    made = _recipe(run, data_dir)
-    start = out / CHECKPOINT if resume and run["init"] else run["init"]  # a resumed run does not need --init any more
-    loggers = _loggers(out) if tensorboard else ()
-    trainer = made.trainer(**_training(run), init=start, out=out, fabric=fabric, loggers=loggers)
-    if resume:
-        trainer.load(out / CHECKPOINT)
-    facts = {"options": run, **_facts(made, trainer)}
-    _write(out, facts)
-    try:
-        with bars() as progress:
-            trainer.fit(made.steps, progress=progress)
-    except TrainingStopped as error:
-        raise ValueError(str(error)) from error
-    except KeyboardInterrupt:
-        again = shlex.join(["precall", "tune", "--resume", "--out", str(out)])
-        typer.echo(f"precall: interrupted at step {trainer.step} of {made.steps}; resume with: {again}", err=True)
-        raise typer.Exit(130) from None
-    scores = _finish(trainer, out)
-    _write(out, facts | {"results": {name: score.to_dict() for name, score in scores.items()}})
+    made, total = _recipe(run, data_dir)
+    trainer = _trainer(made, run, total, out, fabric, resume, _loggers(out) if tensorboard else ())
+    if trainer.step > total:
+        raise ValueError(f"--steps must be at least {trainer.step}, the steps already taken; got {total}.")
+    facts = {"options": run, **_facts(made, trainer, total)}
+    write_run(out, facts)
+    scores = _train(trainer, total, run, out)
+    write_run(out, facts | {"results": {name: score.to_dict() for name, score in scores.items()}})
     _print_summary(out, scores, as_json)
 
 
-# ------------------------------------------------------------------------------------------------------------- options
+# ------------------------------------------------------------------------------------------------------------ training
 
 
-def _begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a new run, whose folder must be empty."""
-    from precall.theory import checks
+def _recipe(run: Mapping[str, Any], data_dir: Path | None) -> tuple[Recipe, int]:
+    """The recipe, with the number of steps for which the run was planned, and the number of steps to take.
 
-    if options["data"] is None:
-        raise typer.BadParameter("pass the data to train on, or --resume a run", param_hint="--data")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
-    run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
-    if run["lam"] is not None and run["objective"] not in ("pr", "tail", "hinge"):
-        raise typer.BadParameter(f"the objective {run['objective']} has no λ", param_hint="--lam")
-    if run["steps"] is not None:
-        checks.count("steps", run["steps"])
-    if run["budget"] is not None and run["objective"] != "obrs":
-        raise typer.BadParameter("only the objective obrs has a budget", param_hint="--budget")
-    return run
-
-
-def _resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with which the run in `out` was started. Options that are passed again must be the same."""
-    for name in ("run.json", CHECKPOINT):
-        if not (out / name).is_file():
-            raise ValueError(f"--out `{out}` has no {name}, so there is no run to resume. Start it without --resume.")
-    run: dict[str, Any] = DEFAULTS | json.loads((out / "run.json").read_text())["options"]
-    for name, value in options.items():
-        if value is not None and value != run[name]:
-            flag = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{flag} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out.")
-    return run
-
-
-def _recipe(run: Mapping[str, Any], data_dir: Path | None) -> Recipe:
+    A run that is lengthened keeps the schedules with which it was started.
+    """
     from precall.tune.recipes import recipe
 
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # for custom networks
-    networks = {name: run[name] for name in ("generator", "discriminator")}
-    made = recipe(run["data"], run["model"], data_dir=data_dir, **networks)
-    return made if run["steps"] is None else replace(made, steps=run["steps"])
+    made = recipe(run["data"], run["model"], data_dir=data_dir, **{name: run[name] for name in NETWORKS})
+    planned = run["planned_steps"] or run["steps"] or made.steps
+    total = run["steps"] or made.steps
+    if total > planned and (found := made.depends_on_steps(run["lam"] or 1.0, kind=run["objective"])):
+        typer.echo(
+            f"precall: the run was planned for {planned} steps, and {' and '.join(found)} depend on that number. It is "
+            f"continued as planned, which is not the same as a new run of {total} steps.",
+            err=True,
+        )
+    return replace(made, steps=planned), total
 
 
-def _training(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as arguments of `Recipe.trainer`."""
+def _trainer(
+    made: Recipe, run: Mapping[str, Any], total: int, out: Path, fabric: Fabric, resume: bool, loggers: Any
+) -> Trainer:
+    """The trainer of a run, at the step from which it continues. Damaged files that were set aside are reported."""
+    from precall.tune.checkpoints import LAST, PREVIOUS
+
+    begun_before = resume and any((out / name).is_file() for name in (LAST, PREVIOUS))
     given = {name: run[name] for name in ("lam", "budget", "batch_size", "truncation") if run[name] is not None}
-    return {"kind": run["objective"], "seed": run["seed"], "assess_every": run["assess_every"], **given}
+    fixed = {"seed": run["seed"], "assess_every": run["assess_every"]}
+    if run["objective"] == "likelihood":
+        fixed["warmup"] = total  # the whole run, however long
+    elif run["init"] is not None:
+        fixed["warmup"] = 0
+    init = None if begun_before else run["init"]  # a resumed run does not need --init any more
+    trainer = made.trainer(kind=run["objective"], init=init, out=out, fabric=fabric, loggers=loggers, **given, **fixed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer = trainer.resume() if resume else trainer
+    for warning in caught:
+        typer.echo(f"precall: {warning.message}", err=True)
+    return trainer
+
+
+def _train(trainer: Trainer, total: int, run: Mapping[str, Any], out: Path) -> dict[str, Score]:
+    """Train and score the samples. Whatever stops the run, the message says how to continue it."""
+    from precall.tune.watch import TrainingStopped
+
+    networks = [word for name in NETWORKS if run[name] for word in (f"--{name}", run[name])]
+    again = shlex.join(["precall", "tune", "--resume", "--out", str(out), *networks])
+    try:
+        with bars() as progress:
+            trainer.fit(total, progress=progress)
+        return _finish(trainer, out)
+    except TrainingStopped as error:
+        raise ValueError(str(error)) from error
+    except OSError as error:
+        raise ValueError(
+            f"the run stopped at step {trainer.step} of {total}, because a file cannot be written: {error}. The last "
+            f"checkpoint is kept. Make room, then resume with: {again}"
+        ) from error
+    except KeyboardInterrupt:
+        typer.echo(f"precall: interrupted at step {trainer.step} of {total}; resume with: {again}", err=True)
+        raise typer.Exit(130) from None
 
 
 def _fabric(device: str) -> Fabric:
@@ -198,7 +193,7 @@ def _loggers(out: Path) -> list[Any]:
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def _facts(made: Recipe, trainer: Trainer) -> dict[str, Any]:
+def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:
     """A complete description of the run."""
     import lightning
     import numpy as np
@@ -215,7 +210,7 @@ def _facts(made: Recipe, trainer: Trainer) -> dict[str, Any]:
         "model": made.model,
         "parameters": counts,
         "objective": repr(trainer.objective),
-        "steps": made.steps,
+        "steps": total,
         "settings": asdict(trainer.settings),
         "seed": trainer.settings.seed,
         "device": str(trainer.fabric.device),
@@ -233,6 +228,7 @@ def _finish(trainer: Trainer, out: Path) -> dict[str, Score]:
     """Draw and save samples, and score them against held-out data. Images are compared by their pixels."""
     import numpy as np
 
+    from precall.files import open_atomically
     from precall.metrics.assessment import assess
     from precall.metrics.results import Assessment
     from precall.tune import pictures
@@ -240,7 +236,8 @@ def _finish(trainer: Trainer, out: Path) -> dict[str, Score]:
     fake, real = trainer.sample(trainer.settings.assess_n, seed=trainer.settings.seed), trainer.held_out
     pictures.save(fake, out / "samples.png")
     kept = (fake.clamp(-1, 1) * 127.5 + 127.5).round().byte() if fake.ndim == 4 else fake
-    np.save(out / "samples.npy", kept.numpy(), allow_pickle=False)
+    with open_atomically(out / "samples.npy") as file:
+        np.save(file, kept.numpy(), allow_pickle=False)
     assert real is not None
     n = min(len(real), len(fake))
     found = assess(real=real[:n].flatten(1).numpy(), fake=fake[:n].flatten(1).numpy(), metrics=["neighbors"])
@@ -248,17 +245,13 @@ def _finish(trainer: Trainer, out: Path) -> dict[str, Score]:
     return {name: found.scores[name] for name in SCORES}
 
 
-def _write(out: Path, facts: Mapping[str, Any]) -> None:
-    from precall.files import write_atomically
-
-    write_atomically(out / "run.json", (json.dumps(facts, indent=1) + "\n").encode())
-
-
 def _print_summary(out: Path, scores: Mapping[str, Score], as_json: bool) -> None:
     if as_json:
-        emit((out / "run.json").read_text().rstrip())
+        emit((out / RUN).read_text().rstrip())
     else:
         emit("\n".join(f"{name:<9}  {score}" for name, score in scores.items()))
+    from precall.tune.checkpoints import LAST
+
     n = scores["precision"].n_real
     typer.echo(f"scores: {n} held-out samples and as many draws; 95 % intervals; images compared by pixels", err=True)
-    typer.echo(f"model: {out / CHECKPOINT}; samples: {out / 'samples.npy'}; log, pictures: {out}", err=True)
+    typer.echo(f"model: {out / LAST}; samples: {out / 'samples.npy'}; log, pictures: {out}", err=True)

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from precall.improve.ratio import log_ratios
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.improve.sampling import SamplingError
+from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.acceptance import ClippedRule, obrs
 from precall.theory.arrays import Array
@@ -57,7 +58,7 @@ class Denoised:
     """Samples of a diffusion model with rejection, and their cost.
 
     Attributes:
-        samples: the n samples, shape (n, *shape).
+        samples: the n samples, shape (n, *shape), on the CPU.
         chains: number of chains that were started.
         survivors: number of chains that were accepted at each step with a budget.
         finished: number of chains that ran to the end: n or a few more.
@@ -156,7 +157,8 @@ def sample_with_rejection(
     chains = _Chains(denoiser, ratio, steps, _checked(budgets, steps), generator)
     parts, size, promised = [], math.ceil(min(n * math.prod(chains.budgets.values()), most)), math.inf
     while chains.finished < n:
-        parts.append(chains.run(size))
+        with evaluating(denoiser, ratio):
+            parts.append(chains.run(size).cpu())
         if chains.finished == 0 or chains.started > promised:
             raise SamplingError(
                 f"`budgets` must leave some chains; {chains.finished} of {chains.started:,} chains finished. "

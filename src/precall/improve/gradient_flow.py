@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from precall.improve.interfaces import Samples
+from precall.improve.interfaces import Latents, Samples
 from precall.improve.sampling import Source
 from precall.improve.transport import gradient, in_support, latent_generator, score_of_latents, tensor
 from precall.theory import checks
@@ -17,6 +17,8 @@ from precall.theory.divergences import divergence
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+NOISE = 1 << 25  # noise that is drawn at once, in numbers: longer flows have smaller batches
 
 # The flow descends D_f(Q‖P) = E_P[f(v)] with v = q/p, along the potential f'(v). The table of divergences states
 # D_g(P‖Q) = E_Q[g(u)] with u = p/q = 1/v. The two are equal for g(u) = u f(1/u), and then
@@ -66,9 +68,22 @@ class GradientFlow:
         def height(z: Tensor) -> Tensor:
             return potential(score(z))
 
+        most = max(1, NOISE // max(1, steps * generator.dim))
         while True:
-            z = tensor(generator, source.latents(source.remaining))
-            noise = source.coins.standard_normal((len(z), steps, z.shape[1])).astype(np.float32)  # one row per sample
-            for xi in tensor(generator, noise).unbind(1):
-                z = in_support(generator, z - self.step * gradient(source, height, z) + scale * xi)
+            z = tensor(generator, source.latents(min(source.remaining, most)))
+            for xi in noise(source.coins, len(z), steps, generator.dim):
+                moved = z - self.step * gradient(source, height, z) + scale * tensor(generator, xi)
+                z = in_support(generator, moved)
             yield source.decode(z)
+
+
+def noise(rng: np.random.Generator, n: int, steps: int, dim: int) -> Iterator[Latents]:
+    """Standard normal noise of every step, shape (n, dim), drawn sample by sample and not step by step.
+
+    A sample therefore has the same noise whatever the other samples of its batch. The noise of a single sample needs no
+    memory for all steps.
+    """
+    if n == 1:
+        yield from (rng.standard_normal((1, dim)).astype(np.float32) for _ in range(steps))
+    else:
+        yield from rng.standard_normal((n, steps, dim)).astype(np.float32).transpose(1, 0, 2)

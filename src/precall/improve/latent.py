@@ -11,6 +11,7 @@ import numpy as np
 
 from precall.improve.interfaces import Latents, Samples
 from precall.improve.sampling import Source
+from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
 
@@ -59,15 +60,17 @@ class LatentGenerator:
         return np.asarray(draw((n, self.dim)), dtype=np.float32)
 
     def decode(self, z: Samples) -> Samples:
-        """Samples of the latents `z`, an array or a tensor; gradients flow through a tensor."""
-        if self.device is None:
-            return self._decode(z)
-        import torch
+        """Samples of the latents `z`, an array or a tensor; gradients flow through a tensor.
 
-        if is_tensor(z):
-            return self._decode(z)
-        with torch.no_grad():
-            return self._decode(torch.as_tensor(z, device=self.device))
+        A torch module decodes in evaluation mode.
+        """
+        with evaluating(self._decode):
+            if self.device is None or is_tensor(z):
+                return self._decode(z)
+            import torch
+
+            with torch.no_grad():
+                return self._decode(torch.as_tensor(z, device=self.device))
 
     def __call__(self, n: int, rng: np.random.Generator) -> Samples:
         """Draw n samples."""

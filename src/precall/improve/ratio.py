@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from precall.improve.calibration import isotonic, mean_one, temperature
 from precall.improve.interfaces import LogRatio, Samples
+from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.arrays import Array, is_tensor
 from precall.theory.divergences import Divergence, divergence
@@ -77,7 +78,8 @@ class Ratio:
 
     def __call__(self, x: Samples) -> Samples:
         """Log-ratios of the samples `x`, shape (n,)."""
-        score = _column("ratio", self.score(x), len(x))
+        with evaluating(self.score):
+            score = _column("ratio", self.score(x), len(x))
         return score if self.calibration is None else self.calibration(score)
 
     @classmethod
@@ -88,7 +90,7 @@ class Ratio:
 
         Args:
             discriminator: maps samples to logits, shape (n,) or (n, 1). If it is a torch module, arrays are converted
-                to tensors on its device.
+                to tensors on its device, and it is evaluated in evaluation mode.
             divergence: row of the divergence table with which it was trained; "gan" is binary cross-entropy, `r = e^w`.
             prior: share π of real samples in its training batches.
 
@@ -133,7 +135,7 @@ class Ratio:
         offset, decision = _prior_odds(prior), getattr(classifier, "decision_function", None)
 
         def score(x: Samples) -> Array:
-            features = _flat(x if encode is None else encode(x))
+            features = _encoded(x, encode)
             if decision is not None:
                 return np.asarray(decision(features)) - offset
             with np.errstate(divide="ignore"):
@@ -147,7 +149,7 @@ class Ratio:
         """The exact ratio `log p − log q` of two known log-densities; NaN where both densities are 0."""
 
         def score(x: Samples) -> Samples:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore"), evaluating(log_p, log_q):
                 return log_p(x) - log_q(x)
 
         return cls(score)
@@ -194,7 +196,7 @@ class Ratio:
         model: BinaryClassifier = clone(classifier) if classifier else HistGradientBoostingClassifier(random_state=seed)
         rng = np.random.default_rng(seed)
         (real, real_held), (fake, fake_held) = (_halves(name, x, rng) for name, x in (("real", real), ("fake", fake)))
-        features = [_flat(x if encode is None else encode(x)) for x in (real, fake)]
+        features = [_encoded(x, encode) for x in (real, fake)]
         labels = np.arange(len(real) + len(fake)) < len(real)
         model.fit(np.concatenate(features), labels)
         ratio = cls.from_classifier(model, prior=float(labels.mean()), encode=encode)
@@ -332,7 +334,7 @@ class Reliability:
 def log_ratios(ratio: LogRatio, x: Samples) -> Array:
     """Log-ratios of the samples `x` as a validated float64 vector without gradient: n numbers, none of them NaN."""
     if "torch" in sys.modules:
-        with sys.modules["torch"].no_grad():
+        with sys.modules["torch"].no_grad(), evaluating(ratio):
             values = _column("ratio", ratio(x), len(x))
     else:
         values = _column("ratio", ratio(x), len(x))
@@ -412,9 +414,10 @@ def _applied(network: ScoreFunction, x: Samples) -> Samples:
     """`network(x)`. A torch module gets a tensor of its own dtype and device, and returns an array for an array."""
     torch = sys.modules.get("torch")
     if is_tensor(x) or torch is None or not isinstance(network, torch.nn.Module):
-        return _column("discriminator", network(x), len(x))
+        with evaluating(network):
+            return _column("discriminator", network(x), len(x))
     like = next(network.parameters(), torch.zeros(()))
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(network):
         answer = network(torch.tensor(np.asarray(x), dtype=like.dtype, device=like.device))
     array: Array = answer.reshape(_one_per_sample("discriminator", answer, len(x))).cpu().double().numpy()
     return array
@@ -430,6 +433,12 @@ def _one_per_sample(name: str, values: Samples, n: int) -> tuple[int]:
     if tuple(values.shape) not in ((n,), (n, 1)):
         raise ValueError(f"`{name}` must return one number per sample, shape ({n},); got shape {tuple(values.shape)}.")
     return (n,)
+
+
+def _encoded(x: Samples, encode: Callable[[Any], Samples] | None) -> npt.NDArray[Any]:
+    """The features of samples, or the flattened samples if there is no encoder."""
+    with evaluating(encode):
+        return _flat(x if encode is None else encode(x))
 
 
 def _flat(x: Samples) -> npt.NDArray[Any]:

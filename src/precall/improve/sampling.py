@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from precall.improve.interfaces import Generator, LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.ratio import log_ratios
+from precall.networks import evaluating
 from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags, Index, is_tensor
@@ -51,7 +52,8 @@ class Refined:
     """Refined samples and their cost.
 
     Attributes:
-        samples: the n samples, an array or a tensor as returned by the generator; memory-mapped if written to a file.
+        samples: the n samples, an array, or a tensor on the CPU, as returned by the generator; memory-mapped if written
+            to a file.
         draws: number of samples drawn from the generator, including pilot draws and gradient steps.
         ratio_calls: number of samples for which the ratio was evaluated.
         gradient_calls: number of samples for which a gradient through ratio and generator was computed.
@@ -121,7 +123,8 @@ class Source:
             raise self._end
         count = min(count, self.batch_size)
         try:
-            x = self.generator(count, self.rng)
+            with evaluating(self.generator):
+                x = self.generator(count, self.rng)
         except StopIteration:
             raise self._stopped() from None
         except Exception as error:
@@ -236,7 +239,7 @@ def sample(
         batch_size: maximum number of samples per call of the generator.
         progress: called with ("samples", kept, n).
         out: a .npy file to which the samples are written as they are produced. Until it is complete it is named
-            `….partial.npy`. If None, samples stay in memory.
+            `….partial.npy`. If None, samples are collected in the memory of the CPU.
 
     Returns:
         The samples and their cost.
@@ -336,14 +339,14 @@ class Store(Protocol):
 
 
 class InMemory:
-    """A store that keeps the batches in a list and concatenates them at the end."""
+    """A store that keeps the batches in a list, on the CPU, and concatenates them at the end."""
 
     def __init__(self) -> None:
         self.parts: list[Samples] = []
 
     def append(self, batch: Samples) -> None:
-        """Add a batch."""
-        self.parts.append(batch)
+        """Add a batch. It leaves the device, whose memory then does not grow with the number of samples."""
+        self.parts.append(batch.detach().cpu() if is_tensor(batch) else batch)
 
     def close(self, complete: bool) -> tuple[Samples | None, None]:
         """All samples, or None if there are none."""

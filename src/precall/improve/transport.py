@@ -13,6 +13,7 @@ import numpy as np
 from precall.improve.interfaces import Latents, LogRatio, Samples
 from precall.improve.latent import LatentGenerator
 from precall.improve.sampling import Source
+from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
 
@@ -102,7 +103,8 @@ def score_of_latents(source: Source) -> Callable[[Tensor], Tensor]:
     score: LogRatio = getattr(source.ratio, "score", source.ratio)
 
     def of_latents(z: Tensor) -> Tensor:
-        values = score(generator.decode(z)).reshape(len(z))
+        with evaluating(score):
+            values = score(generator.decode(z)).reshape(len(z))
         assert is_tensor(values)
         return values
 

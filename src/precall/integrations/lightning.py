@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from precall.integrations.loggers import PREFIX
 from precall.metrics.assessment import assess
 from precall.metrics.results import Assessment
+from precall.networks import evaluating
 from precall.theory import checks
 
 try:
@@ -85,8 +88,8 @@ class AssessSamples(Callback):
         """Sample the model, assess the samples and log the scores, except during the sanity check."""
         if trainer.sanity_checking:
             return
-        with torch.no_grad(), isolate_rng():
-            torch.manual_seed(1009 * self.seed + trainer.global_rank)  # equal seeds would give equal samples
+        with torch.no_grad(), isolate_rng(), evaluating(pl_module):
+            torch.manual_seed(_stream(self.seed, trainer.global_rank))
             fake = self._encoded(self.sample(pl_module, _share(self.n, trainer)))
         real, fake = _gathered(torch.cat(self._real)), _gathered(fake)
         found: Assessment = assess(real=real, fake=fake, metrics=self.metrics, k=self.k, seed=self.seed)
@@ -95,8 +98,13 @@ class AssessSamples(Callback):
         pl_module.log_dict(scores)  # every process has all samples and hence the same scores
 
     def _encoded(self, samples: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self.features):
             return self.features(samples).detach()
+
+
+def _stream(seed: int, rank: int) -> int:
+    """A seed of torch that differs between processes and from the plain seeds with which trainings begin."""
+    return int(np.random.SeedSequence(seed, spawn_key=(rank, 1)).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _own_samples(pl_module: LightningModule, n: int) -> torch.Tensor:

@@ -1,47 +1,173 @@
-"""Checkpoints: tensors and JSON metadata in one safetensors file, which is written atomically."""
+"""Checkpoints: tensors and JSON metadata in one safetensors file, with the SHA-256 of both.
+
+The sum is in the header of the file that it protects. A file of its own could not be replaced together with the
+checkpoint, a sum in the file name would change the name with every checkpoint, and safetensors allows nothing after the
+tensors. The file is written atomically, and any program that reads safetensors can open it.
+
+A run folder keeps two checkpoints, the last and the one before. If the last one is damaged, the run continues from the
+other.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from precall.files import write_atomically
+from precall.samples.sampleset import shown
 from precall.theory.arrays import is_tensor
 
-FORMAT = "precall-checkpoint-1"
+FORMAT, OLD_FORMAT = "precall-checkpoint-2", "precall-checkpoint-1"
+LAST, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+MOST_STEPS = 10**15  # counters above this are not those of a run
+FACTS = {"step": int, "batch": int, "settings": dict, "identity": dict, "objective": dict}
+
+
+class DamagedFile(ValueError):  # noqa: N818, names what it is
+    """A file of a run was changed or truncated after it was written."""
+
+
+class DamagedFileWarning(UserWarning):
+    """A damaged file of a run was set aside; the message names it and what was used instead."""
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write tensors and JSON-compatible facts into one file. Readers see the old file or the new one, never a part."""
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    text = json.dumps(facts, sort_keys=True)
     # a single key, because the order of several is not deterministic
-    write_atomically(Path(path), save(plain, metadata={FORMAT: json.dumps(facts, sort_keys=True)}))
+    write_atomically(Path(path), save(plain, metadata={FORMAT: f"{digest(plain, text)} {text}"}))
 
 
 def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and facts of a checkpoint.
+    """Tensors and facts of a checkpoint, verified by their SHA-256.
 
     Raises:
-        ValueError: if there is no such file, or if it is not a checkpoint written by precall.
+        DamagedFile: if the file is not what was written.
+        ValueError: if there is no such file, or if an older version of precall wrote it.
     """
     if not Path(path).is_file():
-        raise ValueError(f"`{path}` must be a checkpoint; there is no such file. Check the path.")
+        raise ValueError(f"`{shown(str(path))}` must be a checkpoint; there is no such file. Check the path.")
+    metadata, tensors = _opened(path)
+    if OLD_FORMAT in metadata:
+        raise ValueError(
+            f"`{shown(str(path))}` was written by an older version of precall, without a checksum. Train it again, or "
+            "use that version."
+        )
+    expected, _, text = metadata.get(FORMAT, "").partition(" ")
+    if digest(tensors, text) != expected:
+        raise _damaged(path, "its content does not match its SHA-256")
+    return tensors, _facts(path, text)
+
+
+def _opened(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
-    except SafetensorError as error:
-        raise ValueError(f"`{path}` must be a checkpoint in safetensors format; it cannot be read ({error}).") from None
-    if FORMAT not in metadata:
-        raise ValueError(f"`{path}` must be a checkpoint written by precall; got another safetensors file.")
-    return tensors, json.loads(metadata[FORMAT])
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, no dict
+    except OSError:
+        raise
+    except Exception as error:  # safetensors raises several types for files that it cannot parse
+        raise _damaged(path, f"it cannot be read as safetensors: {shown(str(error))}") from None
+
+
+def _facts(path: str | Path, text: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict) or any(type(facts.get(name)) is not kind for name, kind in FACTS.items()):
+        raise _damaged(path, f"its header must hold {', '.join(FACTS)}")
+    if not all(0 <= facts[name] <= MOST_STEPS for name in ("step", "batch")):
+        raise _damaged(path, f"its counters must be between 0 and {MOST_STEPS:g}")
+    return facts
+
+
+def _damaged(path: str | Path, reason: str) -> DamagedFile:
+    return DamagedFile(f"`{shown(str(path))}` is not a checkpoint as precall wrote it: {reason}.")
+
+
+def digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    """SHA-256 of the facts and of the name, type, shape and bytes of every tensor."""
+    total = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        total.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+# -------------------------------------------------------------------------------------------------------- run folders
+
+
+def keep(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write the last checkpoint of a run folder. The one that it replaces becomes the previous one."""
+    last, previous = folder / LAST, folder / PREVIOUS
+    if last.is_file():
+        copy = previous.with_name(f"{PREVIOUS}.tmp")
+        copy.unlink(missing_ok=True)
+        try:
+            os.link(last, copy)
+        except OSError:  # file systems without hard links
+            shutil.copyfile(last, copy)
+        os.replace(copy, previous)
+    write(last, tensors, facts)
+
+
+def newest(folder: Path) -> Path | None:
+    """The last checkpoint of a run folder, or the previous one if the last is damaged; None if there is none.
+
+    Damaged checkpoints are renamed to `….damaged`, with a `DamagedFileWarning`.
+
+    Raises:
+        DamagedFile: if all checkpoints are damaged.
+    """
+    damaged = []
+    for path in (folder / LAST, folder / PREVIOUS):
+        if path.is_file():
+            try:
+                read(path)
+            except DamagedFile as error:
+                damaged.append(f"{error} It was renamed to {set_aside(path).name}.")
+                continue
+            for sentence in damaged:
+                warnings.warn(f"{sentence} The run continues from {path.name}.", DamagedFileWarning, stacklevel=2)
+            return path
+    if damaged:
+        way_out = "No other checkpoint is left. Restore one from a backup, or start the run again in another folder."
+        raise DamagedFile(f"{' '.join(damaged)} {way_out}")
+    return None
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file to `….damaged`, or to `….damaged-2` and so on if there is one already."""
+    names = (path.with_name(f"{path.name}.damaged{'' if i == 1 else f'-{i}'}") for i in range(1, 1_000_000))
+    aside = next(name for name in names if not os.path.lexists(name))
+    os.replace(path, aside)
+    return aside
+
+
+# ------------------------------------------------------------------------------------------------- parts of a trainer
+
+
+@contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Turn errors about missing or unsuitable parts of a checkpoint into a sentence that names the file."""
+    try:
+        yield
+    except (KeyError, TypeError, RuntimeError, IndexError, AttributeError) as error:
+        raise ValueError(f"`{shown(str(path))}` was not written by such a trainer: {shown(str(error))}.") from None
 
 
 def pack(prefix: str, state: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -54,21 +180,31 @@ def unpack(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name[len(prefix) + 1 :]: value for name, value in tensors.items() if name.startswith(f"{prefix}/")}
 
 
-def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """The moments of an optimiser as tensors, and its parameter groups as JSON-compatible values."""
-    state = optimizer.state_dict()
-    moments = {
+def load_network(path: str | Path, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load the tensors below `name/` into a network."""
+    try:
+        network.load_state_dict(unpack(name, tensors))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise ValueError(f"`{shown(str(path))}` was written for another {name}: {shown(reason)}") from None
+
+
+def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The moments of an optimiser as tensors. Its settings are those of the trainer."""
+    return {
         f"{prefix}/{index}/{name}": torch.as_tensor(value)
-        for index, entries in state["state"].items()
+        for index, entries in optimizer.state_dict()["state"].items()
         for name, value in entries.items()
     }
-    return moments, state["param_groups"]
 
 
-def unpack_optimizer(prefix: str, tensors: Mapping[str, Tensor], groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """The inverse of `pack_optimizer`, a state dict."""
+def unpack_optimizer(prefix: str, tensors: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The inverse of `pack_optimizer`, a state dict for an optimiser of the same parameters."""
     state: dict[int, dict[str, Tensor]] = {}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for name, value in unpack(prefix, tensors).items():
         index, _, entry = name.partition("/")
+        if not index.isdecimal() or value.shape not in (torch.Size(), parameters[int(index)].shape):
+            raise RuntimeError(f"the moments {name} of its optimiser have another shape")
         state.setdefault(int(index), {})[entry] = value
-    return {"state": state, "param_groups": groups}
+    return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}

@@ -41,7 +41,7 @@ class TrainingData:
     """Training samples and held-out samples.
 
     Attributes:
-        samples: images as uint8, shape (n, channels, height, width), or points as float32, shape (n, d).
+        samples: images as uint8, shape (n, channels, height, width), or points as floats, shape (n, d).
         labels: one class per sample, from 0; None if there are none.
         held_out: other samples of the same distribution, for assessment.
         held_out_labels: classes of the held-out samples.
@@ -347,7 +347,7 @@ def _read(samples: SampleSet) -> Numbers:
     if samples.kind == "images":
         return read_images(samples, lambda image: image)
     if isinstance(samples, Rows):
-        return checks.numbers("data", samples.array).astype(np.float32)
+        return checks.numbers("data", samples.array)
     if samples.kind == "table":
         return _numbers(samples)
     expected = "images, features or a table of numbers"
@@ -384,7 +384,7 @@ def _numbers(samples: SampleSet) -> Numbers:
     """A table of numbers as a matrix."""
     rows = [samples[index] for index in range(len(samples))]
     try:
-        return checks.numbers("data", [[float(cell) for cell in row.values()] for row in rows]).astype(np.float32)
+        return checks.numbers("data", [[float(cell) for cell in row.values()] for row in rows])
     except ValueError:
         column, cell = next((c, x) for row in rows for c, x in row.items() if not _is_finite(x))
         raise ValueError(

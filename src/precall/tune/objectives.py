@@ -27,6 +27,7 @@ from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import is_tensor
 from precall.theory.divergences import PR, Divergence, divergence
+from precall.tune.objective_state import restore, state_of
 
 FORMS = ("smoothed", "tail")
 PLAYS = ("minimax", "nonsaturating")
@@ -401,6 +402,8 @@ class DensityPR:
 class Scheduled:
     """An objective whose fields move geometrically from start values to their final values during the first steps.
 
+    The state of the objective, such as the τ of `OBRSObjective`, passes from each step to the next.
+
     Args:
         objective: the final objective.
         steps: number of steps of the transition.
@@ -415,8 +418,10 @@ class Scheduled:
     objective: Any
     steps: int
     start: dict[str, float]
+    latest: Any = field(init=False, repr=False, compare=False)  # the objective of the last step, with its state
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "latest", self.objective)
         checks.count("steps", self.steps)
         for name, value in self.start.items():
             if not hasattr(self.objective, name):
@@ -425,12 +430,22 @@ class Scheduled:
             checks.positive(name, value)
 
     def at(self, step: int) -> Any:
-        """The objective at that step."""
-        if step >= self.steps:
-            return self.objective
-        way = step / self.steps
-        now = {name: first ** (1 - way) * getattr(self.objective, name) ** way for name, first in self.start.items()}
-        return replace(self.objective, **now)
+        """The objective at that step, with the state of the objective that was returned last."""
+        now = self.objective if step >= self.steps else replace(self.objective, **self._fields(step / self.steps))
+        restore(now, state_of(self.latest))
+        object.__setattr__(self, "latest", now)
+        return now
+
+    def _fields(self, way: float) -> dict[str, float]:
+        return {name: first ** (1 - way) * getattr(self.objective, name) ** way for name, first in self.start.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to save in a checkpoint."""
+        return {f"objective.{name}": value for name, value in state_of(self.latest).items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state from a checkpoint."""
+        restore(self.latest, {name.removeprefix("objective."): value for name, value in state.items()})
 
 
 def _tensor(values: object) -> Tensor:

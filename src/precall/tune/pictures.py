@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
+
+from precall.files import write_atomically
 
 SIDE = 10  # images per row
 
@@ -42,18 +45,20 @@ def grid(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
 def _images(sheet: npt.NDArray[np.uint8], path: Path) -> bool:
     from PIL import Image
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(sheet[..., 0] if sheet.shape[-1] == 1 else sheet).save(path)
+    picture = BytesIO()
+    Image.fromarray(sheet[..., 0] if sheet.shape[-1] == 1 else sheet).save(picture, "png")
+    write_atomically(path, picture.getvalue())
     return True
 
 
 def _points(points: npt.NDArray[np.float32], path: Path) -> bool:
     from matplotlib.figure import Figure
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(4, 4))
     axes = figure.subplots()
     axes.scatter(points[:, 0], points[:, 1], s=2, alpha=0.5)
     axes.set_aspect("equal")
-    figure.savefig(path, dpi=100)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=100, format="png")
+    write_atomically(path, picture.getvalue())
     return True

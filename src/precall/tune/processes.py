@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
+def best_device(precision: str) -> Fabric:
+    """A `Fabric` on the best single device of this machine."""
+    try:
+        from lightning.fabric import Fabric
+    except ImportError:
+        raise ValueError("training requires Lightning. Install it with: pip install 'precall[tune]'.") from None
+    return Fabric(accelerator="auto", devices=1, precision=precision)  # type: ignore[arg-type]
+
+
 def share(fabric: Fabric, *networks: nn.Module) -> None:
     """Copy the networks of the first process to all others."""
     if fabric.world_size > 1:
@@ -63,23 +72,28 @@ def any_of(fabric: Fabric, flag: bool) -> bool:
 
 @contextmanager
 def interrupts_after_a_step() -> Iterator[Callable[[], bool]]:
-    """Defer Ctrl-C until the end of a step, because half a step cannot be resumed; yields whether it was pressed.
+    """Defer Ctrl-C and SIGTERM until the end of a step, because half a step cannot be resumed.
 
-    A second Ctrl-C interrupts immediately.
+    Yields whether one of them has arrived. A second one interrupts immediately.
     """
     pressed: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     # only the main thread receives signals; a handler that was not installed from Python could not be restored
-    if before is None or threading.current_thread() is not threading.main_thread():
+    if None in before.values() or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
 
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
     def hold(number: int, frame: object) -> None:
         pressed.append(number)
-        signal.signal(signal.SIGINT, before)
+        restore()
 
-    signal.signal(signal.SIGINT, hold)
+    for number in before:
+        signal.signal(number, hold)
     try:
         yield lambda: bool(pressed)
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

@@ -9,10 +9,8 @@ All other values are starting points.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,20 +21,19 @@ import torch
 from torch import nn
 
 from precall.theory import checks
-from precall.tune.data import TrainingData, load_data
+from precall.tune.custom_networks import Build, Shape, building, imported
+from precall.tune.data import DATASETS, TrainingData, load_data
 from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator
 from precall.tune.models.flows import NICE, RealNVP
 from precall.tune.models.glow import Glow
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
 from precall.tune.models.residual_flow import ResidualFlow
 from precall.tune.objectives import FGAN, Area, DensityPR, Hinge, OBRSObjective, PRObjective, Scheduled
+from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-Shape = tuple[int, ...]
-Build = Callable[[Shape, int], nn.Module]  # from the shape of a sample and the number of classes
 
 OBJECTIVES = ("pr", "tail", "hinge", "area", "obrs", "gan", "likelihood")
 DIALLED = ("pr", "tail", "hinge")  # objectives that depend on λ
@@ -190,6 +187,7 @@ class Recipe:
         flow: whether the density of the generator is known.
         settings: hyperparameters.
         steps: number of generator steps; schedules and warm-up are shares of it.
+        standard: standardisation of a table of the user, whose networks see standardised columns; None for other data.
     """
 
     data: TrainingData
@@ -200,12 +198,18 @@ class Recipe:
     flow: bool
     settings: Settings
     steps: int
+    standard: Standardization | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of one sample as the networks see it, that is without constant columns."""
+        return self.data.shape if self.standard is None else (int(self.standard.varies.sum()),)
 
     def networks(self, seed: int = 0) -> tuple[nn.Module, nn.Module]:
         """A new generator and discriminator, initialised from the seed. Global random states are not changed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return self.generator(self.data.shape, self.classes), self.discriminator(self.data.shape, self.classes)
+            return self.generator(self.shape, self.classes), self.discriminator(self.shape, self.classes)
 
     def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0) -> Any:
         """The objective at a trade-off λ.
@@ -225,7 +229,7 @@ class Recipe:
         """
         checks.choice("kind", kind, OBJECTIVES)
         if kind == "likelihood":
-            return self._ratio_pr(1.0, "smoothed")  # only for the discriminator, since the warm-up is the whole run
+            return PRObjective()  # only for the discriminator, since the warm-up is the whole run
         if kind == "pr":
             return self._density_pr(lam) if self._by_density else self._ratio_pr(lam, "smoothed")
         if kind == "tail":
@@ -236,7 +240,9 @@ class Recipe:
             return Area()
         return OBRSObjective("gan", budget) if kind == "obrs" else FGAN("gan", play="nonsaturating")
 
-    def _ratio_pr(self, lam: float, form: str) -> Scheduled:
+    def _ratio_pr(self, lam: float, form: str) -> PRObjective | Scheduled:
+        if lam == 1:
+            return PRObjective(lam, form=form)
         return Scheduled(PRObjective(lam, form=form), steps=max(1, self.steps // 2), start={"lam": 1.0})
 
     def _density_pr(self, lam: float) -> DensityPR | Scheduled:
@@ -257,6 +263,18 @@ class Recipe:
         if not self._by_density:
             return self.steps * 2 // 3
         return self.steps // 2 if kind != "pr" or lam == 1 else self.steps // 25
+
+    def depends_on_steps(self, lam: float = 1.0, *, kind: str = "pr") -> list[str]:
+        """What depends on the number of steps, so that a run which is continued differs from a longer run.
+
+        Example:
+            >>> recipe("digits").depends_on_steps(lam=5.0), recipe("digits").depends_on_steps()
+            (['the objective'], [])
+        """
+        scheduled = isinstance(self.objective(lam, kind=kind), Scheduled)
+        warmed_up = kind != "likelihood" and self.warmup(lam, kind=kind) > 0
+        found = {"the objective": scheduled, "the warm-up": warmed_up, "the learning rates": self.settings.cooldown > 0}
+        return [name for name, depends in found.items() if depends]
 
     def trainer(
         self,
@@ -303,6 +321,7 @@ class Recipe:
             labels=self.data.labels,
             held_out=self.data.held_out,
             settings=settings,
+            standard=self.standard,
             out=out,
             fabric=fabric,
             loggers=loggers,
@@ -359,58 +378,43 @@ def recipe(
         )
     flow = family.flow if own[0] is None else hasattr(own[0], "forward_with_log_prob")
     steps, settings = _plan(data, name, family)
+    standard = _standard(data) if flow or own[0] is None else None
     return Recipe(
-        data=_prepared(data, family.multiple, flow),
+        data=_prepared(data, family.multiple, flow) if standard is None else data,
         model=generator or name,
-        generator=family.generator if own[0] is None else _building(own[0]),
-        discriminator=family.discriminator if own[1] is None else _building(own[1]),
+        generator=family.generator if own[0] is None else building(own[0]),
+        discriminator=family.discriminator if own[1] is None else building(own[1]),
         classes=data.classes if family.conditional else 0,
         flow=flow,
         settings=settings,
         steps=steps,
+        standard=standard,
     )
-
-
-def imported(path: str) -> Callable[..., nn.Module]:
-    """The class or function with the import path "package.module:Class".
-
-    Example:
-        >>> imported("precall.tune.models.mlp:MLPGenerator").__name__
-        'MLPGenerator'
-    """
-    module, colon, name = path.partition(":")
-    if not (colon and module and name):
-        raise ValueError(f"a custom network must be given as `package.module:Class`; got {path!r}.")
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"the network {path!r} cannot be imported: {error}.") from None
-    if not callable(found):
-        raise ValueError(f"the network {path!r} must be a class or a function; got {type(found).__name__}.")
-    return found  # type: ignore[no-any-return]
-
-
-def _building(make: Callable[..., nn.Module]) -> Build:
-    """A function that calls a custom constructor with those of `shape=` and `classes=` that it accepts."""
-    taken = inspect.signature(make).parameters
-    all_taken = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
-
-    def build(shape: Shape, classes: int) -> nn.Module:
-        offered = {"shape": shape, "classes": classes}
-        return make(**{name: value for name, value in offered.items() if all_taken or name in taken})
-
-    return build
 
 
 # ----------------------------------------------------------------------------------------------- data for networks
 
 
+def _standard(data: TrainingData) -> Standardization | None:
+    """The standardisation of a table of the user. The data sets of precall are on a suitable scale as they are."""
+    return None if data.name in DATASETS or len(data.shape) != 1 else Standardization.of(data.samples)
+
+
 def _prepared(data: TrainingData, multiple: int, flow: bool) -> TrainingData:
-    """Images padded to sides that the networks support, and dequantised for flows."""
+    """Images padded to sides that the networks support, and dequantised for flows; points as float32."""
+    if len(data.shape) == 1:
+        return replace(data, samples=_float32(data.samples), held_out=_float32(data.held_out))
     samples, held_out = (_padded(images, multiple) for images in (data.samples, data.held_out))
     if flow and samples.dtype == np.uint8:
         samples = dequantized(samples)
     return replace(data, samples=samples, held_out=held_out)
+
+
+def _float32(points: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        single = points.astype(np.float32)
+    checks.numbers("data as float32", single)
+    return single
 
 
 def _padded(images: npt.NDArray[Any], multiple: int) -> npt.NDArray[Any]:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning
 from precall.theory.divergences import Divergence, divergence
@@ -138,7 +139,7 @@ class ScoreMatching:
         The mean of these losses estimates the integral over log σ. If `x` is the clean data, it is the training
         objective; if `x` is E[x|x_σ], it is the divergence itself.
         """
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self.ratio):  # held fixed, and each weight independent of the batch
             weight = self.weight(self.ratio(noisy, sigma))
         span = math.log(self.sigma_max / self.sigma_min)
         return span * sigma**-2 * weight * squared_errors(denoiser, x, noisy, sigma, labels)

@@ -4,100 +4,45 @@
     trainer.fit(10_000)
 
 A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
-holds the rest (both networks, the moving average, both optimisers and the random states). On the CPU, a run that was
-killed and resumed ends with the same bits as an uninterrupted one. This holds for a single process. With several, all
-but the first resume with latents that differ from those of an uninterrupted run.
+holds the rest (both networks, the moving average, both optimisers, the state of the objective and the random states).
+On the CPU, a run that was killed and resumed ends with the same bits as an uninterrupted one. This holds for a single
+process. With several, all but the first resume with latents that differ from those of an uninterrupted run.
 """
 
 from __future__ import annotations
 
 import copy
-import csv
-import io
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from precall.files import write_atomically
+from precall.networks import evaluating
 from precall.progress import Progress
+from precall.samples.sampleset import shown
 from precall.theory import checks
-from precall.tune import checkpoints, processes
+from precall.theory.arrays import to_numpy
+from precall.tune import checkpoints, identity, log, objective_state, processes
 from precall.tune.batches import Batches, as_float
 from precall.tune.objectives import Scheduled
 from precall.tune.parameters import adam, frozen, trainable
 from precall.tune.routes import Adversarial, Losses, Route, route
-from precall.tune.watch import TrainingStopped, Watch
+from precall.tune.settings import Settings as Settings
+from precall.tune.settings import whole
+from precall.tune.standardization import Standardization
+from precall.tune.watch import TrainingStopped, Watch, neighbor_scores
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-
-@dataclass(frozen=True)
-class Settings:
-    """Hyperparameters of a training run.
-
-    Attributes:
-        batch_size: number of real samples (and of draws) per step, over all devices.
-        discriminator_steps: steps of the discriminator per step of the generator.
-        accumulate: number of batches whose gradients are averaged before each step.
-        generator_lr: learning rate of Adam for the generator.
-        discriminator_lr: learning rate of Adam for the discriminator.
-        betas: β₁ and β₂ of Adam, for both networks.
-        cooldown: final share of the run during which both learning rates decrease linearly to zero.
-        clip: maximum norm of a gradient; None for no clipping.
-        ema: decay of the generator's moving average, from which samples are drawn.
-        r1: weight of the gradient penalty `½ E_P|∇D|²`.
-        r1_every: steps between two evaluations of the penalty, whose weight is multiplied by this number.
-        noise: standard deviation of the normal noise added to the discriminator's input. It helps with data on
-            low-dimensional sets: distributions with disjoint supports have no ratio, and then λ has no effect.
-        truncation: standard deviation of the latents, at most 1. A model that is fine-tuned with less than 1 starts
-            with high precision. A large λ keeps it, a small λ recovers the lost recall.
-        warmup: number of first steps in which a flow is trained by likelihood alone.
-        flip: whether to mirror the images of a batch at random.
-        refresh_every: steps between two updates of τ, for objectives with `refresh`.
-        log_every: steps between two rows of the log.
-        assess_every: steps between two assessments on held-out data; 0 for none.
-        assess_n: number of samples of each kind in an assessment.
-        checkpoint_every: steps between two checkpoints; 0 for a single one at the end.
-        precision: "32-true" or "bf16-mixed".
-        seed: seed of batches and latents.
-    """
-
-    batch_size: int = 256
-    discriminator_steps: int = 1
-    accumulate: int = 1
-    generator_lr: float = 2e-4
-    discriminator_lr: float = 2e-4
-    betas: tuple[float, float] = (0.0, 0.99)
-    cooldown: float = 0.0
-    clip: float | None = None
-    ema: float = 0.999
-    r1: float = 0.0
-    r1_every: int = 1
-    noise: float = 0.0
-    truncation: float = 1.0
-    warmup: int = 0
-    flip: bool = False
-    refresh_every: int = 100
-    log_every: int = 50
-    assess_every: int = 0
-    assess_n: int = 1000
-    checkpoint_every: int = 1000
-    precision: str = "32-true"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "discriminator_steps", "accumulate", "r1_every", "refresh_every", "log_every"):
-            checks.count(name, getattr(self, name))
-        checks.choice("precision", self.precision, ("32-true", "bf16-mixed"))
-        checks.unit("ema", self.ema)
-        checks.unit("cooldown", self.cooldown)
-        checks.nonnegative("noise", self.noise, infinite=False)
-        checks.positive("truncation", checks.unit("truncation", self.truncation))
+NETWORKS = ("generator", "discriminator", "average")
+SAMPLING = (1,)  # key of the random stream of `Trainer.sample`
 
 
 class Trainer:
@@ -113,7 +58,10 @@ class Trainer:
         held_out: samples against which the generator is assessed during training.
         features: maps samples to the features used for the assessment; flattened samples if None.
         settings: hyperparameters.
-        out: folder for `log.csv`, `checkpoint.safetensors` and sample grids; None to write nothing.
+        standard: standardisation of a table, shape (n, d). The networks are trained in standardised units; samples and
+            held-out data have the units of the data.
+        out: folder for `log.csv`, `checkpoint.safetensors`, the checkpoint before it and sample grids; None to write
+            nothing.
         loggers: Lightning loggers (TensorBoard, W&B, …) that receive the same numbers.
         fabric: a Lightning `Fabric`, for devices and strategies; the best single device if None.
 
@@ -140,22 +88,22 @@ class Trainer:
         held_out: Any = None,
         features: Callable[[Tensor], Any] | None = None,
         settings: Settings | None = None,
+        standard: Standardization | None = None,
         out: str | Path | None = None,
         loggers: Sequence[Any] = (),
         fabric: Fabric | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        self.fabric = fabric or _fabric(settings.precision)
-        device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
+        self.fabric = fabric or processes.best_device(settings.precision)
+        device = self.fabric.device
         self.generator, self.discriminator = generator.to(device), discriminator.to(device)
         processes.share(self.fabric, generator, discriminator)
         self.average = copy.deepcopy(generator).requires_grad_(False).eval()
         self.objective, self.out, self.loggers = objective, None if out is None else Path(out), tuple(loggers)
-        self.features = features
-        self.batches = Batches(
-            data, size=settings.batch_size, seed=settings.seed, labels=labels, device=device, rank=rank, world=world
-        )
-        self.held_out = None if held_out is None else as_float(torch.as_tensor(held_out)[: settings.assess_n])
+        objective_state.to_device(objective, device)
+        self.features, self.data, self.labels = features, data, labels
+        held_out = None if held_out is None else torch.as_tensor(held_out)[: settings.assess_n]
+        self.held_out = held_out if held_out is None or standard is not None else as_float(held_out)
         self.rng = torch.Generator(device).manual_seed(settings.seed * 1009)
         self.trained = {"generator": trainable(generator), "discriminator": trainable(discriminator)}
         self.optimizers = {
@@ -167,17 +115,22 @@ class Trainer:
                 f"`truncation` must be 1 for a {type(generator).__name__}, whose density is defined for standard "
                 f"normal latents; got {settings.truncation:g}."
             )
-        self.route: Route = route(generator, discriminator, _final(objective), self._some_data(), settings.noise)
+        self._standardize(standard)
         self.watch = Watch()
         self.step = 0  # number of completed generator steps
         self.batch = 0  # number of batches used
+        self._saved: int | None = None  # step of the checkpoint in `out`
         processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
         """Train until the generator has taken `steps` steps in total, including those before a resumption.
 
-        Ctrl-C finishes the current step (with several processes: continues to the next logged one), writes a checkpoint
-        and raises `KeyboardInterrupt`.
+        A checkpoint is written before the first step, every `checkpoint_every` steps and at the end. Ctrl-C and SIGTERM
+        finish the current step (with several processes: continue to the next logged one), write a checkpoint and raise
+        `KeyboardInterrupt`.
+
+        A finished run can be continued with more steps. The result equals that of a longer run, unless the learning
+        rates depend on the number of steps (`Settings.cooldown`).
 
         Raises:
             TrainingStopped: if a loss is not finite, or if the discriminator has collapsed. The message suggests what
@@ -185,6 +138,7 @@ class Trainer:
         """
         total = checks.count("steps", steps)
         with processes.interrupts_after_a_step() as pressed:
+            self._checkpoint()
             while self.step < total and not self._interrupted(pressed()):
                 self.set_learning_rates(total)
                 row = self.one_step(objective_at(self.objective, self.step))
@@ -215,10 +169,12 @@ class Trainer:
             # layers that initialise on their first batch have seen different batches
             processes.share(self.fabric, self.generator, self.discriminator)
         self._update_average()
-        if hasattr(objective, "refresh") and self.step % self.settings.refresh_every == 0:
-            objective.refresh(self._fresh_logits())
-        logits = {name: judged[name] for name in ("real_logits", "fake_logits")}
-        return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **logits}
+        if self.step % self.settings.refresh_every == 0 and (parts := objective_state.refreshable(objective)):
+            logits = self._fresh_logits()
+            for part in parts:
+                part.refresh(logits)
+        seen = {name: judged[name] for name in ("real_logits", "fake_logits")}
+        return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **seen}
 
     def optimizer_step(self, which: str, loss: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """One optimiser step on the mean gradient of `accumulate` batches; returns what `loss` returned last."""
@@ -250,7 +206,7 @@ class Trainer:
         real, labels, z = self.next_batch()
         with self.fabric.autocast():
             if self.step < self.settings.warmup:
-                return {"loss": -self.generator.log_prob(real).mean()}  # type: ignore[operator]
+                return {"loss": self._log_det - self.generator.log_prob(real).mean()}  # type: ignore[operator]
             return {"loss": self.route.generator_loss(objective, real, labels, z)}
 
     def gradient_penalty(self, real: Tensor, labels: Tensor | None) -> Tensor:
@@ -320,12 +276,8 @@ class Trainer:
     def _log(self, numbers: dict[str, float]) -> None:
         for logger in self.loggers:
             logger.log_metrics(numbers, step=self.step)
-        if self.out is None or self.fabric.global_rank:
-            return
-        path = self.out / "log.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", newline="") as file:
-            csv.writer(file).writerows([self.step, name, repr(value)] for name, value in numbers.items())
+        if self.out is not None and not self.fabric.global_rank:
+            log.append(self.out, self.step, numbers)
 
     def _assess(self) -> None:
         """Score the moving average against held-out data, and save a picture of its samples."""
@@ -341,71 +293,131 @@ class Trainer:
     def sample(self, n: int, *, seed: int = 0, labels: Any = None, average: bool = True) -> Tensor:
         """Draw samples from the model, by default from its moving average, and return them on the CPU.
 
+        The network is in evaluation mode meanwhile. With a `standard`, samples are float64 and in the units of the
+        data.
+
         Args:
             n: number of samples.
-            seed: seed of the latents; it does not affect the random state of the training.
+            seed: seed of the latents. They are independent of those of the training, whatever its seed, and do not
+                affect its random state.
             labels: one class per sample; all classes in turn if None.
             average: whether to draw from the moving average of the weights.
         """
-        network = self.average if average else self.generator
-        rng = torch.Generator(self.fabric.device).manual_seed(seed)
+        network, rng = self.average if average else self.generator, self.sampling_rng(seed)
         classes = torch.arange(n) % max(1, self._classes) if labels is None else torch.as_tensor(labels)
         parts = []
-        for start in range(0, n, 500):
-            z = self.latents(min(500, n - start), rng)
-            which = classes[start : start + 500].to(z.device) if self._classes else None
-            with self.fabric.autocast():
+        with evaluating(network), self.fabric.autocast():
+            for start in range(0, n, 500):
+                z = self.latents(min(500, n - start), rng)
+                which = classes[start : start + 500].to(z.device) if self._classes else None
                 parts.append(network(z, which).float().cpu())
-        return torch.cat(parts)
+        return torch.cat(parts) if self.standard is None else self.standard.invert(torch.cat(parts))
+
+    def sampling_rng(self, seed: int) -> torch.Generator:
+        """The random generator of the latents of `sample`, in a stream that no training uses."""
+        state = np.random.SeedSequence(whole("seed", seed), spawn_key=SAMPLING).generate_state(2, np.uint32)
+        return torch.Generator(self.fabric.device).manual_seed(int(state[0]) << 32 | int(state[1]))
+
+    @torch.no_grad()
+    def log_prob(self, x: npt.ArrayLike | Tensor, *, average: bool = True) -> Tensor:
+        """Log-densities log q(x) of a flow in the units of the data, on the CPU, shape (n,).
+
+        Columns that are constant in the training data have no density. A sample with another value there has density 0,
+        and the density of the other samples is that of their remaining columns.
+
+        Args:
+            x: samples, shape (n, …).
+            average: whether to use the moving average of the weights.
+        """
+        network = self.average if average else self.generator
+        if not hasattr(network, "log_prob"):
+            raise ValueError(f"`generator` must be a flow to have a density; got {type(network).__name__}.")
+        rows = to_numpy(x) if self.standard is None else self.standard.apply(to_numpy(x))
+        with evaluating(network):
+            parts = torch.split(torch.as_tensor(rows, dtype=torch.float32).to(self.fabric.device), 500)
+            found = torch.cat([network.log_prob(part).cpu() for part in parts])  # type: ignore[operator]
+        found = found - self._log_det
+        return found if self.standard is None else found.where(torch.from_numpy(self.standard.agrees(x)), -torch.inf)
 
     # ---------------------------------------------------------------------------------------------- checkpoints
 
     def save(self, path: str | Path) -> None:
         """Write everything that is needed to resume the run into one file."""
+        checkpoints.write(path, *self._state())
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and facts of a checkpoint."""
         tensors = {"rng/latents": self.rng.get_state(), "rng/torch": torch.get_rng_state()}
         if torch.cuda.is_available():
             tensors["rng/cuda"] = torch.cuda.get_rng_state(self.fabric.device)
-        for name in ("generator", "discriminator", "average"):
+        for name in NETWORKS:
             tensors |= checkpoints.pack(name, getattr(self, name).state_dict())
-        groups = {}
         for name, optimizer in self.optimizers.items():
-            moments, groups[name] = checkpoints.pack_optimizer(f"optimizer/{name}", optimizer)
-            tensors |= moments
-        final = _final(self.objective)
+            tensors |= checkpoints.pack_optimizer(f"optimizer/{name}", optimizer)
+        state = objective_state.state_of(self.objective)
+        tensors |= checkpoints.pack("objective", state)
+        if self.standard is not None:
+            tensors |= checkpoints.pack("standard", self.standard.tensors())
         facts = {
             "step": self.step,
             "batch": self.batch,
-            "groups": groups,
-            "objective": final.state_dict() if hasattr(final, "state_dict") else {},
+            "objective": {name: value for name, value in state.items() if f"objective/{name}" not in tensors},
             "settings": asdict(self.settings),
+            "identity": self._identity,
         }
-        checkpoints.write(path, tensors, facts)
+        return tensors, facts
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint must have in common with the trainer that resumes from it, besides the settings."""
+        return {
+            "objective": objective_state.description(self.objective),
+            "generator": identity.of_network(self.generator),
+            "discriminator": identity.of_network(self.discriminator),
+            "data": identity.of_data(self.data, self.labels),
+        }
 
     def load(self, path: str | Path) -> Trainer:
-        """Resume from a checkpoint of a trainer with the same networks, data and settings.
+        """Resume from a checkpoint of a trainer with the same networks, objective, data and settings.
 
         Raises:
-            ValueError: if the file is not a checkpoint, or was written for other networks or settings.
+            DamagedFile: a `ValueError`, if the file is not a checkpoint as it was written.
+            ValueError: if the checkpoint was written for another objective, other networks, data or settings. The
+                message names the first difference.
         """
         tensors, facts = checkpoints.read(path)
-        self._same_settings(path, facts["settings"])
-        self.initialize(path, names=("generator", "discriminator", "average"))
-        for name, optimizer in self.optimizers.items():
-            state = checkpoints.unpack_optimizer(f"optimizer/{name}", tensors, facts["groups"][name])
-            optimizer.load_state_dict(state)
-        if facts["objective"]:
-            _final(self.objective).load_state_dict(facts["objective"])
-        self.rng.set_state(tensors["rng/latents"])
-        torch.set_rng_state(tensors["rng/torch"])
-        if "rng/cuda" in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors["rng/cuda"], self.fabric.device)
+        self._same_run(path, facts)
+        self._load_networks(path, tensors, NETWORKS)
+        with checkpoints.named(path):
+            for name, optimizer in self.optimizers.items():
+                optimizer.load_state_dict(checkpoints.unpack_optimizer(f"optimizer/{name}", tensors, optimizer))
+            objective_state.restore(self.objective, facts["objective"] | checkpoints.unpack("objective", tensors))
+            self.rng.set_state(tensors["rng/latents"])
+            torch.set_rng_state(tensors["rng/torch"])
+            if "rng/cuda" in tensors and torch.cuda.is_available():
+                torch.cuda.set_rng_state(tensors["rng/cuda"], self.fabric.device)
         self.step, self.batch = facts["step"], facts["batch"]
         processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
-        self._forget_after(self.step)
+        if self.out is not None and not self.fabric.global_rank:
+            log.forget_after(self.out, self.step)
+        self._saved = self.step if self.out is not None and Path(path) == self.out / checkpoints.LAST else None
         return self
 
+    def resume(self) -> Trainer:
+        """Resume from the last checkpoint in `out`, or from the previous one if the last is damaged.
+
+        Damaged files are renamed to `….damaged`, with a `DamagedFileWarning`. If there is no checkpoint, because the
+        run was killed before it wrote one, the trainer starts at step 0.
+        """
+        if self.out is None:
+            raise ValueError("`out` must be the folder of a run to resume it; got None. Pass it to the trainer.")
+        newest = checkpoints.newest(self.out)
+        if newest is None:
+            log.forget_after(self.out, 0)
+        return self if newest is None else self.load(newest)
+
     def initialize(self, path: str | Path, names: Sequence[str] = ("generator", "discriminator", "average")) -> Trainer:
-        """Load only the networks of a checkpoint, to fine-tune them."""
+        """Load only the networks of a checkpoint, and the standardisation of their data, to fine-tune them."""
         tensors, facts = checkpoints.read(path)
         trained, ours = facts["settings"].get("truncation", 1.0), self.settings.truncation
         if trained not in (1.0, ours):
@@ -413,63 +425,65 @@ class Trainer:
                 f"`{path}` was trained with latents of standard deviation {trained:g}, this run has {ours:g}. "
                 f"Set `truncation` to {trained:g}."
             )
-        for name in names:
-            try:
-                getattr(self, name).load_state_dict(checkpoints.unpack(name, tensors))
-            except RuntimeError as error:
-                reason = str(error).splitlines()[-1].strip()
-                raise ValueError(f"`{path}` was written for another {name}: {reason}") from None
+        self._load_networks(path, tensors, names)
         return self
 
+    def _load_networks(self, path: str | Path, tensors: dict[str, Tensor], names: Sequence[str]) -> None:
+        for name in names:
+            checkpoints.load_network(path, name, getattr(self, name), tensors)
+        with checkpoints.named(path):
+            standard = Standardization.from_tensors(checkpoints.unpack("standard", tensors))
+            if standard is not None or self.standard is not None:
+                self._standardize(standard)
+
+    def _standardize(self, standard: Standardization | None) -> None:
+        """Train on data that is standardised in this way; None for the data as it is."""
+        data = self.data if standard is None else standard.apply(self.data)
+        if standard is not None and not standard.agrees(self.data).all():
+            raise ValueError(
+                "a column of `data` that varies was constant in the data of the checkpoint, whose model cannot vary "
+                "it. Start without it, or leave out that column."
+            )
+        settings, fabric = self.settings, self.fabric
+        self.standard, self._log_det = standard, 0.0 if standard is None else standard.log_det
+        self.batches = Batches(
+            data,
+            size=settings.batch_size,
+            seed=settings.seed,
+            labels=self.labels,
+            device=fabric.device,
+            rank=fabric.global_rank,
+            world=fabric.world_size,
+        )
+        final, some = _final(self.objective), self._some_data()
+        self.route: Route = route(self.generator, self.discriminator, final, some, settings.noise)
+
     def _checkpoint(self) -> None:
-        if self.out is None:
+        if self.out is None or self._saved == self.step:
             return
         for name, value in self.average.state_dict().items():
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
                 raise TrainingStopped(f"the generator's {name} is not finite. The last checkpoint is kept.")
         if not self.fabric.global_rank:
-            self.save(self.out / "checkpoint.safetensors")
+            checkpoints.keep(self.out, *self._state())
+        self._saved = self.step
 
-    def _same_settings(self, path: str | Path, then: dict[str, Any]) -> None:
-        now = asdict(self.settings)
-        for name, value in now.items():
-            if name in then and _plain(then[name]) != _plain(value):
-                raise ValueError(
-                    f"`{path}` was written with {name} = {then[name]}, this run has {value}. They must be equal to "
-                    "resume. To start another run from its networks, use `initialize`."
-                )
-
-    def _forget_after(self, step: int) -> None:
-        """Remove rows that the interrupted run logged after the checkpoint, since they will be logged again."""
-        path = None if self.out is None else self.out / "log.csv"
-        if path is None or not path.is_file() or self.fabric.global_rank:
-            return
-        rows = [row for row in csv.reader(path.read_text().splitlines()) if int(row[0]) <= step]
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(rows)
-        write_atomically(path, text.getvalue().encode())
+    def _same_run(self, path: str | Path, facts: dict[str, Any]) -> None:
+        then = {**facts["settings"], **facts["identity"]}
+        now = {**asdict(self.settings), **self._identity}
+        warmups = [int(run["warmup"]) if isinstance(run.get("warmup"), int) else 0 for run in (then, now)]
+        if min(warmups) >= facts["step"]:  # both ends of the warm-up are still to come
+            then["warmup"] = now["warmup"]
+        for name, before, here in identity.differences(then, now):
+            raise ValueError(
+                f"`{shown(str(path))}` was written with {name} = {shown(str(before))}, this run has "
+                f"{shown(str(here))}. They must be equal to resume. To start another run from its networks, use "
+                "`initialize`."
+            )
 
     def _some_data(self) -> Tensor:
         """Enough data to estimate its location and scale."""
         return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])
-
-
-def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:
-    """Precision, recall, density and coverage of samples, in the given features or of the flattened samples."""
-    from precall.metrics.neighbors.sweep import sweep
-
-    of = features or (lambda samples: samples.flatten(1).numpy())
-    n = min(len(real), len(fake))
-    found = sweep(real=of(real[:n]), fake=of(fake[:n]), k=min(5, n - 1))
-    return {name: float(getattr(found, name)()) for name in ("precision", "recall", "density", "coverage")}
-
-
-def _fabric(precision: str) -> Fabric:
-    try:
-        from lightning.fabric import Fabric
-    except ImportError:
-        raise ValueError("training requires Lightning. Install it with: pip install 'precall[tune]'.") from None
-    return Fabric(accelerator="auto", devices=1, precision=precision)  # type: ignore[arg-type]
 
 
 def objective_at(objective: Any, step: int) -> Any:
@@ -479,7 +493,3 @@ def objective_at(objective: Any, step: int) -> Any:
 
 def _final(objective: Any) -> Any:
     return objective.objective if isinstance(objective, Scheduled) else objective
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

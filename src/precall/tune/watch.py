@@ -1,10 +1,15 @@
-"""Monitoring of a training run: non-finite losses and collapsed discriminators stop it."""
+"""Monitoring of a training run: scores of its samples; non-finite losses and collapsed discriminators stop it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
+import torch
 from torch import Tensor
+
+from precall.networks import evaluating
 
 FLAT = 1e-6  # range of the logits below which a discriminator does not distinguish any samples
 FAR = 30.0  # gap between the smallest real and the largest fake logit at which the generator gets no gradient
@@ -58,3 +63,15 @@ class Watch:
 
 def _spread(logits: Tensor) -> float:
     return (logits.max() - logits.min()).item()
+
+
+def neighbor_scores(real: Tensor, fake: Tensor, features: Callable[[Tensor], Any] | None) -> dict[str, float]:
+    """Precision, recall, density and coverage of samples, in the given features or of the flattened samples."""
+    from precall.metrics.neighbors.sweep import sweep
+
+    of = features or (lambda samples: samples.flatten(1).numpy())
+    n = min(len(real), len(fake))
+    with torch.no_grad(), evaluating(features):
+        ours, theirs = of(fake[:n]), of(real[:n])
+    found = sweep(real=theirs, fake=ours, k=min(5, n - 1))
+    return {name: float(getattr(found, name)()) for name in ("precision", "recall", "density", "coverage")}

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning, heun_step, loss_weight, noise_levels
 from precall.tune.models.layers import given
@@ -337,7 +338,7 @@ def sample(
     more steps.
 
     Args:
-        denoiser: a trained denoiser, which should be in eval mode.
+        denoiser: a trained denoiser; it is evaluated in evaluation mode.
         n: number of samples.
         steps: number of noise levels; the denoiser is called 2 steps − 1 times.
         generator: random generator of the noise, on the denoiser's device; None for torch's default one.
@@ -362,7 +363,8 @@ def sample(
     like = next(denoiser.parameters())
 
     def denoise(x: Tensor, sigma: float) -> Tensor:
-        denoised: Tensor = denoiser(x, x.new_full((n,), sigma), labels)
+        with evaluating(denoiser):
+            denoised: Tensor = denoiser(x, x.new_full((n,), sigma), labels)
         return denoised
 
     x = sigma_max * _normal(n, denoiser, like, generator)

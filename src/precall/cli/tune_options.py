@@ -1,0 +1,201 @@
+"""The options that define a run of `precall tune`: checked, written to run.json, and read back from it.
+
+A run folder may come from somebody else. Nothing in it chooses code: families of models and objectives are names of
+precall's own, and the import paths of custom networks are only compared with those that the user passes again.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import typer
+
+from precall.samples import reading
+from precall.theory import checks
+
+Objective = Literal["pr", "tail", "hinge", "area", "obrs", "gan", "likelihood"]
+Model = Literal["mlp", "conv", "nice", "realnvp", "glow", "residual", "biggan"]
+# written to run.json, and not to be changed when the run is resumed, except for more steps
+DEFAULTS = {
+    "data": None,
+    "model": None,
+    "objective": "pr",
+    "lam": None,
+    "budget": None,
+    "steps": None,
+    "planned_steps": None,  # the number of steps before the run was lengthened
+    "batch_size": None,
+    "seed": 0,
+    "init": None,
+    "truncation": None,
+    "generator": None,
+    "discriminator": None,
+    "assess_every": 0,
+}
+NETWORKS = ("generator", "discriminator")
+RUN = "run.json"
+LARGEST = 1 << 20  # bytes of a run.json
+LONGEST = 4096  # characters of a path or an import path
+MOST = 10**12  # steps
+
+
+def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a new run, whose folder must be empty."""
+    if options["data"] is None:
+        raise typer.BadParameter("pass the data to train on, or --resume a run", param_hint="--data")
+    if out.exists() and (not out.is_dir() or any(map(_is_ours_or_theirs, out.iterdir()))):
+        raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
+    run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
+    if run["lam"] is not None and run["objective"] not in ("pr", "tail", "hinge"):
+        raise typer.BadParameter(f"the objective {run['objective']} has no λ", param_hint="--lam")
+    if run["budget"] is not None and run["objective"] != "obrs":
+        raise typer.BadParameter("only the objective obrs has a budget", param_hint="--budget")
+    return checked(run)
+
+
+def _is_ours_or_theirs(path: Path) -> bool:
+    """Whether a file in the folder counts: all but what a killed process left of the very first file of its run."""
+    return not (RUN in path.name and path.name.endswith(".tmp"))
+
+
+def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the run in `out`. Those that are passed again must be the same, except for more steps."""
+    run = read_run(out / RUN)
+    for name, value in options.items():
+        if value is not None and name != "steps" and value != run[name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{flag} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out.")
+    missing = [word for name in NETWORKS if run[name] and not options[name] for word in (f"--{name}", run[name])]
+    if missing:
+        raise ValueError(
+            f"the run in `{out}` uses custom networks. Code that a run folder names is never imported. If you trust "
+            f"it, add: {shlex.join(missing)}"
+        )
+    return run if options["steps"] is None else _lengthened(run, options["steps"], out)
+
+
+def _lengthened(run: dict[str, Any], steps: int, out: Path) -> dict[str, Any]:
+    most = checks.count("steps", steps)
+    if run["steps"] is not None and most < run["steps"]:
+        raise ValueError(
+            f"--steps must be at least {run['steps']}, as when `{out}` was started; got {steps}. A run can only be "
+            "lengthened."
+        )
+    if most == run["steps"]:
+        return run
+    return checked({**run, "steps": most, "planned_steps": run["planned_steps"] or run["steps"]})
+
+
+# ------------------------------------------------------------------------------------------------------------ run.json
+
+
+def write_run(out: Path, facts: Mapping[str, Any]) -> None:
+    """Write run.json."""
+    from precall.files import write_atomically
+
+    write_atomically(out / RUN, (json.dumps(facts, indent=1) + "\n").encode())
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The options in a run.json, all of them checked.
+
+    Raises:
+        ValueError: if there is no such file, or if it does not hold valid options.
+    """
+    if not path.is_file():
+        raise ValueError(
+            f"--out `{path.parent}` has no {path.name}, so there is no run to resume. Start it without --resume."
+        )
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"it holds more than {LARGEST:,} bytes")
+        return checked(_options(reading.read_json(path)))
+    except ValueError as error:
+        raise ValueError(
+            f"`{path}` must describe a run as precall wrote it: {error}. Restore it, or start a new run in another "
+            "folder."
+        ) from None
+
+
+def _options(found: object) -> dict[str, Any]:
+    options = found.get("options") if isinstance(found, dict) else None
+    if not isinstance(options, dict):
+        raise ValueError("it has no `options`")
+    if missing := [name for name in DEFAULTS if name not in options]:
+        raise ValueError(f"its options lack {', '.join(missing)}")
+    if unknown := [name for name in options if name not in DEFAULTS]:
+        raise ValueError(f"its options hold {len(unknown)} unknown names")
+    if options["data"] is None:
+        raise ValueError("its options name no data")
+    return options
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+def checked(run: dict[str, Any]) -> dict[str, Any]:
+    """Options whose types and ranges are valid, before anything is built from them."""
+    for name, value in run.items():
+        if value is not None or DEFAULTS[name] is not None:
+            CHECKS[name](name, value)
+    return run
+
+
+def _text(name: str, value: object) -> None:
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST or not value.isprintable():
+        got = f"{len(value)} characters" if isinstance(value, str) else type(value).__name__
+        raise ValueError(f"`{name}` must be a printable text of at most {LONGEST} characters; got {got}")
+
+
+def _whole(least: int, most: int) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if type(value) is not int or not least <= value <= most:
+            got = f"{value:.6g}" if isinstance(value, int | float) and abs(value) < 1e300 else type(value).__name__
+            raise ValueError(f"`{name}` must be a whole number from {least:,} to {most:,}; got {got}")
+
+    return check
+
+
+def _number(name: str, value: object) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"`{name}` must be a number; got {type(value).__name__}")
+    return checks.positive(name, value)
+
+
+def _budget(name: str, value: object) -> None:
+    checks.budget(_number(name, value))
+
+
+def _share(name: str, value: object) -> None:
+    checks.unit(name, _number(name, value))
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if value not in choices:
+            got = repr(value) if isinstance(value, str) and len(value) < 100 else type(value).__name__
+            raise ValueError(f"`{name}` must be one of {', '.join(choices)}; got {got}")
+
+    return check
+
+
+CHECKS: dict[str, Callable[[str, object], object]] = {
+    "data": _text,
+    "model": _one_of(get_args(Model)),
+    "objective": _one_of(get_args(Objective)),
+    "lam": _number,
+    "budget": _budget,
+    "steps": _whole(1, MOST),
+    "planned_steps": _whole(1, MOST),
+    "batch_size": _whole(1, 1_000_000),
+    "seed": _whole(0, 2**53),
+    "init": _text,
+    "truncation": _share,
+    "generator": _text,
+    "discriminator": _text,
+    "assess_every": _whole(0, MOST),
+}

@@ -1,0 +1,124 @@
+"""State of an objective, wherever it is: in the objective itself, or in one that it wraps.
+
+An objective has state if it has `state_dict` and `load_state_dict`, such as the τ of `OBRSObjective`. A wrapper needs
+no code for the state of what it wraps: the objectives among its attributes, and in its lists and dicts, are found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from precall.theory.arrays import is_tensor
+
+_OF_TORCH = frozenset(vars(nn.Module()))  # attributes that every torch module has
+
+
+def state_of(objective: object) -> dict[str, Any]:
+    """The state of an objective and of those inside it, by their place, such as {"objective.log_tau": 0.5}.
+
+    Example:
+        >>> from precall.tune.objectives import FlowGAN, OBRSObjective
+        >>> state_of(FlowGAN(OBRSObjective("kl", log_tau=0.5)))
+        {'objective.log_tau': 0.5}
+    """
+    parts = _stateful(objective)
+    return {f"{place}{name}": value for place, part in parts for name, value in part.state_dict().items()}
+
+
+def restore(objective: object, state: Mapping[str, Any]) -> None:
+    """The inverse of `state_of`. Tensors move to the device on which the state is now."""
+    for place, part in _stateful(objective):
+        now = part.state_dict()
+        part.load_state_dict({name: _on_device_of(value, state[f"{place}{name}"]) for name, value in now.items()})
+
+
+def to_device(objective: object, device: torch.device) -> None:
+    """Move objectives that are torch modules to a device, also those inside others."""
+    for _, part in _walk(objective, lambda part: isinstance(part, nn.Module)):
+        if isinstance(part, nn.Module):
+            part.to(device)
+
+
+def refreshable(objective: object) -> list[Any]:
+    """The outermost parts of an objective that have `refresh`."""
+    return [part for _, part in _walk(objective, _has_refresh) if _has_refresh(part)]
+
+
+def description(objective: object) -> Any:
+    """What an objective is, without its state, as JSON-compatible values: its class and its settings.
+
+    Example:
+        >>> from precall.tune.objectives import OBRSObjective
+        >>> description(OBRSObjective("kl", budget=3.0, log_tau=0.5))
+        {'class': 'OBRSObjective', 'divergence': 'kl', 'budget': 3.0, 'critic': 'gan'}
+    """
+    if objective is None or isinstance(objective, bool | int | float | str):
+        return objective
+    if isinstance(objective, Mapping):
+        return {str(name): description(value) for name, value in objective.items()}
+    if isinstance(objective, list | tuple):
+        return [description(value) for value in objective]
+    told = {"class": type(objective).__qualname__}
+    if not (is_dataclass(objective) or _is_objective(objective)):
+        return told  # any other object: nothing more can be said that is the same in every process
+    state = state_of(objective)
+    settings = {name: value for name, value in _attributes(objective).items() if name not in state}
+    return {**told, **{name: description(value) for name, value in settings.items()}}
+
+
+def _walk(
+    objective: object, last: Callable[[object], bool], place: str = "", above: tuple[int, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    """An objective and those inside it, each with the prefix of its place; nothing inside those that are `last`."""
+    if id(objective) in above:
+        return
+    yield place, objective
+    if not last(objective):
+        for name, inside in _inside(objective):
+            yield from _walk(inside, last, f"{place}{name}.", (*above, id(objective)))
+
+
+def _stateful(objective: object) -> list[tuple[str, Any]]:
+    """The outermost parts with state, and the prefix of each."""
+    return [(place, part) for place, part in _walk(objective, _has_state) if _has_state(part)]
+
+
+def _has_state(part: object) -> bool:
+    return hasattr(part, "state_dict") and hasattr(part, "load_state_dict")
+
+
+def _has_refresh(part: object) -> bool:
+    return hasattr(part, "refresh")
+
+
+def _inside(objective: object) -> Iterator[tuple[str, object]]:
+    """The objectives directly inside another, by their names."""
+    for name, value in _attributes(objective).items():
+        if _is_objective(value):
+            yield name, value
+        elif isinstance(value, list | tuple | dict):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            yield from ((f"{name}.{key}", one) for key, one in pairs if _is_objective(one))
+
+
+def _is_objective(value: object) -> bool:
+    losses = ("discriminator_loss", "generator_loss")
+    return not isinstance(value, type) and (all(hasattr(value, name) for name in losses) or hasattr(value, "at"))
+
+
+def _attributes(objective: object) -> dict[str, object]:
+    """The arguments of a dataclass, or the attributes of any other object."""
+    if is_dataclass(objective):
+        return {field.name: getattr(objective, field.name) for field in fields(objective) if field.init}
+    own = getattr(objective, "__dict__", {})
+    inner = own.get("_modules", {}) if isinstance(objective, nn.Module) else {}
+    return {name: value for name, value in {**own, **inner}.items() if name not in _OF_TORCH}
+
+
+def _on_device_of(now: object, then: Any) -> Any:
+    return then.to(now.device) if is_tensor(now) and is_tensor(then) else then
