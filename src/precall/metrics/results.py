@@ -116,7 +116,7 @@ class Assessment:
         classifiers: Results of the classifiers, by name.
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
-        sources: The samples behind the features, `{"real": …, "fake": …}`; empty if features were given.
+        sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
     """
