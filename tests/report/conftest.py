@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from precall.metrics.assessment import assess
+from precall.metrics.baseline import real_against_real
 from precall.metrics.inputs import Side
 from precall.metrics.results import Comparison
 from precall.report import folder
@@ -37,7 +38,9 @@ def _images(_):
     dropped = dropped[dropped.mean(axis=(1, 2)) < 100][:100]
     invented[:48] = rng.integers(200, 255, (48, 4, 4))
     models = {"drops": dropped, "invents": invented, "same": draw(120, 0, 60), "copies": real.copy()}
-    return assess(real=pictured(real), fake={name: pictured(one) for name, one in models.items()}, metrics=METRICS)
+    found = assess(real=pictured(real), fake={name: pictured(one) for name, one in models.items()}, metrics=METRICS)
+    halves = real_against_real(found["same"].sources["real"].features, k=5, ties="closed", seed=0)
+    return Comparison({name: replace(one, baseline=halves) for name, one in found.items()})
 
 
 def _texts(_):

@@ -153,6 +153,15 @@ def test_the_numbers_are_those_of_the_json(opened, made, kind):
         assert chance is None or same(chance.removeprefix("chance "), score["chance"])
 
 
+def test_real_against_real_stands_below_the_models(opened, made):
+    page = opened("images")
+    row = page.locator('#scores tr[data-model="real against real (60 samples each)"]')
+    assert row.count() == 2  # neighbour scores, distances
+    baseline = made("images").numbers["models"]["same"]["baseline"]
+    for name in ("precision", "coverage", "fid"):
+        assert same(row.locator(f'td[data-score="{name}"] .value').inner_text(), baseline[name]["value"])
+
+
 def test_large_numbers_are_short(opened):
     """KID of features in the thousands has seventeen digits."""
     page = opened("features")

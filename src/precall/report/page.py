@@ -119,6 +119,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
         "facts": _facts(comparison),
         "ranking": ranking(comparison),
         "blocks": _blocks(comparison),
+        "baseline": _baseline(comparison),
         "models": [
             _model(name, one) | dict(shown) for (name, one), shown in zip(comparison.items(), samples, strict=True)
         ],
@@ -155,6 +156,18 @@ def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
         for title, names in blocks.items()
         if names
     ]
+
+
+def _baseline(comparison: Comparison) -> dict[str, Any] | None:
+    """The row of one half of the data against the other, or None."""
+    scores = next(iter(comparison.values())).baseline
+    if not scores:
+        return None
+    n = _count(next(iter(scores.values())).n_real)
+    return {
+        "name": f"real against real ({n} samples each)",
+        "scores": {key: _score(one) for key, one in scores.items()},
+    }
 
 
 def _block(score: str) -> str:
