@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ def plot(comparison: Comparison) -> Figure:
 
 def inline(comparison: Comparison) -> str:
     """What a notebook shows: the figure if there is a curve, then the table."""
-    text = f"<pre>{escape(table.text(comparison))}</pre>"
+    text = table.html(comparison)
     if all(one.estimator is None for one in comparison.values()):
         return text
     png = BytesIO()
