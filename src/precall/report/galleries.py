@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.neighbors.scores import COPY_RATIO
 from precall.report.projection import sample_map
 from precall.samples.sampleset import shown as shown_text
 from precall.theory.arrays import Array, Index
@@ -70,8 +69,7 @@ def _rows(one: Assessment) -> dict[str, list[int]]:
     if one.real.log_ratio is not None and one.fake.log_ratio is not None:
         rows["real"] += _largest(one.real.log_ratio).tolist()
         rows["fake"] += _largest(-one.fake.log_ratio).tolist()
-    if one.fake.copy_ratio is not None and "copies" in one.scores:
-        rows["fake"] += _copied(one.fake.copy_ratio).tolist()
+    rows["fake"] += _copied(one).tolist()
     return rows
 
 
@@ -83,7 +81,7 @@ def _chosen(one: Assessment) -> dict[str, Any]:
         shown["missed"] = _pairs(real, fake, _largest(one.real.log_ratio), one.real.nearest)
         shown["invented"] = _pairs(fake, real, _largest(-one.fake.log_ratio), one.fake.nearest)
     if one.fake.copy_ratio is not None and "copies" in one.scores:
-        suspects = _copied(one.fake.copy_ratio)
+        suspects = _copied(one)
         shown["copies"] = [
             pair | {"ratio": float(one.fake.copy_ratio[i])}
             for i, pair in zip(suspects, _pairs(fake, real, suspects, one.fake.nearest), strict=True)
@@ -98,10 +96,12 @@ def _largest(values: Array) -> Index:
     return np.argsort(-values, kind="stable")[:PER_GALLERY]
 
 
-def _copied(ratio: Array) -> Index:
-    """Indices of the fakes that the score "copies" counts, the closest first."""
-    suspects = _largest(-ratio)
-    return suspects[ratio[suspects] < COPY_RATIO]
+def _copied(one: Assessment) -> Index:
+    """Indices of the fakes that the score "copies" counts, the closest first; none if they were not computed."""
+    if one.fake.copy_ratio is None or "copies" not in one.scores:
+        return np.empty(0, dtype=np.intp)
+    suspects = _largest(-one.fake.copy_ratio)
+    return suspects[one.fake.copy_ratio[suspects] < one.scores["copies"].settings["threshold"]]
 
 
 def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
