@@ -87,6 +87,15 @@ def test_nothing_is_clipped_overlaps_or_is_invisible(opened, kind, width, scheme
     assert page.evaluate(LAYOUT) == []
 
 
+@pytest.mark.parametrize("width", [961, 1050])
+def test_the_narrowest_rows_fit(opened, width):
+    """The widest numbers, in the narrowest window that shows scores in rows."""
+    page = opened("features", width)
+    assert page.locator("#scores thead").first.evaluate("node => getComputedStyle(node).clipPath") == "none"
+    unfold(page)
+    assert page.evaluate(LAYOUT) == []
+
+
 @pytest.mark.parametrize("kind", ["images", "features"])
 def test_a_printed_page_is_whole(opened, kind):
     page = opened(kind, 700)

@@ -44,7 +44,7 @@ BLOCKS = {  # title: what the scores of the block mean
     "“missed” is the share of the data that it produces less than a third as often. They can be much worse than the "
     "nearest-neighbour scores, which do not see proportions.",
     "Distances, tests and copies": "One number for the whole difference. FID and KID depend on the scale of the "
-    "features: compare them only between models on this page.",
+    "features, and FID is larger for fewer samples: compare them only on this page and at equal sample sizes.",
 }
 DIVERGENCE_NAMES = {
     "kl": "Kullback-Leibler",

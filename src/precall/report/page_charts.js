@@ -72,16 +72,16 @@ const keys = entries => el("div", {class: "keys"}, ...entries.map(([name, mark, 
 
 // labels in a column at the right of the chart, at least one line apart, each joined to its point
 const ROOM = 14;
-function sideLabels(chart, points, longest) {
+function sideLabels(chart, points) {
   const sorted = [...points].sort((a, b) => a.y - b.y);
   let free = T;
   const places = sorted.map(p => (free = Math.max(p.y + 4, free + ROOM)));
   const over = Math.max(0, places[places.length - 1] - (H - B));
   for (let i = places.length - 1, limit = H - B; over && i >= 0; i--, limit -= ROOM) places[i] = Math.min(places[i], limit);
   sorted.forEach((p, i) => {
-    const label = short(p.name, longest);
-    const text = svg("text", {x: chart.edge + 22, y: places[i], "data-label": p.name}, label);
-    if (label !== p.name) text.append(svg("title", {}, p.name));
+    const text = svg("text", {x: chart.edge + 22, y: places[i], "data-label": p.name}, p.name);
     chart.root.append(svg("path", {d: `M${p.x + 7} ${p.y}L${chart.edge + 8} ${places[i] - 4}h10`, class: "leader"}), text);
+    for (let n = p.name.length - 1; n > 3 && text.getComputedTextLength() > W - chart.edge - 24; n--) text.textContent = short(p.name, n);
+    if (text.textContent !== p.name) text.append(svg("title", {}, p.name));
   });
 }

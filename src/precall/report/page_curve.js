@@ -49,9 +49,9 @@ function hoverCurves(chart) {
 }
 
 function drawOverview() {
-  const chart = frame($("overview"), {x: [0, 1], y: [0, 1], right: 146, xLabel: "F8: recall", yLabel: "F1/8: precision", title: "One point per model: precision (F1/8) over recall (F8)"});
+  const chart = frame($("overview"), {x: [0, 1], y: [0, 1], right: 160, xLabel: "F8: recall", yLabel: "F1/8: precision", title: "One point per model: precision (F1/8) over recall (F8)"});
   const points = visible().map(([m, i]) => ({name: m.name, i, x: chart.px(m.scores.f8.value), y: chart.py(m.scores.f1_8.value)}));
-  if (points.length <= 20) sideLabels(chart, points, 18);
+  if (points.length <= 20) sideLabels(chart, points);
   for (const p of points) chart.root.append(svg("circle", {cx: p.x, cy: p.y, r: 6, class: "dot", mark: color(p.i), "data-model": p.name}));
 }
 

@@ -37,7 +37,7 @@ function scoreCell(score, column) {
   const label = el("span", {class: "narrow-label", "aria-hidden": "true"}, column.label, arrow(column.better));
   if (!score) return el("td", {role: "cell"}, label, "–");
   const spread = spreadOf(score);
-  return el("td", {"data-score": column.key, role: "cell"}, label, el("span", {class: "value"}, number(score.value, spread, column.unit)),
+  return el("td", {"data-score": column.key, role: "cell", class: column.unit ? "unit" : null}, label, el("span", {class: "value"}, number(score.value, spread, column.unit)),
     score.interval ? el("span", {class: "interval"}, intervalText(score, column.unit)) : null,
     score.chance !== null ? el("span", {class: "chance"}, "chance " + number(score.chance, spread, column.unit)) : null);
 }
