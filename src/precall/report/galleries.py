@@ -100,8 +100,8 @@ def _copied(one: Assessment) -> Index:
     """Indices of the fakes that the score "copies" counts, the closest first; none if they were not computed."""
     if one.fake.copy_ratio is None or "copies" not in one.scores:
         return np.empty(0, dtype=np.intp)
-    suspects = _largest(-one.fake.copy_ratio)
-    return suspects[one.fake.copy_ratio[suspects] < one.scores["copies"].settings["threshold"]]
+    suspects, threshold = _largest(-one.fake.copy_ratio), float(one.scores["copies"].settings["threshold"])
+    return suspects[one.fake.copy_ratio[suspects] < threshold]
 
 
 def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
