@@ -231,8 +231,8 @@ def touches(tree):
         base = node.func.value if isinstance(node.func, ast.Attribute) else None
         name = node.func.attr if base is not None else getattr(node.func, "id", "")
         system = isinstance(base, ast.Name) and base.id == "os"
-        if isinstance(base, ast.Name) and base.id == "reading":
-            continue  # through the door
+        if isinstance(base, ast.Name) and base.id in ("reading", "webbrowser"):
+            continue  # through the door, or no file
         # strings and dataclasses have a `replace` too, syntax trees a `walk`
         if name in TOUCHING and (system or name not in ("replace", "rename", "walk")):
             yield ast.unparse(node.func)

@@ -65,7 +65,7 @@ def test_a_table_is_the_same_from_a_file(compared):
 
 def test_a_notebook_shows_the_curve_first(compared):
     html = compared._repr_html_()
-    picture, text = html.split("<pre>")
+    picture, text = html.split("<table>")
     assert picture.startswith("<img")
     assert "&lt;far&gt; &amp; away" in text
     assert "<far>" not in text
@@ -75,7 +75,10 @@ def test_a_notebook_shows_the_curve_first(compared):
 def test_a_notebook_shows_the_table_alone_where_there_is_no_curve():
     rng = np.random.default_rng(0)
     found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["neighbors"])
-    assert found._repr_html_().startswith("<pre>model")
+    html = found._repr_html_()
+    assert html.startswith('<table><tr><th scope="col">model</th><th scope="col">precision ↑</th>')
+    assert f"<td>{found.scores['recall']}</td>" in html
+    assert f"<li><b>fake</b>: {found.verdict}</li>" in html
 
 
 def test_whatever_is_handed_out_is_told_in_few_lines(compared):

@@ -93,9 +93,10 @@ def test_report_makes_the_same_page_again_galleries_and_all(run, tmp_path):
     assert (out / "galleries.json").exists()
     assert run("report", out / "results.json", "--out", tmp_path / "again.html").exit_code == 0
     assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
-    # a second run into the same folder that shows no samples leaves none of the first
+    # a second run into the same folder that shows only the map leaves no sample of the first
     assert run("assess", *words, "--metrics", "fid", "--out", out).exit_code == 0
-    assert not (out / "galleries.json").exists()
+    (shown,) = json.loads((out / "galleries.json").read_text()).values()
+    assert list(shown) == ["map"]
 
 
 @pytest.mark.parametrize(

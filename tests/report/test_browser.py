@@ -1,80 +1,390 @@
-"""The page in a real browser: no console error, the slider and the toggles work, the numbers equal the JSON."""
+"""The page in a real browser: what is visible, what it says, and what moves, for samples of every kind.
 
+`opened` fails a test if the page writes to the console or asks the network for anything.
+"""
+
+import itertools
 import json
-import shutil
+import re
+from pathlib import Path
 
 import pytest
 
-from precall.metrics.assessment import assess
+from precall.metrics.registry import SCORES
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="the dev extra installs playwright")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: `apt-get install chromium` brings one")
-QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+LAYOUT = (Path(__file__).parent / "layout.js").read_text()
+KINDS = ("images", "texts", "table", "features")
+HEADINGS = "[...document.querySelectorAll('h1, h2, h3')].filter(h => h.checkVisibility()).map(h => h.tagName)"
+UNNAMED = """() => {
+  const all = selector => [...document.querySelectorAll(selector)];
+  const lacks = (node, ...selectors) => selectors.some(selector => !node.querySelector(selector));
+  return [
+    ...all('img').filter(node => !node.alt && !node.closest('.tip')),
+    ...all('svg:not([aria-hidden])').filter(node => !node.ariaLabel || node.getAttribute('role') !== 'img'),
+    ...all('input, select').filter(node => !node.labels.length),
+    ...all('button').filter(node => !node.textContent.trim()),
+    ...all('table').filter(node => lacks(node, 'th[scope=col]', 'th[scope=row]')),
+    ...all('section').filter(node => !document.getElementById(node.getAttribute('aria-labelledby'))),
+  ].map(node => node.outerHTML.slice(0, 200));
+}"""
+CELLS = """[...document.querySelectorAll('#scores td[data-score]')].map(td => [
+    td.parentElement.dataset.model, td.dataset.score,
+    ...['value', 'interval', 'chance'].map(part => td.querySelector('.' + part)?.textContent ?? null)])"""
+HEADS = """[...document.querySelectorAll('#scores table')].flatMap(table =>
+    [...table.querySelectorAll('thead th')].slice(1).map((th, i) =>
+        [table.querySelectorAll('tbody td')[i].dataset.score, th.textContent]))"""
+BLOCKS = """[...document.querySelectorAll('#scores h3')].map(h => {
+    const about = h.nextElementSibling, cells = about.nextElementSibling.querySelectorAll('tbody tr:first-child td');
+    return [h.textContent, about.textContent, [...cells].map(td => td.dataset.score)]; })"""
+AT_SLOPE = """[...document.querySelectorAll('#at-lam tbody tr')].map(tr =>
+    [...tr.querySelectorAll('td span:last-child')].map(td => td.textContent))"""
+SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
-@pytest.fixture(scope="module")
-def page_and_numbers(tmp_path_factory):
-    texts = {
-        "real": [f"the cat {i} sat" for i in range(60)],
-        "fake": [f"<img src=x onerror=alert({i})>" for i in range(60)],
+def unfold(page):
+    """Open what is folded, so that it is checked too."""
+    page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+
+
+def texts(page, selector):
+    return [text.strip() for text in page.locator(selector).all_text_contents()]
+
+
+def hover(page, selector):
+    """Move the pointer to the middle of the first such mark."""
+    mark = page.locator(selector).first
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def parsed(text):
+    """A number as the page writes it, and half a unit of its last digit."""
+    mantissa, _, exponent = text.replace("\u00a0", "").replace("−", "-").replace(",", "").partition("×10")
+    scale = 10.0 ** int(exponent.translate(SUPERSCRIPTS) or 0)
+    digits = len(mantissa.partition(".")[2])
+    trailing = len(mantissa) - len(mantissa.rstrip("0")) if "." not in mantissa else 0
+    return float(mantissa) * scale, 0.5001 * 10.0 ** (trailing - digits) * scale
+
+
+def same(text, value):
+    """Whether the page shows this value of the JSON."""
+    if isinstance(value, str):
+        return text == {"inf": "∞", "-inf": "−∞"}[value]
+    shown, half = parsed(text)
+    return abs(shown - value) <= max(half, 1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------- appearance
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 800, 1280])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_clipped_overlaps_or_is_invisible(opened, kind, width, scheme):
+    page = opened(kind, width, scheme)
+    unfold(page)
+    assert page.evaluate(LAYOUT) == []
+
+
+@pytest.mark.parametrize("width", [961, 1050])
+def test_the_narrowest_rows_fit(opened, width):
+    """The widest numbers, in the narrowest window that shows scores in rows."""
+    page = opened("features", width)
+    assert page.locator("#scores thead").first.evaluate("node => getComputedStyle(node).clipPath") == "none"
+    unfold(page)
+    assert page.evaluate(LAYOUT) == []
+
+
+@pytest.mark.parametrize("kind", ["images", "features"])
+def test_a_printed_page_is_whole(opened, kind):
+    page = opened(kind, 700)
+    page.emulate_media(media="print")
+    assert page.evaluate(LAYOUT) == []
+    assert not page.locator("#lam").is_visible()
+    assert page.locator("#curve path.curve").first.is_visible()
+
+
+def test_the_layout_test_sees_what_is_broken(opened):
+    """Each defect that it is meant for, made on purpose."""
+    page = opened("images")
+    breaks = {
+        "contrast": "document.querySelector('.bar.fake').style.setProperty('--mark', 'transparent')",
+        "clipped": "Object.assign(document.querySelector('.caption').style, {overflow: 'hidden', height: '4px'})",
+        "overlap": "document.querySelectorAll('#overview [data-label]').forEach(text => text.setAttribute('y', 90))",
+        "outside": "document.querySelector('.scores').style.width = '200vw'",
     }
-    found = assess(
-        real=texts["real"], fake={"hostile <b>": texts["fake"], "same": texts["real"][:50]},
-        metrics=("linear", "clusters", "neighbors", "copies", "fid", "c2st"), encoder="ngrams",
-    )  # fmt: skip
-    path = found.to_html(tmp_path_factory.mktemp("page") / "report.html")
-    return path, json.loads(json.dumps(found.to_dict()))
+    for said, broken in breaks.items():
+        page.evaluate(broken)
+        assert any(said in trouble for trouble in page.evaluate(LAYOUT)), said
 
 
-def test_a_person_can_use_the_page(page_and_numbers):
-    path, numbers = page_and_numbers
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        page = browser.new_page()
-        troubles = []
-        page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url))
-        page.goto(path.as_uri())
+@pytest.mark.parametrize("kind", ["images", "texts"])
+def test_a_per_cent_sign_stays_with_its_number(opened, kind):
+    page = opened(kind, 400)
+    unfold(page)
+    assert "%" in page.locator("body").inner_text()
+    said = page.evaluate("document.body.innerText")
+    assert not re.search(r"[ \n]%", said)
 
-        # the numbers on the page are those of the JSON
-        for name, model in numbers["models"].items():
-            row = page.locator(f'#scores tr[data-model="{name}"]')
-            shown = row.locator('td[data-score="precision"]').inner_text().split()[0]
-            assert float(shown) == pytest.approx(model["scores"]["precision"]["value"], abs=5e-3)
-        headings = page.locator("#scores th").all_inner_texts()
-        assert {"model", "precision ↑", "FID ↓"} <= set(headings)
-        assert page.locator("#verdicts li").count() == 2
-        assert "hostile <b>" in page.locator("#verdicts").inner_text()
 
-        # the slider moves the slope, by keyboard too
-        before = page.locator("#at-lam").inner_text()
-        page.locator("#lam").focus()
-        for _ in range(30):
-            page.keyboard.press("ArrowRight")
-        assert page.locator("#lam-value").inner_text() == "λ = 2.00"
-        assert page.locator("#at-lam").inner_text() != before
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_outline_names_and_roles_are_those_a_screen_reader_needs(opened, kind):
+    page = opened(kind)
+    unfold(page)
+    levels = [int(tag[1]) for tag in page.evaluate(HEADINGS)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    unnamed = page.evaluate(UNNAMED)
+    assert unnamed == []
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(node => node.id)")
+    assert len(ids) == len(set(ids))
 
-        # the effect of a budget is drawn for every model
-        assert page.locator('[data-chart="budget"]').count() == 2
-        assert page.locator('[data-chart="frontier"]').count() == 1
 
-        # a click hides a model's curve, a second click shows it again
-        assert page.locator("#curve path.curve").count() == 2
-        page.locator("#legend button").first.click()
-        assert page.locator("#curve path.curve").count() == 1
-        page.locator("#legend button").first.click()
-        assert page.locator("#curve path.curve").count() == 2
+# ---------------------------------------------------------------------------------------------------------- numbers
 
-        # galleries follow the chosen model, and hostile text stays text
-        page.locator("#model").select_option("hostile <b>")
-        assert "onerror=alert" in page.locator("#invented").inner_text()
-        assert page.locator("img[src=x]").count() == 0
-        page.locator("#model").select_option("same")
-        copies, said = numbers["models"]["same"]["scores"]["copies"], page.locator("#copies-share").inner_text()
-        assert copies["value"] > copies["chance"]
-        assert said.startswith(f"{100 * copies['value']:.1f} % of the fakes")
-        assert said.endswith(f"for fresh data it would be {100 * copies['chance']:.1f} %.")
-        browser.close()
-    assert troubles == []
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_are_those_of_the_json(opened, made, kind):
+    page, models = opened(kind), made(kind).numbers["models"]
+    cells = page.evaluate(CELLS)
+    cells = [cell for cell in cells if cell[0] in models]
+    assert len(cells) >= 12 * len(models)
+    for model, name, value, interval, chance in cells:
+        score = models[model]["scores"][name]
+        assert same(value, score["value"]), (model, name)
+        ends = [] if interval is None else interval.strip("[]").split(", ")
+        assert len(ends) == (0 if score["interval"] is None else 2)
+        for shown, end in zip(ends, ("low", "high"), strict=False):
+            assert same(shown, score["interval"][end]), (model, name, end)
+        assert (chance is None) == (score["chance"] is None)
+        assert chance is None or same(chance.removeprefix("chance "), score["chance"])
+
+
+def test_real_against_real_stands_below_the_models(opened, made):
+    page = opened("images")
+    row = page.locator('#scores tr[data-model="real against real (60 samples each)"]')
+    assert row.count() == 2  # neighbour scores, distances
+    baseline = made("images").numbers["models"]["same"]["baseline"]
+    for name in ("precision", "coverage", "fid"):
+        assert same(row.locator(f'td[data-score="{name}"] .value').inner_text(), baseline[name]["value"])
+
+
+def test_large_numbers_are_short(opened):
+    """KID of features in the thousands has seventeen digits."""
+    page = opened("features")
+    shown = texts(page, '#scores td[data-score="kid"] .value')
+    assert max(map(len, shown)) <= 12
+    assert any("10¹" in text for text in shown)
+
+
+def test_directions_come_from_the_registry(opened):
+    page = opened("images")
+    heads = page.evaluate(HEADS)
+    assert {"precision", "fid", "kid", "tv", "area"} <= {name for name, _ in heads}
+    for name, text in heads:
+        assert text == SCORES[name].label + {"higher": "↑", "lower": "↓"}[SCORES[name].better]
+    assert "except" not in page.locator("body").inner_text()
+
+
+def test_neighbour_scores_and_curve_scores_stand_apart_and_are_explained(opened):
+    page = opened("images")
+    blocks = page.evaluate(BLOCKS)
+    columns = {title: names for title, _, names in blocks}
+    assert {"precision", "recall"} <= set(columns["Nearest neighbours"])
+    assert {"area", "invented", "missed"} <= set(columns["Precision-recall curve"])
+    assert not set(columns["Nearest neighbours"]) & set(columns["Precision-recall curve"])
+    assert "nearest-neighbour scores" in {title: about for title, about, _ in blocks}["Precision-recall curve"]
+
+
+@pytest.mark.parametrize("kind", ["images", "features"])
+def test_nothing_is_named_by_an_identifier(opened, kind):
+    page = opened(kind)
+    unfold(page)
+    said = page.evaluate("document.querySelector('main').innerText")
+    assert not re.findall(r"\b[a-z0-9]+_[a-z0-9_]+\b|\b2js\b", said)
+    ticks = texts(page, "svg text")
+    assert not [text for text in ticks if "^" in text]
+    assert {"0.01", "0.1", "1", "10", "100"} <= set(texts(page, '[data-chart="weights"] text'))
+
+
+# ---------------------------------------------------------------------------------------------------------- summary
+
+
+def test_the_summary_ranks_the_models_and_recommends_one_thing_each(opened, made):
+    page, models = opened("images"), made("images").numbers["models"]
+    order = page.evaluate("[...document.querySelectorAll('#summary li')].map(li => li.dataset.model)")
+    assert order[-1] == "copies"
+    areas = [models[name]["scores"]["area"]["value"] for name in order[:-1]]
+    assert areas == sorted(areas, reverse=True)
+    for name in order:
+        item = page.locator(f'#summary li[data-model="{name}"]')
+        assert item.locator(".verdict").inner_text().replace("\u00a0", " ") == models[name]["verdict"]
+        assert len(item.locator(".recommendation").inner_text()) > 20
+        for score in ("invented", "missed"):
+            text = item.locator(f'[data-score="{score}"] dd').inner_text().splitlines()[0]
+            value = 100 * models[name]["scores"][score]["value"]
+            assert float(text.replace("<", "").rstrip("%").strip()) == pytest.approx(
+                value, abs=0.51 if value >= 9.9 else 0.1
+            )
+    assert "memorisation" in page.locator('#summary li[data-model="copies"]').inner_text()
+
+
+def test_the_header_says_what_was_compared(opened):
+    page = opened("texts")
+    facts = dict(zip(texts(page, "#facts dt"), texts(page, "#facts dd"), strict=True))
+    assert facts["Data"] == "110 real samples"
+    assert facts["Model"] == "110 samples"
+    assert facts["Encoder"] == "ngrams"
+    assert facts["Settings"] == "k = 5, closed balls, seed 0"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["Written"])
+
+
+# ------------------------------------------------------------------------------------------------------ linked views
+
+
+def test_the_slope_moves_curve_table_and_map(opened, made):
+    page, models = opened("images"), made("images").numbers["models"]
+    page.locator("[data-color=slope]").click()
+
+    def state():
+        beyond = page.locator("#map path.points").first.get_attribute("data-count")
+        return page.locator("#curve circle").first.get_attribute("cx"), page.locator("#at-lam").inner_text(), beyond
+
+    before = state()
+    page.locator("#lam").focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#lam-value").inner_text() == "λ = 2.00"
+    assert all(old != new for old, new in zip(before, state(), strict=True))
+    rows = page.evaluate(AT_SLOPE)
+    for row, (_, model) in zip(rows, models.items(), strict=True):
+        curve = model["curves"]["linear"]
+        nearest = min(range(len(curve["lam"])), key=lambda i: abs(curve["lam"][i] - 2))
+        assert float(row[0]) == pytest.approx(curve["alpha"][nearest], abs=0.02)
+        assert float(row[2]) == pytest.approx(float(row[0]) / 2, abs=0.002)
+
+
+def test_no_column_repeats_another(opened):
+    """At λ = 1 precision equals recall by definition; nothing else is repeated beside them."""
+    page = opened("images")
+    table = page.evaluate(AT_SLOPE)
+    columns = list(zip(*table, strict=True))
+    assert len(columns) == 4
+    assert len(set(columns)) == 2
+
+
+def test_curves_are_hidden_and_shown(opened):
+    page = opened("features")
+    assert page.locator("#curve .curve").count() == 10
+    page.locator("#legend button").first.click()
+    assert page.locator("#curve .curve").count() == 9
+    page.keyboard.press("Enter")  # the button keeps the focus
+    assert page.locator("#curve .curve").count() == 10
+
+
+def test_values_appear_under_the_pointer(opened):
+    page = opened("images")
+    hover(page, "#curve circle.dot")
+    said = page.locator("#curve .tip").inner_text()
+    assert re.search(r"λ [\d.]+: precision [\d.]+, recall [\d.]+", said)
+    assert "at most" in said
+
+
+def test_every_label_of_the_overview_is_its_own(opened):
+    page = opened("features")
+    labels = texts(page, "#overview [data-label]")
+    assert len(labels) == len(set(labels)) == 10
+
+
+def test_a_budget_is_shown_only_where_it_buys_something(opened, made):
+    page, found = opened("images"), made("images").found
+    for name, helps in {"invents": True, "same": False, "copies": False}.items():
+        page.locator("#model").select_option(name)
+        assert page.locator('[data-chart="budget"]').is_visible() is helps, found[name].verdict
+
+
+# ------------------------------------------------------------------------------------------------ samples and the map
+
+
+def test_copies_are_shown_only_if_there_are_some(opened, made):
+    page, models = opened("images"), made("images").numbers["models"]
+    for name in ("same", "copies"):
+        copies = models[name]["scores"]["copies"]
+        page.locator("#model").select_option(name)
+        said = page.locator("#copies-share").inner_text()
+        assert (page.locator("#copies .card").count() > 0) == (copies["value"] > 0)
+        assert said.startswith("100\u00a0% of the fakes" if name == "copies" else "No fake is closer")
+    assert models["same"]["scores"]["copies"]["value"] == 0
+
+
+def test_rows_of_tables_are_whole_and_their_differences_marked(opened, made):
+    page = opened("table")
+    card = page.locator("#invented .card").first
+    rows = card.locator("tbody tr")
+    assert rows.count() == 4
+    for row in rows.all():
+        real, fake = row.locator("td").all_inner_texts()
+        assert row.locator("mark").count() == (0 if real == fake else 2)
+    assert page.locator("#invented .card:visible").count() == 6
+    page.locator("#invented .more").click()
+    assert page.locator("#invented .card:visible").count() == 16
+
+
+def test_texts_stay_texts_and_their_differences_are_marked(opened):
+    page = opened("texts")
+    card = page.locator("#invented .card").first
+    assert "onerror=alert" in card.inner_text()
+    assert page.locator("img[src=x]").count() == 0
+    assert card.locator("mark").count() >= 2
+    assert page.locator('[data-chart="groups"]').is_visible()
+    assert "Largest gaps" in page.locator("#groups-about").inner_text()
+
+
+def test_a_sample_is_enlarged_by_mouse_and_keyboard(opened):
+    page = opened("images")
+    page.locator("#missed .card").first.focus()
+    page.keyboard.press("Enter")
+    small, large = (page.locator(f"{where} img").first.bounding_box()["width"] for where in ("#missed", "#larger"))
+    assert large > 3 * small
+    page.keyboard.press("Escape")
+    assert not page.locator("#larger").is_visible()
+
+
+def test_the_map_is_linked_to_the_galleries(opened, made):
+    page = opened("images")
+    page.locator("#model").select_option("invents")
+    counts = [int(path.get_attribute("data-count")) for path in page.locator("#map path.points").all()]
+    assert counts == [120, 120]
+    page.locator("#invented .card").first.focus()
+    assert page.locator("#map .ring").count() == 2
+    hover(page, "#map .ring")
+    assert page.locator("#map .tip").is_visible()
+    assert page.locator("#map .tip img").count() == 1
+    assert "data / model" in page.locator("#map .tip").inner_text()
+    for color, layers in {"ratio": 3, "cluster": 2, "side": 2}.items():
+        page.locator(f"[data-color={color}]").click()
+        assert page.locator("#map path.points").count() >= layers
+        assert page.locator(f"[data-color={color}]").get_attribute("aria-pressed") == "true"
+
+
+def test_samples_are_found_by_name(opened):
+    page = opened("table")
+    wanted = json.loads(page.locator("#missed .card").first.get_attribute("data-ids"))[0].split(":")[1]
+    page.locator("#search").fill(wanted)
+    assert page.locator(".card.found").count() >= 1
+    assert re.fullmatch(r"\d+ in the galleries, [1-9]\d* on the map", page.locator("#found").inner_text())
+    assert page.locator("#map .ring").count() >= 1
+    page.locator("#search").fill("")
+    assert page.locator(".card.found, #map .ring").count() == 0
+
+
+def test_a_script_that_is_not_ours_does_not_run(browser, made):
+    page = browser.new_page()
+    page.goto(made("texts").path.as_uri())
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.foreign = 1'}))"
+    )
+    assert page.evaluate("window.foreign") is None
+    page.close()

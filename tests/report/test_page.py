@@ -13,6 +13,7 @@ from precall.metrics.results import Comparison
 from precall.report import folder, page
 from precall.report.figures import plot
 from precall.samples import open_samples
+from precall.theory.divergences import DIVERGENCES
 from precall.theory.spectrum import RatioSpectrum
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -56,6 +57,7 @@ def test_a_hostile_name_stays_text(compared):
 def test_the_page_asks_the_network_for_nothing(compared):
     html = page.render(compared)
     assert "default-src 'none'" in html
+    assert "unsafe" not in html.split("<style>")[0]
     assert not re.search(r'(src|href)="(https?:)?//', html)
 
 
@@ -70,11 +72,9 @@ def test_galleries_show_pictures_with_their_nearest_neighbours(compared):
     assert {group["name"] for group in model["groups"]} == {"0", "1"}
 
 
-def test_every_model_has_its_budgets_and_its_groups(compared):
+def test_every_model_has_its_groups(compared):
     for model, one in zip(data_of(page.render(compared))["models"], compared.values(), strict=True):
-        for entry in model["budgets"]:
-            best = one.spectrum.refined(entry["budget"]).curve(101)
-            np.testing.assert_allclose((entry["alpha"], entry["beta"]), (best.alpha, best.beta))
+        assert len(model["groups"]) == 2
         for entry in model["groups"]:
             spectrum = one.groups[int(entry["name"])].spectrum
             np.testing.assert_allclose(entry["alpha"], spectrum.curve(101).alpha)
@@ -88,7 +88,8 @@ def test_saved_results_make_the_same_page(compared, tmp_path):
     (tmp_path / "galleries.json").unlink()
     without = data_of(page.render(folder.load(tmp_path)))["models"][1]
     assert "missed" not in without
-    assert without["budgets"]
+    assert "map" not in without
+    assert without["curve"]["alpha"]
 
 
 def test_the_figure_shows_recall_to_the_right_and_precision_upwards():
@@ -116,12 +117,20 @@ def test_writing_makes_the_folder_and_leaves_no_part_behind(compared, tmp_path):
     assert [path.name for path in written.parent.iterdir()] == ["report.html"]
 
 
-def test_features_alone_give_a_page_without_galleries():
+def test_features_alone_give_a_page_with_a_map_but_without_galleries():
     rng = np.random.default_rng(1)
     one = assess(real=rng.normal(size=(80, 2)), fake=rng.normal(size=(80, 2)), metrics=("fid",))
     data = data_of(page.render({"fake": one}))
-    assert "missed" not in data["models"][0]
-    assert "curve" not in data["models"][0]
+    assert not {"missed", "invented", "mosaic", "curve"} & set(data["models"][0])
+    assert len(data["models"][0]["map"]["fake"]["x"]) == 80
+    assert data["ranking"]["by"] == "fid"
+
+
+def test_every_divergence_and_setting_of_the_protocol_has_a_name(compared):
+    assert set(page.DIVERGENCE_NAMES) == set(DIVERGENCES) - {"gan"}
+    named = [name for name, _ in data_of(page.render(compared, command="c"))["protocol"]]
+    assert not [name for name in named if "_" in name]
+    assert named[-1] == "command"
 
 
 def test_figures_export(compared, tmp_path):

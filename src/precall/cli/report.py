@@ -17,10 +17,14 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Write the page to this file (.html), or the curves (.png, .svg or .pdf).")
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Open the page in a browser, and reload it when the results change.")
+    ] = False,
 ) -> None:
     """Show saved results: the table, and the whole page or the curves again.
 
-    The samples on the page come from galleries.json, if it lies beside the results.
+    The samples on the page come from galleries.json, if it lies beside the results. With --serve the results may be
+    missing at first: the page appears when an assessment has written them. Press Ctrl-C to stop.
 
     Examples:
 
@@ -29,10 +33,16 @@ def report(
       precall report report/results.json --out page.html
 
       precall report report/results.json --out curves.svg
+
+      precall report report/ --serve
     """
     from precall.files import check_output, write_atomically
     from precall.report import figures, folder, page
 
+    if serve:
+        if out is not None:
+            raise typer.BadParameter("--serve shows the page and writes nothing; leave out --out", param_hint="--serve")
+        return _serve(results)
     if out is not None:
         if out.suffix.lower() not in (*PAGES, *PICTURES):
             raise typer.BadParameter(f"expected {' '.join((*PAGES, *PICTURES))}; got {out}", param_hint="--out")
@@ -47,3 +57,19 @@ def report(
     else:
         write_atomically(out, figures.picture(found, out.suffix[1:].lower(), dpi=100))
         note(f"picture: {out}")
+
+
+def _serve(results: Path) -> None:
+    """Serve the page to this machine until Ctrl-C is pressed."""
+    import webbrowser
+
+    from precall.report.serving import page_server
+
+    with page_server(results) as server:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        note(f"page: {url} (press Ctrl-C to stop)")
+        webbrowser.open(url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            note("stopped")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+from precall.metrics.baseline import real_against_real
+from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.features import Features, Pair, check_count, same_dimension
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
@@ -16,6 +18,7 @@ from precall.metrics.neighbors.sweep import Balls, balls_around
 from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
+from precall.metrics.score import Score
 from precall.printing import brief
 from precall.progress import Progress, stage_of
 from precall.theory import checks
@@ -209,6 +212,11 @@ class Reference:
         """The k-NN balls of the real samples, computed when first needed and then kept."""
         return balls_around(self.features, k=self.k, progress=stage_of(self.progress, "real balls"))
 
+    @cached_property
+    def baseline(self) -> dict[str, Score]:
+        """Scores of one half of the data against the other, computed when first needed and then kept."""
+        return real_against_real(self.features, k=self.k, ties=self.ties, seed=self.seed)
+
     @classmethod
     def fit(
         cls,
@@ -250,6 +258,8 @@ class Reference:
         _check_statistics("fake", found, names, groups)
         same_dimension(real=self.features, fake=found.features)
         overall = self._assess(found, names, name, progress)
+        if AUTO.name in names:  # beside fourteen classifiers, the halves take no time
+            overall = replace(overall, baseline=self.baseline)
         return overall if groups is None else self._with_groups(overall, found, names, groups)
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:

@@ -116,7 +116,8 @@ class Assessment:
         classifiers: Results of the classifiers, by name.
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
-        sources: The samples behind the features, `{"real": …, "fake": …}`; empty if features were given.
+        baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
+        sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
     """
@@ -134,6 +135,7 @@ class Assessment:
     classifiers: Mapping[str, ClassifierResult] = field(default_factory=dict)
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
+    baseline: Mapping[str, Score] = field(default_factory=dict)
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -181,6 +183,7 @@ class Assessment:
             "certificate": None if self.certificate is None else _band(self.certificate),
             "groups": {str(label): group.to_dict() for label, group in self.groups.items()},
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
+            "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
         }
 
@@ -200,6 +203,7 @@ class Assessment:
             protocol=saved["protocol"],
             groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
             fairness=None if gap is None else FairnessGap.from_dict(gap),
+            baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
         )
 
     def plot(self) -> Figure:

@@ -127,7 +127,7 @@ class Run:
             neighborhoods=self._neighborhoods_so_far(),
             clusters=self.clusters,
             classifiers=self.classifiers,
-            sources={"real": self.reference.side, "fake": self.side} if self.side.samples is not None else {},
+            sources={"real": self.reference.side, "fake": self.side},
         )
 
     def _neighborhoods_so_far(self) -> Neighborhoods | None:

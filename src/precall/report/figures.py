@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64encode
-from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -55,7 +54,7 @@ def picture(comparison: Comparison, format: str, *, dpi: int) -> bytes:
 
 def inline(comparison: Comparison) -> str:
     """What a notebook shows: the figure if there is a curve, then the table."""
-    text = f"<pre>{escape(table.text(comparison))}</pre>"
+    text = table.html(comparison)
     if all(one.estimator is None for one in comparison.values()):
         return text
     data = b64encode(picture(comparison, "png", dpi=80)).decode()

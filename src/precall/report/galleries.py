@@ -4,36 +4,84 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.report.projection import sample_map
+from precall.samples.sampleset import shown as shown_text
 from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from precall.metrics.inputs import Side
     from precall.metrics.results import Assessment
 
 PER_GALLERY = 16
 PER_CLUSTER = 2
+COLUMNS = 24  # columns of a table's row that a gallery shows
+PER_CELL = 60  # characters of a cell
+TINY = 32  # pictures of at most this many pixels per side are shown without loss
 
 
 def galleries(one: Assessment) -> Mapping[str, Any]:
-    """The samples to show for one model, by gallery, as plain values; empty if only features are known.
+    """The samples to show for one model, by gallery, as plain values, and the map of all samples.
 
-    A loaded assessment has the galleries with which it was saved.
+    If only features are known, there is a map but no gallery. A loaded assessment has the galleries with which it was
+    saved.
     """
     if one.galleries or not one.sources:
         return one.galleries
+    shown = dict(_chosen(one)) if one.sources["fake"].samples is not None else {}
+    found = sample_map(one, _rows(one) if shown else {})
+    return shown if found is None else {**shown, "map": found}
+
+
+def fitting(models: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """The galleries of all models, shortened equally until they fit into `most` bytes of JSON."""
+    cut: list[Mapping[str, Any]] = list(models)
+    for keep in (12, 8, 6, 4, 2, 1):
+        if len(json.dumps(cut)) <= most:
+            break
+        cut = [{name: _first(name, shown, keep) for name, shown in one.items()} for one in models]
+    return cut
+
+
+def _first(name: str, shown: Any, keep: int) -> Any:
+    """The first `keep` samples of a gallery; one sample per side and cluster; a map that is thinner in proportion."""
+    if name == "mosaic":
+        return [{**cell, "samples": cell["samples"][:: max(1, len(cell["samples"]) // 2)]} for cell in shown]
+    if name != "map":
+        return shown[:keep]
+    points = {side: len(shown[side]["id"]) * keep // PER_GALLERY for side in ("real", "fake")}
+    return shown | {
+        side: {key: value[:n] if isinstance(value, list) else value for key, value in shown[side].items()}
+        for side, n in points.items()
+    }
+
+
+def _rows(one: Assessment) -> dict[str, list[int]]:
+    """The rows that the galleries show, by side."""
+    rows: dict[str, list[int]] = {"real": [], "fake": []}
+    if one.real.log_ratio is not None and one.fake.log_ratio is not None:
+        rows["real"] += _largest(one.real.log_ratio).tolist()
+        rows["fake"] += _largest(-one.fake.log_ratio).tolist()
+    rows["fake"] += _copied(one).tolist()
+    return rows
+
+
+def _chosen(one: Assessment) -> dict[str, Any]:
+    """The samples of each gallery."""
     shown: dict[str, Any] = {}
     real, fake = one.sources["real"], one.sources["fake"]
     if one.real.log_ratio is not None and one.fake.log_ratio is not None:
         shown["missed"] = _pairs(real, fake, _largest(one.real.log_ratio), one.real.nearest)
         shown["invented"] = _pairs(fake, real, _largest(-one.fake.log_ratio), one.fake.nearest)
     if one.fake.copy_ratio is not None and "copies" in one.scores:
-        suspects = _largest(-one.fake.copy_ratio)
-        suspects = suspects[one.fake.copy_ratio[suspects] < 1]
+        suspects = _copied(one)
         shown["copies"] = [
             pair | {"ratio": float(one.fake.copy_ratio[i])}
             for i, pair in zip(suspects, _pairs(fake, real, suspects, one.fake.nearest), strict=True)
@@ -46,6 +94,14 @@ def galleries(one: Assessment) -> Mapping[str, Any]:
 def _largest(values: Array) -> Index:
     """Indices of the `PER_GALLERY` largest values in decreasing order; ties keep their order."""
     return np.argsort(-values, kind="stable")[:PER_GALLERY]
+
+
+def _copied(one: Assessment) -> Index:
+    """Indices of the fakes that the score "copies" counts, the closest first; none if they were not computed."""
+    if one.fake.copy_ratio is None or "copies" not in one.scores:
+        return np.empty(0, dtype=np.intp)
+    suspects, threshold = _largest(-one.fake.copy_ratio), float(one.scores["copies"].settings["threshold"])
+    return suspects[one.fake.copy_ratio[suspects] < threshold]
 
 
 def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
@@ -68,8 +124,8 @@ def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:
             "real": float(p[c]),
             "fake": float(q[c]),
             "samples": [
-                look(side, int(i))
-                for side, of in zip((real, fake), labels, strict=True)
+                look(side, int(i)) | {"side": name}
+                for name, side, of in zip(("real", "fake"), (real, fake), labels, strict=True)
                 for i in np.flatnonzero(of == c)[:PER_CLUSTER]
             ],
         }
@@ -79,10 +135,32 @@ def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:
 
 
 def look(samples: Side, i: int) -> dict[str, Any]:
-    """One sample as the page shows it: its id, with a thumbnail or its text."""
+    """One sample as the page shows it: its id, with a thumbnail, its text or the cells of its row."""
     shown = samples.show(i)
+    if samples.samples is not None and samples.samples.kind == "table":
+        return {"id": samples.identity(i), "row": _cells(samples.samples[int(samples.rows[i])])}
     if isinstance(shown, str):
         return {"id": samples.identity(i), "text": shown[:400]}
-    file = io.BytesIO()
-    shown.save(file, format="PNG")
-    return {"id": samples.identity(i), "image": "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()}
+    return {"id": samples.identity(i), "image": _encoded(shown)}
+
+
+def _encoded(picture: Image) -> str:
+    """The picture as a data URL: PNG, or JPEG where that is smaller, as for photographs."""
+    kinds = {"png": {}, "jpeg": {"quality": 80}} if max(picture.size) > TINY else {"png": {}}
+    files = {kind: io.BytesIO() for kind in kinds}
+    for kind, file in files.items():
+        picture.convert("RGB").save(file, format=kind.upper(), **kinds[kind])
+    kind = min(files, key=lambda kind: files[kind].tell())
+    return f"data:image/{kind};base64," + base64.b64encode(files[kind].getvalue()).decode()
+
+
+def _cells(row: Mapping[str, str]) -> list[list[str]]:
+    """The first columns of a row with their cells; long cells are shortened."""
+    cells = [[readable(column), readable(cell)] for column, cell in list(row.items())[:COLUMNS]]
+    return cells if len(row) <= COLUMNS else [*cells, ["…", f"{len(row) - COLUMNS} more columns"]]
+
+
+def readable(text: str) -> str:
+    """A cell on one line, shortened if it is long."""
+    text = shown_text(text)
+    return text if len(text) <= PER_CELL else text[: PER_CELL - 1] + "…"

@@ -1,13 +1,17 @@
 """The page: one self-contained HTML file.
 
 It works from file://, needs no network, and contains its numbers as JSON. Strings reach the page only through that JSON
-and `textContent`, so a hostile file name cannot become markup or code.
+and `textContent`, so a hostile file name cannot become markup or code. The Content-Security-Policy allows the script
+and the style sheet by their hashes, and nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Mapping
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.files import write_atomically
-from precall.metrics.registry import SCORES
-from precall.metrics.score import plain
-from precall.report.galleries import galleries
+from precall.metrics.registry import METRICS, SCORES, metric_of
+from precall.metrics.score import encoded, plain
+from precall.report.galleries import fitting, galleries
+from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
@@ -26,7 +31,48 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
 
-BUDGETS = (1, 2, 4, 8)
+SCRIPTS = ("page_dom", "page_charts", "page_scores", "page_curve", "page_samples", "page_map", "page")
+MOST_BYTES = 4_000_000  # of samples on the page, which then stays below 5 MB
+ALSO_SHOWN = ("invented", "missed", "copies")  # on the page, but not in the printed table
+NEIGHBORS = ("neighbors", "symmetric", "clipped", "probabilistic")
+BLOCKS = {  # title: what the scores of the block mean
+    "Nearest neighbours": "Is there a real sample close to each fake (precision), and a fake close to each real sample "
+    "(recall)? Density and coverage count the neighbours. These scores only look at who is near, so a model that "
+    "produces a region far too often still scores high.",
+    "Precision-recall curve": "These scores compare how likely the model and the data are to produce a sample. "
+    "“Invented” is the share of the model’s samples that it produces more than three times as often as the data; "
+    "“missed” is the share of the data that it produces less than a third as often. They can be much worse than the "
+    "nearest-neighbour scores, which do not see proportions.",
+    "Distances, tests and copies": "One number for the whole difference. FID and KID depend on the scale of the "
+    "features, and FID is larger for fewer samples: compare them only on this page and at equal sample sizes.",
+}
+DIVERGENCE_NAMES = {
+    "kl": "Kullback-Leibler",
+    "reverse_kl": "reverse KL",
+    "chi2": "Pearson χ²",
+    "half_chi2": "½ Pearson χ²",
+    "hellinger2": "squared Hellinger",
+    "jeffreys": "Jeffreys",
+    "js": "Jensen-Shannon",
+    "2js": "2 × Jensen-Shannon",
+    "tv": "total variation",
+}
+PROTOCOL_NAMES = {
+    "n_real": "real samples",
+    "n_fake": "samples of the first model",
+    "n_holdout": "held-out samples",
+    "dimension": "dimension of the features",
+    "constant_columns": "constant columns",
+    "metrics": "metrics",
+    "k": "neighbours k",
+    "ties": "balls",
+    "seed": "seed",
+    "real": "encoding of the data",
+    "fake": "encoding of the first model",
+    "holdout": "encoding of the held-out samples",
+    "versions": "versions",
+    "groups": "groups on one side only",
+}
 
 
 def write(comparison: Comparison, path: str | Path, *, command: str | None = None) -> Path:
@@ -45,13 +91,21 @@ def write(comparison: Comparison, path: str | Path, *, command: str | None = Non
     return path
 
 
-def render(comparison: Comparison, *, command: str | None = None) -> str:
-    """The page as a string."""
+def render(comparison: Comparison, *, command: str | None = None, version: str | None = None) -> str:
+    """The page as a string.
+
+    Args:
+        comparison: The models, by name.
+        command: The command that reproduces the page.
+        version: For a page that is served: it reloads when the server reports another version.
+    """
     folder = files("precall.report")
-    template, css, js = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    template, css = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
+    js = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     # "<" cannot appear in the JSON, so no string in it can close its script element
-    data = json.dumps(page_data(comparison, command), allow_nan=False).replace("<", "\\u003c")
-    parts = {"css": css, "js": js, "data": data}
+    data = json.dumps(page_data(comparison, command) | {"version": version}, allow_nan=False, separators=(",", ":"))
+    policy = f"script-src {_hash(js)}; style-src {_hash(css)}" + ("" if version is None else "; connect-src 'self'")
+    parts = {"css": css, "js": js, "data": data.replace("<", "\\u003c"), "policy": policy}
     head, *rest = template.split("{{")
     return head + "".join(parts[piece.split("}}", 1)[0]] + piece.split("}}", 1)[1] for piece in rest)
 
@@ -59,20 +113,88 @@ def render(comparison: Comparison, *, command: str | None = None) -> str:
 def page_data(comparison: Comparison, command: str | None = None) -> dict[str, Any]:
     """The content of the page, as plain values."""
     first = next(iter(comparison.values())).protocol
-    sizes = ", ".join(f"{_count(one.protocol['n_fake'])} of {name}" for name, one in comparison.items())
-    columns = [info for info in SCORES.values() if info.shown != "json"]
+    samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
     return {
-        "subtitle": f"{_count(first['n_real'])} real samples against {sizes}",
-        "columns": [{"key": info.name, "label": info.label, "better": info.better} for info in columns],
-        "models": [{**_model(name, one), **galleries(one)} for name, one in comparison.items()],
+        "facts": _facts(comparison),
+        "ranking": ranking(comparison),
+        "blocks": _blocks(comparison),
+        "baseline": _baseline(comparison),
+        "models": [
+            _model(name, one) | dict(shown) for (name, one), shown in zip(comparison.items(), samples, strict=True)
+        ],
         "weights": _weights(),
         "protocol": _protocol(first, command),
     }
 
 
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    """The header: what was compared, and how."""
+    first = next(iter(comparison.values())).protocol
+    n_fake = sorted({_count(one.protocol["n_fake"]) for one in comparison.values()}, key=lambda n: (len(n), n))
+    several = f"{len(comparison)} with " if len(comparison) > 1 else ""
+    each = " each" if len(comparison) > 1 and len(n_fake) == 1 else ""
+    known = {
+        "Data": f"{_count(first['n_real'])} real samples",
+        "Models" if several else "Model": f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}",
+        "Encoder": first.get("real", {}).get("encoder") or "none: features were given",
+        "Features": f"{first['dimension']:,} dimensions",
+        "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
+        "Written": date.today().isoformat(),
+    }
+    return list(known.items())
+
+
+def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
+    """The score tables: the columns of each, and what they mean."""
+    available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
+    blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
+    for name in available:
+        blocks[_block(name)].append(name)
+    return [
+        {"title": title, "about": BLOCKS[title], "columns": [_column(name) for name in _visible(names)]}
+        for title, names in blocks.items()
+        if names
+    ]
+
+
+def _baseline(comparison: Comparison) -> dict[str, Any] | None:
+    """The row of one half of the data against the other, or None."""
+    scores = next(iter(comparison.values())).baseline
+    if not scores:
+        return None
+    n = _count(next(iter(scores.values())).n_real)
+    return {
+        "name": f"real against real ({n} samples each)",
+        "scores": {key: _score(one) for key, one in scores.items()},
+    }
+
+
+def _block(score: str) -> str:
+    neighbors, curve, rest = BLOCKS
+    metric = METRICS[metric_of(score)]
+    return curve if metric.is_curve else neighbors if metric.name in NEIGHBORS else rest
+
+
+def _visible(names: list[str]) -> list[str]:
+    """The main scores of a block, or all of them if none is a main one."""
+    return [name for name in names if SCORES[name].shown != "json" or name in ALSO_SHOWN] or names
+
+
+def _column(name: str) -> dict[str, Any]:
+    info = SCORES[name]
+    unit = info.low >= 0 and info.high == 1
+    return {"key": name, "label": info.label, "better": info.better, "meaning": info.meaning, "unit": unit}
+
+
 def _model(name: str, one: Assessment) -> dict[str, Any]:
-    scores = {score: _score(found) for score, found in one.scores.items()}
-    shown: dict[str, Any] = {"name": name, "verdict": one.verdict, "scores": scores}
+    shown: dict[str, Any] = {
+        "name": name,
+        "verdict": one.verdict,
+        "recommendation": recommendation(one),
+        "headline": headline(one.scores),
+        "n": one.protocol["n_fake"],
+        "scores": {score: _score(found) for score, found in one.scores.items()},
+    }
     if one.estimator is None:
         return shown
     frontier = one.spectrum.frontier(order=1)
@@ -81,9 +203,9 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         {
             "estimator": one.estimator,
             "curve": one.curve.points(),
-            "divergences": {name: one.spectrum.divergence(name) for name in DIVERGENCES if name != "gan"},
+            "divergences": {label: one.spectrum.divergence(key) for key, label in DIVERGENCE_NAMES.items()},
             "frontier": {"precision": frontier.precision, "recall": frontier.recall},
-            "budgets": [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS],
+            "budgets": _budgets(one),
             "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
             "fairness": None if one.fairness is None else _gaps(one.fairness),
         }
@@ -92,10 +214,18 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
 
 
 def _score(score: Score) -> dict[str, Any]:
-    """A score as the page's script reads it: numbers that are not finite become null."""
-    ends = None if score.interval is None else {"low": score.interval.low, "high": score.interval.high}
-    shown: dict[str, Any] = plain({"value": score.value, "interval": ends, "chance": score.chance})
-    return shown
+    """A score as the page's script reads it: numbers that are not finite become "inf", "-inf" or "nan"."""
+    interval = score.interval
+    return {
+        "value": encoded(score.value),
+        "interval": None if interval is None else {"low": encoded(interval.low), "high": encoded(interval.high)},
+        "chance": None if score.chance is None else encoded(score.chance),
+    }
+
+
+def _budgets(one: Assessment) -> list[dict[str, Any]]:
+    """The best curve with each budget, if a budget improves the model at all."""
+    return [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else []
 
 
 def _gaps(fairness: FairnessGap) -> str:
@@ -120,9 +250,9 @@ def _weights() -> list[dict[str, Any]]:
     ]
 
 
-def _protocol(protocol: Mapping[str, Any], command: str | None) -> str:
-    lines = [f"{key}: {_shown(value)}" for key, value in protocol.items()]
-    return "\n".join([*lines, *([f"command: {command}"] if command else [])])
+def _protocol(protocol: Mapping[str, Any], command: str | None) -> list[tuple[str, str]]:
+    lines = [(PROTOCOL_NAMES.get(key, key.replace("_", " ")), _shown(value)) for key, value in protocol.items()]
+    return [*((name, value) for name, value in lines if value), *([("command", command)] if command else [])]
 
 
 def _count(n: int | None) -> str:
@@ -132,5 +262,11 @@ def _count(n: int | None) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        parts = {str(key).replace("_", " "): _shown(item) for key, item in value.items()}
+        return ", ".join(f"{key} {item}" for key, item in parts.items() if item)
+    return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _hash(text: str) -> str:
+    """The source expression by which a Content-Security-Policy allows an inline script or style sheet."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,8 +1,9 @@
-"""Results as a plain-text table: scores with their intervals, chance levels, and one verdict per model."""
+"""Results as a table, in plain text and in HTML: scores with intervals, chance levels, and one verdict per model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING
 
 from precall.metrics.registry import SCORES
@@ -14,12 +15,35 @@ if TYPE_CHECKING:
 
 def text(comparison: Comparison) -> str:
     """Scores of all models and their groups, chance levels, and a verdict for each model."""
-    names = columns(comparison)
-    rows = [["model", *names]]
-    for one in comparison.values():
-        rows += [[shown(each.name), *(cell(each, score) for score in names)] for each in (one, *one.groups.values())]
-    rows.append(["chance", *(_chance(comparison, score) for score in names)])
+    rows = [["model", *columns(comparison)], *_rows(comparison)]
     return "\n".join([*aligned(rows), "", *(f"{shown(name)}: {one.verdict}" for name, one in comparison.items())])
+
+
+def html(comparison: Comparison) -> str:
+    """The same as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
+    head = ["model", *(f"{_label(name)}{_arrow(name)}" for name in columns(comparison))]
+    lines = ["".join(f'<th scope="col">{escape(name)}</th>' for name in head)]
+    for name, *cells in _rows(comparison):
+        lines.append(f'<th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells))
+    verdicts = [f"<li><b>{escape(name)}</b>: {escape(one.verdict)}</li>" for name, one in comparison.items()]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><ul>{''.join(verdicts)}</ul>"
+
+
+def _rows(comparison: Comparison) -> list[list[str]]:
+    """One row per model and per group, and the chance levels."""
+    names = columns(comparison)
+    each_and_groups = [each for one in comparison.values() for each in (one, *one.groups.values())]
+    rows = [[shown(each.name), *(cell(each, score) for score in names)] for each in each_and_groups]
+    return [*rows, ["chance", *(_chance(comparison, score) for score in names)]]
+
+
+def _label(name: str) -> str:
+    return SCORES[name].label if name in SCORES else name
+
+
+def _arrow(name: str) -> str:
+    better = SCORES[name].better if name in SCORES else None
+    return {"higher": " ↑", "lower": " ↓", None: ""}[better]
 
 
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:

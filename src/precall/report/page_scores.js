@@ -1,0 +1,74 @@
+// --------------------------------------------------------------------------- header, summary and tables
+const ARROWS = {higher: ["↑", "higher is better"], lower: ["↓", "lower is better"]};
+
+function drawFacts() {
+  $("facts").replaceChildren(...data.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  $("protocol").replaceChildren(...data.protocol.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+const COLUMNS = new Map(data.blocks.flatMap(block => block.columns.map(column => [column.key, column])));
+const labelOf = key => COLUMNS.has(key) ? COLUMNS.get(key).label : key.replaceAll("_", " ");
+
+function arrow(better) {
+  return ARROWS[better] ? el("span", {class: "arrow", title: ARROWS[better][1], role: "img", "aria-label": ARROWS[better][1]}, ARROWS[better][0]) : null;
+}
+
+function drawSummary() {
+  const {by, order, close} = data.ranking;
+  const rule = {area: "Ranked by the area under the precision-recall curve; a model that copies the data comes last.", fid: "Ranked by FID, because not every model has a curve; a model that copies the data comes last."}[by] || "Not ranked: the models share no score to rank them by.";
+  $("ranked-by").textContent = names.length < 2 ? "" : rule + (close.length ? " “≈” marks a model whose interval overlaps that of the model before it: their order is uncertain." : "");
+  $("summary").replaceChildren(...order.map((name, i) => {
+    const m = byName.get(name);
+    const rank = names.length < 2 || !by ? "" : (close.includes(name) ? "≈" : "") + (i + 1);
+    return el("li", {mark: colorOf(name), "data-model": name}, el("div", {class: "rank"}, rank),
+      el("div", {}, el("div", {class: "model"}, name), el("p", {class: "verdict"}, tied(m.verdict)),
+        el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), tied(m.recommendation))),
+      el("dl", {class: "numbers"}, ...m.headline.map(key => headlineNumber(key, m.scores[key]))));
+  }));
+}
+function headlineNumber(key, score) {
+  const column = COLUMNS.get(key), share = column.unit;
+  const interval = score.interval ? el("small", {}, share ? `${bare(score.interval.low)} to ${percent(score.interval.high)}` : intervalText(score)) : null;
+  return el("div", {class: "number", "data-score": key}, el("dt", {title: column.meaning}, labelOf(key), arrow(column.better)),
+    el("dd", {}, share ? percent(score.value) : number(score.value, spreadOf(score)), interval));
+}
+
+function scoreCell(score, column) {
+  const label = el("span", {class: "narrow-label", "aria-hidden": "true"}, column.label, arrow(column.better));
+  if (!score) return el("td", {role: "cell"}, label, "–");
+  const spread = spreadOf(score);
+  return el("td", {"data-score": column.key, role: "cell", class: column.unit ? "unit" : null}, label, el("span", {class: "value"}, number(score.value, spread, column.unit)),
+    score.interval ? el("span", {class: "interval"}, intervalText(score, column.unit)) : null,
+    score.chance !== null ? el("span", {class: "chance"}, "chance " + number(score.chance, spread, column.unit)) : null);
+}
+function scoreTable(columns, rows, caption) {
+  const head = columns.map(c => el("th", {scope: "col", role: "columnheader", title: c.meaning}, c.label, arrow(c.better)));
+  return [el("caption", {class: "hidden-caption"}, caption), el("thead", {}, el("tr", {role: "row"}, el("th", {scope: "col", role: "columnheader"}, "Model"), ...head)),
+    el("tbody", {}, ...rows.map(({name, mark, cells, kind}) => {
+      const head = el("th", {scope: "row", role: "rowheader"}, mark ? swatch(mark) : null, name);
+      return el("tr", {"data-model": name, role: "row", class: kind}, head, ...cells);
+    }))];
+}
+function drawScores() {
+  const cut = (list, size) => Array.from({length: Math.ceil(list.length / size)}, (_, i) => list.slice(i * size, i * size + size));
+  const table = (columns, title) => el("table", {class: "scores", role: "table"}, ...scoreTable(columns,
+    [...data.models.map((m, i) => ({name: m.name, mark: color(i), cells: columns.map(c => scoreCell(m.scores[c.key], c))})), ...baselineRow(columns)], title));
+  $("scores").replaceChildren(...data.blocks.flatMap(block => [el("h3", {}, block.title), el("p", {class: "soft"}, block.about),
+    ...cut(block.columns, 6).map(columns => table(columns, block.title))]));
+  const every = [...new Set(data.models.flatMap(m => Object.keys(m.scores)))].sort();
+  $("all-scores").replaceChildren(...cut(every.map(key => ({key, label: labelOf(key), ...COLUMNS.get(key)})), 6).map(columns => table(columns, "All scores")));
+}
+function baselineRow(columns) {
+  const baseline = data.baseline;
+  if (!baseline || !columns.some(c => baseline.scores[c.key])) return [];
+  return [{name: baseline.name, kind: "baseline", cells: columns.map(c => scoreCell(baseline.scores[c.key], c))}];
+}
+
+function drawDivergences() {
+  const rows = data.models.filter(m => m.divergences);
+  if (!rows.length) return $("experts").remove();
+  const columns = Object.keys(rows[0].divergences).map(key => ({key, label: key}));
+  const cells = m => columns.map(c => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, c.label), el("span", {}, number(m.divergences[c.key] ?? "inf"))));
+  $("divergences").setAttribute("role", "table");
+  $("divergences").replaceChildren(...scoreTable(columns, rows.map(m => ({name: m.name, mark: colorOf(m.name), cells: cells(m)})), "Divergences of the curve"));
+}

@@ -1,0 +1,81 @@
+"""The map of the samples: both sides on the first two principal axes of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.theory.arrays import Array, Index
+
+if TYPE_CHECKING:
+    from precall.metrics.inputs import Side
+    from precall.metrics.results import Assessment, PerSample
+
+MOST = 2000  # points per side
+GRID = 1000  # coordinates are whole numbers between 0 and this
+
+
+def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, Any] | None:
+    """Coordinates, log-ratio, cluster and id of up to 2,000 samples per side, or None if there are too few features.
+
+    The axes are those of the data alone, so the maps of several models can be compared. They are fitted to the real
+    samples that are shown.
+
+    Args:
+        one: A fresh assessment, which still has its features.
+        keep: Rows that must be on the map, by side: the samples of the galleries.
+    """
+    sides = one.sources
+    if min(len(side.features) for side in sides.values()) < 3:
+        return None
+    rows = {name: _chosen(len(side.features), keep.get(name, ())) for name, side in sides.items()}
+    points = {name: np.asarray(side.features[rows[name]], dtype=np.float64) for name, side in sides.items()}
+    axes, explained = _axes(points["real"])
+    flat = {name: (x - points["real"].mean(axis=0)) @ axes for name, x in points.items()}
+    low, high = (end([end(x, axis=0) for x in flat.values()], axis=0) for end in (np.min, np.max))
+    scale = GRID / max(float((high - low).max()), np.finfo(float).tiny)
+    return {
+        "explained": [round(float(share), 3) for share in explained],
+        "size": [int(extent) for extent in np.ceil((high - low) * scale)],
+        **{
+            name: _side(sides[name], rows[name], (flat[name] - low) * scale, values)
+            for name, values in one.samples.items()
+        },
+    }
+
+
+def _side(side: Side, rows: Index, flat: Array, values: PerSample) -> dict[str, Any]:
+    """The points of one side, one list per property."""
+    x, y = np.rint(flat).astype(int).T
+    shown: dict[str, Any] = {"n": len(side.features), "x": x.tolist(), "y": y.tolist()}
+    shown["id"] = [side.identity(int(row)) for row in rows]
+    if values.log_ratio is not None:
+        shown["ratio"] = np.round(np.clip(values.log_ratio[rows], -99, 99), 2).tolist()
+    if values.cluster is not None:
+        shown["cluster"] = values.cluster[rows].tolist()
+    return shown
+
+
+def _chosen(n: int, keep: Iterable[int]) -> Index:
+    """The rows to keep, then others at random up to `MOST`: a shorter map is the beginning of this one."""
+    kept = np.unique(np.fromiter(keep, dtype=np.int64))
+    others = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(n), kept))
+    return np.concatenate([kept, others[: max(0, MOST - len(kept))]])
+
+
+def _axes(points: Array) -> tuple[Array, Array]:
+    """The first two principal axes, shape (d, 2), and the shares of the variance that they explain."""
+    from scipy.linalg import eigh
+
+    centred = points - points.mean(axis=0)
+    n, d = centred.shape
+    if d == 1:
+        return np.eye(1, 2), np.array([1.0, 0.0])
+    gram = centred @ centred.T if n < d else centred.T @ centred
+    values, vectors = eigh(gram, subset_by_index=[len(gram) - 2, len(gram) - 1])
+    axes = centred.T @ vectors if n < d else vectors
+    axes = axes / np.maximum(np.linalg.norm(axes, axis=0), np.finfo(float).tiny)
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])  # the sign of an eigenvector is arbitrary
+    return axes[:, ::-1], values[::-1].clip(0) / max(float(np.square(centred).sum()), np.finfo(float).tiny)

@@ -1,0 +1,123 @@
+"""The summary of the page: models in order of merit, and one recommendation per model that follows from its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from precall.metrics.score import FAR
+from precall.theory.spectrum import RatioSpectrum
+
+if TYPE_CHECKING:
+    from precall.metrics.results import Assessment
+    from precall.metrics.score import Score
+
+BUDGETS = (1, 2, 4, 8)
+GAIN = 0.05  # least improvement of a share that makes curation worthwhile
+WIDE = 0.2  # an interval of this length that reaches down to UNSURE says little
+UNSURE = 0.05
+HEADLINES = (("invented", "missed"), ("precision", "recall"), ("fid",))
+SHARES: Mapping[str, Callable[[RatioSpectrum], float]] = {
+    "invented": lambda spectrum: 1 - spectrum.alpha(FAR),
+    "missed": lambda spectrum: 1 - spectrum.beta(1 / FAR),
+    "total variation": lambda spectrum: spectrum.total_variation,
+}
+
+
+def ranking(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
+    """The order of the models, the score it follows, and which models cannot be told from the one before.
+
+    Models are ranked by the area under their curve or, if one of them has no curve, by FID. A model that copies the
+    data comes last whatever its scores are. Without a common score the order is the given one.
+    """
+    by = next((name for name in ("area", "fid") if all(name in one.scores for one in comparison.values())), None)
+    names = list(comparison)
+    if by is None:
+        return {"by": None, "order": names, "close": []}
+    sign = 1 if by == "fid" else -1
+    names.sort(key=lambda name: (copies(comparison[name]), sign * comparison[name].scores[by].value))
+    close = [name for before, name in pairwise(names) if _close(comparison[before], comparison[name], by)]
+    return {"by": by, "order": names, "close": close}
+
+
+def headline(scores: Mapping[str, Score]) -> list[str]:
+    """The names of the two scores that matter most: invented and missed share, or what there is instead of them."""
+    return next((list(names) for names in HEADLINES if all(name in scores for name in names)), [])
+
+
+def copies(one: Assessment) -> bool:
+    """Whether the verdict is that the model copies the data."""
+    return one.verdict.startswith("Copies")
+
+
+def improvable(one: Assessment) -> bool:
+    """Whether a sampling budget would bring the model closer to the data by a margin worth its cost."""
+    if one.estimator is None or _kind(one) not in _CURABLE:
+        return False
+    total = SHARES["total variation"]
+    return total(one.spectrum) - total(one.spectrum.refined(BUDGETS[-1])) >= GAIN
+
+
+def recommendation(one: Assessment) -> str:
+    """What to do next about a model, in one or two sentences."""
+    kind = _kind(one)
+    if kind in _FIXED:
+        return _unsure(one, "tv") or _FIXED[kind] if kind == "Indistinguishable" else _FIXED[kind]
+    share, otherwise = _CURABLE[kind]
+    score = "tv" if share == "total variation" else share
+    return _unsure(one, score) or _curation(one.spectrum, share) or otherwise
+
+
+_BROADER = (
+    "Sample more broadly (weaker truncation or guidance, a higher temperature): curation cannot add what is missing."
+)
+_NARROWER = "Sample more conservatively: stronger truncation or guidance, or a lower temperature."
+_TRAIN = "Train longer or with a larger model: selecting among its samples would not bring it closer to the data."
+_FIXED = {  # first words of a verdict: what to do
+    "Copies": "Look for memorisation: remove duplicates from the training data, train for fewer steps, or regularise. "
+    "While the model copies, its other scores are too good.",
+    "No verdict": "Add `auto` to the metrics: without a curve there is no verdict.",
+    "Indistinguishable": "Nothing to correct at this sample size. More samples would reveal smaller differences.",
+    "Close": "Nothing urgent. More samples would show whether the remaining difference matters.",
+}
+_CURABLE = {  # first words of a verdict: the share that curation should lower, and what to do if it does not
+    "Drops modes": ("missed", _BROADER),
+    "Invents": ("invented", _NARROWER),
+    "Both": ("total variation", _TRAIN),
+    "Covers": ("total variation", _TRAIN),
+}
+
+
+def _kind(one: Assessment) -> str:
+    return next(kind for kind in (*_FIXED, *_CURABLE) if one.verdict.startswith(kind))
+
+
+def _unsure(one: Assessment, name: str) -> str | None:
+    """The advice to collect more data if the interval of a score is long and reaches nearly to 0."""
+    interval = one.scores[name].interval
+    if interval is None or interval.high - interval.low < WIDE or interval.low > UNSURE:
+        return None
+    points = round(100 * (interval.high - interval.low))
+    what = {"tv": "total variation"}.get(name, f"{name} share")
+    return f"Collect more samples: the interval of the {what} spans {points} points."
+
+
+def _curation(spectrum: RatioSpectrum, share: str) -> str | None:
+    """The smallest budget with at least half of what the largest one gains, or None if that is too little."""
+    values = {budget: SHARES[share](spectrum.refined(budget)) for budget in BUDGETS}
+    before, gain = values[1], values[1] - values[BUDGETS[-1]]
+    if gain < GAIN:
+        return None
+    budget = next(K for K in BUDGETS if before - values[K] >= gain / 2)
+    what = share if share == "total variation" else f"{share} share"
+    change = f"{what} {100 * before:.0f} % → {100 * values[budget]:.0f} %"
+    return f"Curate with K = {budget} draws per kept sample: {change}, estimated."
+
+
+def _close(before: Assessment, after: Assessment, by: str) -> bool:
+    """Whether the intervals of two models overlap, so that their order is uncertain."""
+    first, second = before.scores[by].interval, after.scores[by].interval
+    if first is None or second is None or copies(before) != copies(after):
+        return False
+    return first.low <= second.high and second.low <= first.high

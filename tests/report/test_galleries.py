@@ -1,0 +1,109 @@
+"""The samples on the page: which are chosen, where they lie on the map, and how many bytes they take."""
+
+import base64
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from precall.metrics.assessment import assess
+from precall.metrics.inputs import Side
+from precall.metrics.results import Comparison
+from precall.report import page
+from precall.report.galleries import fitting, galleries
+from precall.report.projection import MOST, sample_map
+from precall.samples import open_samples
+
+METRICS = ("linear", "neighbors", "copies")
+
+
+def photographs(rng, n):
+    """Pictures that compress as badly as photographs: smooth shades with noise."""
+    shade = np.linspace(0, 150, 96)[None, :, None, None] * rng.random((n, 1, 1, 3))
+    return (shade + rng.normal(40, 12, (n, 96, 96, 3)).clip(0, 100)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def pictured():
+    rng = np.random.default_rng(0)
+    real, fake = photographs(rng, 60), photographs(rng, 60)
+    fake[:5] = real[:5]
+    sides = (Side(one.mean(axis=(1, 2)) / 255, open_samples(one), np.arange(60)) for one in (real, fake))
+    return assess(**dict(zip(("real", "fake"), sides, strict=True)), metrics=METRICS)
+
+
+def test_copies_are_the_samples_that_the_score_counts(pictured):
+    shown = galleries(pictured)["copies"]
+    assert {"0", "1", "2", "3", "4"} <= {entry["sample"]["id"] for entry in shown}
+    assert all(entry["ratio"] < 0.5 for entry in shown)
+    assert len(shown) == min(16, round(60 * pictured.scores["copies"].value))
+
+
+def test_photographs_are_small_and_tiny_pictures_exact(pictured):
+    image = galleries(pictured)["missed"][0]["sample"]["image"]
+    kind, _, code = image.partition(";base64,")
+    assert kind == "data:image/jpeg"
+    assert len(code) < 8000
+    assert Image.open(io.BytesIO(base64.b64decode(code))).size == (96, 96)
+    tiny = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8)
+    side = Side(tiny.reshape(60, -1) / 255, open_samples(tiny), np.arange(60))
+    shown = galleries(assess(real=side, fake=side, metrics=METRICS))["missed"][0]["sample"]
+    pixels = Image.open(io.BytesIO(base64.b64decode(shown["image"].partition(",")[2]))).convert("L")
+    np.testing.assert_array_equal(np.asarray(pixels), tiny[int(shown["id"])])
+
+
+def test_the_map_shows_the_first_two_principal_axes_of_the_data():
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(300, 6)) * [9, 4, 1, 1, 1, 1]
+    one = assess(real=real, fake=real[:200] + np.array([0, 4, 0, 0, 0, 0]), metrics=("fid",))
+    found = sample_map(one, {})
+    total = np.var(real, axis=0).sum()
+    assert found["explained"] == pytest.approx(np.linalg.eigvalsh(np.cov(real.T, ddof=0))[:-3:-1] / total, abs=1e-3)
+    order = [int(i) for i in found["real"]["id"]]
+    assert abs(np.corrcoef(found["real"]["x"], real[order, 0])[0, 1]) > 0.999
+    assert abs(np.corrcoef(found["real"]["y"], real[order, 1])[0, 1]) > 0.999
+    shift = np.mean(found["fake"]["y"]) - np.mean(found["real"]["y"])
+    assert abs(shift) / np.ptp(found["real"]["x"]) == pytest.approx(4 / np.ptp(real[:, 0]), rel=0.15)
+    assert max(*found["real"]["x"], *found["fake"]["x"]) <= 1000
+
+
+@pytest.mark.parametrize("d", [1, 2, 400])
+def test_any_number_of_columns_has_a_map(d):
+    rng = np.random.default_rng(0)
+    one = assess(real=rng.normal(size=(50, d)), fake=rng.normal(size=(40, d)), metrics=("fid",))
+    found = sample_map(one, {})
+    assert len(found["real"]["x"]) == 50
+    assert np.isfinite(found["explained"]).all()
+    assert sample_map(replace(one, sources={**one.sources, "fake": Side(np.empty((0, d)))}), {}) is None
+
+
+def test_a_large_map_is_sampled_and_keeps_the_samples_of_the_galleries():
+    rng = np.random.default_rng(0)
+    one = assess(real=rng.normal(size=(5000, 2)), fake=rng.normal(size=(5000, 2)), metrics=("fid",))
+    found = sample_map(one, {"fake": [4321, 7]})
+    assert len(found["real"]["id"]) == len(found["fake"]["id"]) == MOST
+    assert found["fake"]["n"] == 5000
+    assert {"7", "4321"} <= set(found["fake"]["id"])
+    assert len(set(found["fake"]["id"])) == MOST
+
+
+def test_ten_models_of_fifty_thousand_photographs_stay_below_five_megabytes(pictured):
+    shown = galleries(pictured)
+    rng = np.random.default_rng(0)
+    points = {
+        "n": 50_000, "x": rng.integers(0, 1000, MOST).tolist(), "y": rng.integers(0, 1000, MOST).tolist(),
+        "ratio": np.round(rng.normal(size=MOST), 2).tolist(), "cluster": rng.integers(0, 20, MOST).tolist(),
+        "id": [f"a/folder/with/a/long/name/photograph_{i:06d}.jpeg" for i in range(MOST)],
+    }  # fmt: skip
+    cells = [{"real": 0.05, "fake": 0.05, "samples": [entry["sample"] for entry in shown["missed"][:4]]}] * 20
+    full = {
+        **shown,
+        "mosaic": cells,
+        "map": {"explained": [0.5, 0.2], "size": [1000, 1000], "real": points, "fake": points},
+    }
+    many = Comparison({f"model {i}": replace(pictured, galleries=full) for i in range(10)})
+    assert len(page.render(many)) < 5_000_000
+    few = fitting([full], page.MOST_BYTES)
+    assert few == [full]

@@ -1,0 +1,102 @@
+"""The summary follows from the scores: the order, the two numbers, and what to do next."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from precall.metrics.assessment import assess
+from precall.metrics.results import Assessment, PerSample
+from precall.metrics.score import Interval, Score, readings
+from precall.report import page
+from precall.report.summary import headline, improvable, ranking, recommendation
+from precall.theory.spectrum import RatioSpectrum
+
+
+def assessed(p, q, *, width=0.04, p_value=0.001, **scores):
+    """The assessment of a model with these masses, with intervals of this width."""
+    spectrum = RatioSpectrum.from_masses(p=p, q=q)
+
+    def score(value):
+        return Score(value, Interval(max(0, value - width / 2), min(1, value + width / 2), 0.95, "it"), 0.0, 100, 100)
+
+    found = {name: score(value) for name, value in readings(spectrum).items()}
+    found["c2st"] = Score(0.7, settings={"p_value": p_value})
+    return Assessment(
+        name="m",
+        estimator="linear",
+        spectra={"linear": spectrum},
+        scores=found | scores,
+        certificate=None,
+        real=PerSample(),
+        fake=PerSample(),
+        protocol={},
+    )
+
+
+PERFECT = assessed([0.5, 0.5], [0.5, 0.5], p_value=0.5)
+INVENTS = assessed([0.5, 0.5, 0.0], [0.3, 0.3, 0.4])
+HOPELESS = assessed([0.5, 0.5], [1.0, 0.0])  # the second half is never produced
+COPIES = assessed([0.5, 0.5], [0.5, 0.5], copies=Score(0.9, None, 0.01))
+PROPORTIONS = assessed([0.5, 0.5], [0.7, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (PERFECT, "Nothing to correct"),
+        (INVENTS, "Curate with K = 2 draws per kept sample: invented share 40 % → 0 %, estimated."),
+        (HOPELESS, "Sample more broadly"),
+        (COPIES, "memorisation"),
+        (PROPORTIONS, "Curate with K = 2 draws per kept sample: total variation 20 % → 0 %"),
+        (assessed([0.6, 0.4, 0.0], [0.0, 0.4, 0.6]), "Train longer"),
+        (assessed([0.5, 0.5], [0.52, 0.48]), "Nothing urgent"),
+        (assessed([0.5, 0.5], [0.6, 0.4], p_value=0.5, width=0.3), "interval of the total variation spans 25 points"),
+        (replace(PERFECT, estimator=None), "Add `auto`"),
+    ],
+)
+def test_the_recommendation_follows_from_the_verdict(one, said):
+    assert said in recommendation(one), one.verdict
+
+
+def test_the_gain_of_a_budget_is_that_of_the_refined_spectrum():
+    both = assessed([0.98, 0.02], [0.2, 0.8])
+    before, after = (100 * both.spectrum.refined(budget).total_variation for budget in (1, 4))
+    assert f"K = 4 draws per kept sample: total variation {before:.0f} % → {after:.0f} %" in recommendation(both)
+
+
+def test_a_budget_is_drawn_only_where_it_buys_something():
+    assert [improvable(one) for one in (INVENTS, PROPORTIONS, HOPELESS, COPIES, PERFECT)] == [True, True] + [False] * 3
+    drawn = page.page_data({"m": replace(INVENTS, protocol=_protocol())})["models"][0]["budgets"]
+    for entry in drawn:
+        best = INVENTS.spectrum.refined(entry["budget"]).curve(101)
+        np.testing.assert_allclose((entry["alpha"], entry["beta"]), (best.alpha, best.beta))
+    assert [entry["budget"] for entry in drawn] == [1, 2, 4, 8]
+
+
+def _protocol():
+    return {"n_real": 9, "n_fake": 9, "dimension": 2, "k": 5, "ties": "closed", "seed": 0}
+
+
+def test_models_are_ranked_by_area_and_a_copy_comes_last():
+    found = ranking({"copies": COPIES, "hopeless": HOPELESS, "perfect": PERFECT, "proportions": PROPORTIONS})
+    assert found == {"by": "area", "order": ["perfect", "proportions", "hopeless", "copies"], "close": []}
+
+
+def test_an_uncertain_order_is_marked():
+    close = ranking({"a": assessed([0.5, 0.5], [0.6, 0.4]), "b": assessed([0.5, 0.5], [0.595, 0.405]), "c": HOPELESS})
+    assert close["order"] == ["b", "a", "c"]
+    assert close["close"] == ["a"]
+
+
+def test_without_a_curve_fid_ranks_and_without_both_nothing_does():
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(60, 2))
+    fakes = {"far": real + 3, "near": real + 0.1}
+    by_fid = assess(real=real, fake=fakes, metrics=("fid",))
+    assert ranking(by_fid) == {"by": "fid", "order": ["near", "far"], "close": []}
+    assert headline(by_fid["far"].scores) == ["fid"]
+    unranked = assess(real=real, fake=fakes, metrics=("neighbors",))
+    assert ranking(unranked) == {"by": None, "order": ["far", "near"], "close": []}
+    assert headline(unranked["far"].scores) == ["precision", "recall"]
+    assert headline(INVENTS.scores) == ["invented", "missed"]
