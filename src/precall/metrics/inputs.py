@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.samples import SampleSet
     from precall.samples.arrays import Statistics
+    from precall.samples.columns import TableChoice
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,7 @@ def side(
     *,
     encoder: Encoder | str | None = None,
     reference: Side | None = None,
+    table: TableChoice | None = None,
     loaded: dict[str, Encoder] | None = None,
     progress: StageProgress | None = None,
 ) -> Side:
@@ -81,6 +83,7 @@ def side(
             `open_samples` accepts.
         encoder: How to encode samples; None means the default encoder for their kind.
         reference: The real side, to which the encoder of tables is fitted.
+        table: What the user says about the columns of the real table.
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         progress: Called with (number of samples encoded, number of samples).
     """
@@ -96,12 +99,38 @@ def side(
     if isinstance(source, EncodedFeatures):
         return Side(as_features(name, source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
+    if table is not None:
+        samples = _chosen(samples, table)
     if samples.kind == "moments":
         return _of_statistics(cast("Statistics", samples))
     fitted_on = reference.samples if reference is not None else samples if name == "real" else None
     chosen = _loaded(samples, encoder, fitted_on, {} if loaded is None else loaded)
+    samples = _shown(samples, chosen)
     encoded = encode(samples, chosen, progress=progress)
     return Side(as_features(name, encoded.array), samples, encoded.indices, encoded.to_dict())
+
+
+def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
+    """The table with what the user says about its columns."""
+    from precall.samples.tables import TableRows
+
+    if isinstance(samples, TableRows):
+        return samples.chosen(choice)
+    raise ValueError(f"`columns`, `ignore`, `kinds` and `show_rows` are for tables; `real` holds {samples.kind}.")
+
+
+def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
+    """A table with the columns that may be shown, after checking that it has all columns that are encoded."""
+    from precall.samples.tables import TableRows
+
+    if not isinstance(samples, TableRows) or encoder.name != "table":
+        return samples
+    columns = encoder.protocol["columns"]
+    if absent := [name for name in columns if name not in samples.columns]:
+        from precall.encoders.table import missing_columns
+
+        raise ValueError(f"{samples.name}: {missing_columns(absent)}.")
+    return samples.showing(columns if encoder.protocol["rows_shown"] else ())
 
 
 def _loaded(
