@@ -23,7 +23,7 @@ from precall.theory.arrays import Array, Flags
 BEND = 4.0  # number of scales from the centre beyond which distances grow like a logarithm
 FEW = 20  # most levels of a column whose levels count one by one
 MOST_CATEGORIES = 256  # categories with a code of their own
-CYCLE = 0.25  # radius of a cycle: it is visible to classifiers and hardly changes distances
+CYCLE = 0.1  # radius of a cycle: it is visible to classifiers and hardly changes distances
 CYCLES = {"time of day": 1.0, "weekday": 7.0, "month": 365.2425}  # in days
 MISSING, RARE = "missing", "rare"
 

@@ -32,6 +32,7 @@ class Column:
         name: Its name.
         kind: What its cells are.
         given: Whether the user gave the kind; otherwise it was inferred.
+        private: Whether its cells look like identifiers, whatever kind was given; they are never shown.
         missing: Share of the real cells that are missing.
         code: How its cells are encoded.
     """
@@ -39,13 +40,15 @@ class Column:
     name: str
     kind: ColumnKind
     given: bool
+    private: bool
     missing: float
     code: Code
 
     def summary(self, start: int, *, names: bool) -> dict[str, Any]:
         """What the protocol says about the column; its first feature is `start`."""
         place = {"features": [start, start + self.code.width], "missing": self.missing}
-        return {"kind": self.kind, "given": self.given, **place, **self.code.summary(names=names)}
+        about = {"kind": self.kind, "given": self.given, "private": self.private}
+        return {**about, **place, **self.code.summary(names=names and not self.private)}
 
 
 def table_encoder(*, reference: SampleSet) -> Encoder:
@@ -115,7 +118,9 @@ def _column(reference: TableRows, name: str, kind: ColumnKind) -> Column:
     cells = reference.cells(name)
     missing = missing_spellings(cells)
     share = sum(cell.lower() in missing for cell in cells) / max(1, len(cells))
-    return Column(name, kind, name in reference.choice.kinds, share, fit_code(kind, cells))
+    given = name in reference.choice.kinds
+    private = given and kind_of(name, cells) == "identifier"
+    return Column(name, kind, given, private, share, fit_code(kind, cells))
 
 
 def _is_left_out(kind: ColumnKind, *, given: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -48,6 +48,18 @@ class Side:
             return len(self.features)
         return self.moments.n if self.counted else None
 
+    @property
+    def table(self) -> Mapping[str, Any] | None:
+        """The protocol of the encoder of tables, or None if the samples are no table."""
+        plan: Mapping[str, Any] = self.protocol.get("protocol", {})
+        return plan if self.protocol.get("encoder") == "table" else None
+
+    def contents(self) -> str:
+        """What a report about tables contains of them, in a sentence or two."""
+        if self.table is not None and self.table["rows_shown"]:
+            return "The report contains rows of the tables and names of categories, without the columns left out."
+        return "The report contains names and summaries of columns, but no rows and no names of categories."
+
     def of_rows(self, labels: Any) -> Any:
         """`labels` (one per sample) with one label per row: labels of samples that could not be read are removed."""
         values = to_numpy(labels)
@@ -56,6 +68,14 @@ class Side:
     def identity(self, row: int) -> str:
         """The id of the sample in `row`: its file name or its index."""
         return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
+
+    def cells(self, row: int) -> Mapping[str, str]:
+        """The cells of a row of a table that may be shown, by column; empty if none may."""
+        visible: Sequence[str] = getattr(self.samples, "visible", ())
+        if self.samples is None or not visible:
+            return {}
+        found = self.samples.read(int(self.rows[row]))
+        return {name: found[name] for name in visible}
 
     def show(self, row: int) -> Any:
         """A thumbnail of the sample in `row`, or a line of text that describes it."""
@@ -130,7 +150,8 @@ def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
         from precall.encoders.table import missing_columns
 
         raise ValueError(f"{samples.name}: {missing_columns(absent)}.")
-    return samples.showing(columns if encoder.protocol["rows_shown"] else ())
+    visible = [name for name, column in columns.items() if not column["private"]]
+    return samples.showing(visible if encoder.protocol["rows_shown"] else ())
 
 
 def _loaded(

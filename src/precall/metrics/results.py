@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.column_drift import ColumnDrift
 from precall.metrics.groups import FairnessGap
 from precall.metrics.score import Interval, Score, plain
 from precall.metrics.verdict import verdict
@@ -116,6 +117,7 @@ class Assessment:
         classifiers: Results of the classifiers, by name.
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
+        drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The samples behind the features, `{"real": …, "fake": …}`; empty if features were given.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
@@ -134,6 +136,7 @@ class Assessment:
     classifiers: Mapping[str, ClassifierResult] = field(default_factory=dict)
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
+    drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -182,6 +185,7 @@ class Assessment:
             "groups": {str(label): group.to_dict() for label, group in self.groups.items()},
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
             "protocol": plain(self.protocol),
+            **({} if self.drift is None else {"drift": self.drift.to_dict()}),
         }
 
     @classmethod
@@ -200,6 +204,7 @@ class Assessment:
             protocol=saved["protocol"],
             groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
             fairness=None if gap is None else FairnessGap.from_dict(gap),
+            drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
         )
 
     def plot(self) -> Figure:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.theory.arrays import Array, Index
+from precall.metrics.column_drift import differing_columns
+from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.inputs import Side
@@ -50,10 +51,31 @@ def _largest(values: Array) -> Index:
 
 def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
     """The samples in `rows`, each with its nearest sample of the other side if that is known."""
+    if nearest is None:
+        return [{"sample": look(samples, int(i)), "nearest": None} for i in rows]
     return [
-        {"sample": look(samples, int(i)), "nearest": None if nearest is None else look(others, int(nearest[i]))}
+        {
+            "sample": look(samples, int(i)),
+            "nearest": look(others, int(nearest[i])),
+            **_differences(samples, others, int(i), int(nearest[i])),
+        }
         for i in rows
     ]
+
+
+def _differences(samples: Side, others: Side, i: int, j: int) -> dict[str, Any]:
+    """The columns in which two rows of tables differ, from large to small, with their cells if rows may be shown."""
+    if samples.table is None or others.table is None:
+        return {}
+    columns = samples.table["columns"]
+    found = differing_columns(to_numpy(samples.features[i]), to_numpy(others.features[j]), columns)
+    own, other = samples.cells(i), others.cells(j)
+    return {
+        "differs": [
+            {"column": name, "share": share, **({"sample": own[name], "nearest": other[name]} if name in own else {})}
+            for name, share in found.items()
+        ]
+    }
 
 
 def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from precall.report.galleries import galleries
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
+    from precall.metrics.column_drift import ColumnDrift
     from precall.metrics.groups import FairnessGap
     from precall.metrics.results import Assessment, Comparison
     from precall.metrics.score import Score
@@ -74,6 +75,8 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
 def _model(name: str, one: Assessment) -> dict[str, Any]:
     scores = {score: _score(found) for score, found in one.scores.items()}
     shown: dict[str, Any] = {"name": name, "verdict": one.verdict, "scores": scores}
+    if one.drift is not None:
+        shown["drift"] = _drift(one.drift)
     if one.estimator is None:
         return shown
     frontier = one.spectrum.frontier(order=1)
@@ -97,6 +100,15 @@ def _score(score: Score) -> dict[str, Any]:
     ends = None if score.interval is None else {"low": score.interval.low, "high": score.interval.high}
     shown: dict[str, Any] = plain({"value": score.value, "interval": ends, "chance": score.chance})
     return shown
+
+
+def _drift(drift: ColumnDrift) -> dict[str, Any]:
+    """The drift of columns and of pairs of columns, as the page's script reads it."""
+    named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
+    return {
+        of: [{"name": name, **_score(one), "differs": one.settings["differs"]} for name, one in scores.items()]
+        for of, scores in named.items()
+    }
 
 
 def _gaps(fairness: FairnessGap) -> str:

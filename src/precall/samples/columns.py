@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,13 +146,16 @@ def missing_spellings(cells: Iterable[str]) -> frozenset[str]:
 
 
 def rarest(n: int) -> int:
-    """Fewest occurrences in n cells with which a category is not pooled with other rare ones.
+    """Fewest occurrences in n cells with which a category is not pooled with other rare ones: √n/2, at least 2.
+
+    Categories near the limit are those that happen to be frequent among the reals, and fresh rows have fewer of them.
+    With this limit the difference stays below what two samples of n rows differ by chance.
 
     Example:
-        >>> rarest(50), rarest(300), rarest(100_000)
-        (2, 3, 10)
+        >>> rarest(10), rarest(300), rarest(100_000)
+        (2, 9, 159)
     """
-    return int(np.clip(n / 100, 2, 10))
+    return max(2, math.ceil(math.sqrt(n) / 2))
 
 
 def levels_of(cells: Iterable[str]) -> list[str]:
@@ -222,7 +226,7 @@ def _kind_of_texts(name: str, counts: Counter[str]) -> ColumnKind:
     n = sum(counts.values())
     if 2 <= len(counts) <= MOST_LEVELS and _is_scale(counts):
         return "ordered"
-    frequent = sum(count for count in counts.values() if count >= rarest(n)) / n
+    frequent = sum(count for count in counts.values() if count >= 3) / n
     unique = n >= 10 and len(counts) >= UNIQUE * n
     personal = bool(_words(name)[-1:] and _words(name)[-1] in PERSONAL) or _is_named(name)
     if not unique and not (len(counts) > MOST_LEVELS and (frequent < 0.5 or personal)):

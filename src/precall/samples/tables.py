@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from precall.samples import hashing
-from precall.samples.cells import has_decimal_commas, number, with_point
+from precall.samples.cells import has_decimal_commas, moment, number, with_point
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
@@ -90,8 +90,9 @@ class TableRows(SampleSet):
 def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     """Open a `.csv` or `.tsv` file. Its delimiter is a tab, semicolon, vertical bar or comma.
 
-    The first line is the header. If it contains only numbers, it is the first row instead, and the columns are named
-    `"column 1"`, `"column 2"`, … A column without a name is named in the same way, and a repeated name is numbered.
+    The first line is the header. If it contains only numbers, or a number or date and a text that occurs again below
+    it, it is the first row instead, and the columns are named `"column 1"`, `"column 2"`, … A column without a name is
+    named in the same way, and a repeated name is numbered.
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -100,7 +101,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
             rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
-    header = [] if not rows or all(map(_is_numeric, rows[0])) else rows.pop(0)
+    header = rows.pop(0) if _has_header(rows) else []
     if not rows:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
     return TableRows(
@@ -156,6 +157,16 @@ def is_number(cell: str) -> bool:
         (True, False, False)
     """
     return not math.isnan(number(cell))
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line has names rather than cells."""
+    if not rows or all(map(_is_numeric, rows[0])):
+        return False
+    texts = {at: cell for at, cell in enumerate(rows[0]) if not _is_numeric(cell) and math.isnan(moment(cell))}
+    below = (row for row in rows[1:1000] if row != rows[0])
+    recurs = any(cell.strip() and at < len(row) and row[at] == cell for row in below for at, cell in texts.items())
+    return len(texts) == len(rows[0]) or not recurs
 
 
 def _is_numeric(cell: str) -> bool:
