@@ -21,9 +21,10 @@ from precall.theory.arrays import Array, Counts
 from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.05  # of the tests of all columns together, and of all pairs together
+CLEAR = 0.005  # the same for a verdict
 DRAWS = 400  # samples drawn for the intervals and the chance levels
-MOST_BINS, MOST_COARSE = 20, 6  # cells of a column: by itself, and in pairs
-PER_CELL = 20  # samples per cell of a pair
+MOST_BINS, MOST_COARSE = 20, 8  # cells of a column: by itself, and in pairs
+PER_CELL = 12  # samples per cell of a pair
 MOST_PAIRS = 20  # pairs that are reported
 STEPS = 12  # of iterative proportional fitting
 BENT = 4.0  # features of numbers are linear up to here
@@ -56,6 +57,12 @@ class ColumnDrift:
     def differing_pairs(self) -> dict[str, Score]:
         """The pairs whose dependence differs, named `a × b`, from the largest excess over chance to the smallest."""
         return {" × ".join(pair): score for pair, score in self.pairs.items() if score.settings["differs"]}
+
+    def clearest(self) -> tuple[str, Score] | None:
+        """The column or pair with the largest excess over chance among those that differ beyond doubt, or None."""
+        named = {**self.differing_columns(), **self.differing_pairs()}
+        clear = {name: score for name, score in named.items() if adjusted(score) <= CLEAR}
+        return next(iter(_sorted(clear).items()), None)
 
     def to_dict(self) -> dict[str, Any]:
         """The drift as JSON-ready values."""
@@ -99,6 +106,11 @@ def column_drift(*, real: Features, fake: Features, columns: Plan, seed: int = 0
     few = _coarse(n, m)
     coarse = {name: _merged(_labels(real, fake, one, few), few + 1) for name, one in columns.items()}
     return ColumnDrift(_sorted(found), _pairs(coarse, n, rng))
+
+
+def adjusted(score: Score) -> float:
+    """The p-value of a column or pair, multiplied by the number of tests (Bonferroni)."""
+    return float(score.settings["p_value"] * score.settings["tests"])
 
 
 def differing_columns(one: Features, other: Features, columns: Plan) -> dict[str, float]:

@@ -165,7 +165,7 @@ class Assessment:
     @property
     def verdict(self) -> str:
         """One sentence about what the model does, from the scores beside it: see `precall.metrics.verdict`."""
-        return verdict(self.estimator, self.scores, self.certificate)
+        return verdict(self.estimator, self.scores, self.certificate, self.drift)
 
     def to_dict(self) -> dict[str, Any]:
         """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
