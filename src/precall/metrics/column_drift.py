@@ -61,7 +61,11 @@ class ColumnDrift:
     def clearest(self) -> tuple[str, Score] | None:
         """The column or pair with the largest excess over chance among those that differ beyond doubt, or None."""
         named = {**self.differing_columns(), **self.differing_pairs()}
-        clear = {name: score for name, score in named.items() if adjusted(score) <= CLEAR}
+        clear = {
+            name: score
+            for name, score in named.items()
+            if score.settings["p_value"] * score.settings["tests"] <= CLEAR  # Bonferroni
+        }
         return next(iter(_sorted(clear).items()), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,11 +110,6 @@ def column_drift(*, real: Features, fake: Features, columns: Plan, seed: int = 0
     few = _coarse(n, m)
     coarse = {name: _merged(_labels(real, fake, one, few), few + 1) for name, one in columns.items()}
     return ColumnDrift(_sorted(found), _pairs(coarse, n, rng))
-
-
-def adjusted(score: Score) -> float:
-    """The p-value of a column or pair, multiplied by the number of tests (Bonferroni)."""
-    return float(score.settings["p_value"] * score.settings["tests"])
 
 
 def differing_columns(one: Features, other: Features, columns: Plan) -> dict[str, float]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from precall.metrics.column_drift import ColumnDrift, adjusted
 from precall.metrics.score import FAR, Score
 from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
+
+if TYPE_CHECKING:
+    from precall.metrics.column_drift import ColumnDrift
 
 LEVEL = 0.05  # significance level of the tests
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
@@ -41,7 +44,7 @@ def verdict(
         return "No verdict: add `auto` to the metrics."
     basis, clearest = _basis(estimator, scores), None if drift is None else drift.clearest()
     if clearest is not None:
-        basis += f"; {clearest[0]}, p = {adjusted(clearest[1]):.2g}"
+        basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"
     elif not _differs(scores, certificate):
         return f"Indistinguishable from the data at this sample size ({basis})."
     return f"{_difference(estimator, scores, certificate, None if clearest is None else clearest[1])} ({basis})."
