@@ -14,7 +14,8 @@ from precall.samples.tables import open_csv
 
 rng = np.random.default_rng(0)
 N = 300
-NOTES = [" ".join(rng.choice("pain in the left knee since two days after a long walk".split(), 9)) for _ in range(N)]
+WORDS = ("pain", "in", "the", "left", "knee", "since", "two", "days", "after", "a", "long", "walk")
+NOTES = [" ".join(rng.choice(WORDS, 9)) for _ in range(N)]
 CELLS = {  # kind: columns of that kind
     "number": {
         "x": [f"{x:.4f}" for x in rng.normal(size=N)],

@@ -23,7 +23,7 @@ from precall.theory.arrays import Array, Flags
 BEND = 4.0  # number of scales from the centre beyond which distances grow like a logarithm
 FEW = 20  # most levels of a column whose levels count one by one
 MOST_CATEGORIES = 256  # categories with a code of their own
-CYCLE = 0.1  # radius of a cycle: it is visible to classifiers and hardly changes distances
+CYCLE = 0.05  # radius of a cycle: it is visible to classifiers and hardly changes distances
 CYCLES = {"time of day": 1.0, "weekday": 7.0, "month": 365.2425}  # in days
 MISSING, RARE = "missing", "rare"
 
@@ -256,18 +256,19 @@ def _numbers(cells: Sequence[str], read: Callable[[str], float], missing: frozen
 
 
 def _scale(values: Array, centre: float) -> float:
-    """The spread of the central half, or of the central 98 % if that is 0, rounded to 1, 2 or 5 times 10ᵏ.
+    """The spread of the values: that of a normal column with the same central half or 90 %, whichever is larger.
 
-    Neighbouring levels of a column with few of them are at most about two scales apart.
+    It is rounded to 1, 2 or 5 times 10ᵏ. In a column with few levels it is the standard deviation, and at least half
+    the distance between neighbouring levels.
     """
-    if not len(values):
-        return 1.0
-    low, first, third, high = np.quantile(values, [0.01, 0.25, 0.75, 0.99])
-    spread = (third - first) / 1.349 or np.clip(values, low, high).std() or values.std() or abs(centre) or 1.0
     levels = np.unique(values)
-    gap = np.diff(levels).min() if 1 < len(levels) <= FEW else 0.0
-    steps = np.array([1, 2, 5, 10]) * 10.0 ** np.floor(np.log10(max(spread, gap / 2)))
-    return float(steps[np.abs(np.log(steps / max(spread, gap / 2))).argmin()])
+    if len(levels) <= FEW:
+        gap = np.diff(levels).min() if len(levels) > 1 else abs(centre)
+        return float(max(values.std() if len(values) else 0.0, gap / 2)) or 1.0
+    lowest, low, first, third, high, highest = np.quantile(values, [0.01, 0.05, 0.25, 0.75, 0.95, 0.99])
+    spread = max((third - first) / 1.349, (high - low) / 3.29) or np.clip(values, lowest, highest).std() or values.std()
+    steps = np.array([1, 2, 5, 10]) * 10.0 ** np.floor(np.log10(spread))
+    return float(steps[np.abs(np.log(steps / spread)).argmin()])
 
 
 def _cycles(days: Array) -> tuple[str, ...]:

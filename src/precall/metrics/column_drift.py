@@ -21,7 +21,7 @@ from precall.theory.arrays import Array, Counts
 from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.05  # of the tests of all columns together, and of all pairs together
-CLEAR = 0.005  # the same for a verdict
+CLEAR = 0.001  # the same for a verdict
 DRAWS = 400  # samples drawn for the intervals and the chance levels
 MOST_BINS, MOST_COARSE = 20, 8  # cells of a column: by itself, and in pairs
 PER_CELL = 12  # samples per cell of a pair
