@@ -284,7 +284,7 @@ def _circle(values: Array, period: float) -> Array:
     """The position in a cycle as a point on a small circle. Weekdays are whole days."""
     whole = np.floor(values) if period > 1 else values
     angle = 2 * np.pi * whole / period
-    return CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1))
+    return np.asarray(CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1)))
 
 
 def _category(missing: frozenset[str], cell: str) -> tuple[str, str]:

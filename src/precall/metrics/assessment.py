@@ -136,8 +136,9 @@ def assess(
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
     table = _table(columns, ignore, kinds, show_rows)
-    options = {"holdout": holdout, "encoder": encoder, "table": table, "progress": progress}
-    reference = Reference.fit(real, k=k, ties=ties, seed=seed, **options)
+    reference = Reference.fit(
+        real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, table=table, progress=progress
+    )
     if not isinstance(fake, Mapping):
         return reference.assess(fake, metrics=names, groups=groups, progress=progress)
     return Comparison(

@@ -166,7 +166,8 @@ def _is_off_grid(values: Array, column: Mapping[str, Any]) -> npt.NDArray[np.boo
     """Whether a value in a column of integers is none, as far as float32 can tell."""
     numbers = column["centre"] + column["scale"] * values
     precision = 1e-6 * column["scale"] * BENT
-    return (np.abs(values) < BENT) & (np.abs(numbers - np.rint(numbers)) > max(1e-3, precision)) & (precision < 0.1)
+    off = np.abs(numbers - np.rint(numbers)) > max(1e-3, precision)
+    return np.asarray(off & (np.abs(values) < BENT) & (precision < 0.1))
 
 
 def _merged(labels: Counts, most: int) -> Counts:
