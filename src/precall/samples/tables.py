@@ -118,7 +118,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
 
 
 @runtime_checkable
-class Frame(Protocol):
+class DataFrame(Protocol):
     """A data frame: named columns of equal length, as pandas, Polars and PyArrow have them."""
 
     @property
@@ -128,12 +128,12 @@ class Frame(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
 
-def is_frame(source: object) -> TypeGuard[Frame]:
+def is_frame(source: object) -> TypeGuard[DataFrame]:
     """Whether `source` is a data frame of pandas or Polars, or a PyArrow table."""
-    return isinstance(source, Frame) and len(source.shape) == 2
+    return isinstance(source, DataFrame) and len(source.shape) == 2
 
 
-def open_frame(source: Frame, on_error: ErrorPolicy) -> TableRows:
+def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
     """Open a data frame as a table. Cells become text: missing values are empty, dates are in ISO format."""
     columns = _frame_columns(source)
     rows = [list(map(_as_text, cells)) for cells in zip(*columns.values(), strict=True)]
