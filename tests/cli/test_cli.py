@@ -40,18 +40,6 @@ def test_help_names_every_encoder_there_is_to_choose(run, command):
     assert set(ENCODERS) - {"table", "identity"} <= words  # these two follow from the kind of samples
 
 
-def test_a_row_without_a_value_is_named_with_its_file_and_can_be_skipped(run, tmp_path):
-    rows = [f"{i % 7},{i % 5}\n" for i in range(60)]
-    (tmp_path / "real.csv").write_text("a,b\n" + "".join(rows))
-    (tmp_path / "fake.csv").write_text("a,b\n" + "".join(rows[:9]) + "3,\n" + "".join(rows[9:]))
-    words = ("assess", "--real", tmp_path / "real.csv", "--fake", tmp_path / "fake.csv", *QUICK)
-    failed = run(*words)
-    assert failed.exit_code == 1
-    where = f"(in {tmp_path / 'fake.csv'}; use on-error skip to leave out such samples)"
-    assert f"row 10: no value in column b {where}" in failed.stderr
-    assert run(*words, "--on-error", "skip").exit_code == 0
-
-
 def test_two_files_one_answer(run, files):
     done = run("assess", "--real", files["real"], "--fake", files["same"], "--fake", f"away={files['far']}", *QUICK)
     assert done.exit_code == 0, done.output

@@ -18,9 +18,8 @@ from precall.encoders import weights as weights_module
 from precall.encoders.encoder import SLOTS
 from precall.encoders.networks import random_vgg
 from precall.encoders.resizing import Resizing
-from precall.encoders.table import table_encoder
 from precall.encoders.weights import Weights, find_weights
-from precall.samples import SampleError, open_samples
+from precall.samples import open_samples
 
 RNG = np.random.default_rng(0)
 IMAGES = [RNG.integers(0, 256, (8, 10, 3), dtype=np.uint8) for _ in range(3)]
@@ -363,41 +362,6 @@ def test_ngrams_see_the_order_of_words_and_are_not_drowned_by_frequent_ones():
     quark, lepton = encoder.encode(["the " * 50 + word for word in ("quark", "lepton")])
     assert quark @ lepton < 0.97  # plain counts: 0.999
     assert (encoder.encode([""]) == 0).all()
-
-
-def csv(path, text):
-    path.write_text(text)
-    return open_samples(path)
-
-
-def test_tables_are_scaled_as_the_real_set_is(tmp_path):
-    real = csv(tmp_path / "real.csv", "age,city,same\n10,Rome,5\n30,Paris,5\n10,Rome,5\n30,Paris,5\n")
-    fake = csv(tmp_path / "fake.csv", "age,city,same\n20,Oslo,6\n40,Rome,5\n")
-    encoder = table_encoder(reference=real)
-    half = np.sqrt(0.5)
-    assert encode(real, encoder).array[:2] == pytest.approx(np.array([[-1, 0, half, 0, 0], [1, half, 0, 0, 0]]))
-    assert encode(fake, encoder).array == pytest.approx(np.array([[0, 0, 0, half, 1], [2, 0, half, 0, 0]]))
-    assert (encode(fake, reference=real).array == encode(fake, encoder).array).all()
-    a, b = encode(real, encoder).array[:2, 1:4]
-    assert np.linalg.norm(a - b) == pytest.approx(1)  # one category counts as one standard deviation
-    other = table_encoder(reference=fake)
-    assert other.protocol != encoder.protocol
-    assert not np.allclose(encode(fake, other).array[0, 0], encode(fake, encoder).array[0, 0])
-
-
-def test_tables_need_their_reference_and_the_same_columns(tmp_path):
-    real = csv(tmp_path / "real.csv", "age,city\n10,Rome\n30,Paris\n")
-    with pytest.raises(ValueError, match="encoder `table` needs `reference`, the real set"):
-        encode(real)
-    with pytest.raises(SampleError, match="row 1: the columns must be age, city; got age, town"):
-        encode(csv(tmp_path / "a.csv", "age,town\n1,x\n"), reference=real)
-    with pytest.raises(SampleError, match="row 2: column age must be a number, as in the reference; got 'old'"):
-        encode(csv(tmp_path / "b.csv", "age,city\n1,x\nold,y\n"), reference=real)
-    names = "\n".join(f"name{i}" for i in range(300))
-    with pytest.raises(ValueError, match="column `who` must contain numbers or at most 256 categories; got 300"):
-        table_encoder(reference=csv(tmp_path / "c.csv", f"who\n{names}\n"))
-    with pytest.raises(ValueError, match="`reference` must be a table; got text"):
-        table_encoder(reference=open_samples(["a"]))
 
 
 def test_ones_own_encoder_by_name(tmp_path, monkeypatch):

@@ -53,46 +53,6 @@ def test_json_lines(tmp_path):
     assert first != second
 
 
-def test_tables(tmp_path):
-    (tmp_path / "x.csv").write_text('age,city\n31,"Paris, 5e"\n40,Rome\n\n50,\n60\n')
-    samples = open_samples(tmp_path / "x.csv", on_error="skip")
-    assert (samples.kind, list(samples.ids)) == ("table", ["row 1", "row 2", "row 3", "row 4"])
-    assert samples[0] == {"age": "31", "city": "Paris, 5e"}
-    assert samples.describe(0) == "age=31, city=Paris, 5e"
-    (batch,) = samples.batches(9)
-    assert batch.indices == [0, 1]
-    assert [str(error) for error in samples.errors] == [
-        "row 3: no value in column city",
-        "row 4: 1 cells in a table of 2 columns",
-    ]
-
-
-def test_tables_with_other_delimiters_and_without_header(tmp_path):
-    (tmp_path / "semicolon.csv").write_text("a;b\n1,5;2\n")
-    assert open_samples(tmp_path / "semicolon.csv")[0] == {"a": "1,5", "b": "2"}
-    (tmp_path / "tabs.tsv").write_text("a\tb\n1\t2\n")
-    assert open_samples(tmp_path / "tabs.tsv")[0] == {"a": "1", "b": "2"}
-    (tmp_path / "bare.csv").write_text("1,2\n3,4\n")
-    assert open_samples(tmp_path / "bare.csv")[1] == {"column 1": "3", "column 2": "4"}
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (b"a,b\n", "must contain at least one row"),
-        (b"a,a\n1,2\n", "must name each column once; got a, a"),
-        (b",a\n0,2\n", r"\(no name\), a"),
-        (b'a,b\n"open,1\n', "must be a UTF-8 table"),
-        (b"a,b\n\xff,1\n", "must be a UTF-8 table"),
-        (b"a,b\n" + b"x" * 200_000 + b",1\n", "must be a UTF-8 table"),
-    ],
-)
-def test_tables_that_cannot_be_read(tmp_path, text, sentence):
-    (tmp_path / "x.csv").write_bytes(text)
-    with pytest.raises(ValueError, match=sentence):
-        open_samples(tmp_path / "x.csv")
-
-
 class Numbered(Dataset):
     """A torch dataset that counts how often it is read."""
 

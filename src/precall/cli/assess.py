@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -47,6 +49,19 @@ def assess(
     ] = False,
     encoder: EncoderName = None,
     key: Key = None,
+    columns: Annotated[str | None, typer.Option(help="Columns of a table to compare, as in age,income.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Columns of a table to leave out, as in patient_id.")] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option(
+            help="Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category: number, "
+            "integer, category, ordered, date, boolean, text or identifier."
+        ),
+    ] = None,
+    show_rows: Annotated[
+        bool,
+        typer.Option("--show-rows", help="Let the report contain rows of tables and names of categories."),
+    ] = False,
     groups: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,6 +100,8 @@ def assess(
 
       precall assess --real train.csv --fake fake.csv --holdout test.csv
 
+      precall assess --real real.csv --fake fake.csv --ignore sex --kinds x=number
+
       precall assess --real real.npy --fake a.npy --quick
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
@@ -109,8 +126,10 @@ def assess(
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels}
+    settings |= _table_settings(columns, ignore, kinds, show_rows)
     found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh)
     _report_skipped(found)
+    _report_columns(found)
     _report_shared_rows(found)
     for name, one in found.items():
         _report_one_sided(name, one.protocol.get("groups", {}))
@@ -120,6 +139,7 @@ def assess(
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else repr(found))
     if out is not None:
         note(f"page: {page}")
+        _report_contents(found)
     _check(found, gates)
 
 
@@ -159,7 +179,7 @@ def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
     if kept:
         dates = sorted(one.date for one in kept.values())
         span = dict.fromkeys((dates[0], dates[-1]))
-        models = "" if len(kept) == len(entries) else f" of {_listed(kept)}"
+        models = "" if len(kept) == len(entries) else f" of {_joined(kept)}"
         note(f"results{models} from the cache of {' to '.join(span)}")
     return {name: one.results for name, one in kept.items()}
 
@@ -168,22 +188,24 @@ def _computed(
     fakes: Mapping[str, SampleSet], entries: Mapping[str, Entry], arguments: Mapping[str, Any]
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
+    from precall.encoders.table import ColumnWarning
     from precall.metrics.assessment import assess_each
 
     found: dict[str, Assessment] = {}
     try:
-        with bars() as progress:
+        with bars() as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnWarning)  # the results have the same sentences, and are reported
             for one in assess_each(fake=fakes, progress=progress, **arguments):
                 found[one.name] = entries[one.name].keep(one)
     except BaseException:
         if found:
-            left = _listed([name for name in fakes if name not in found])
-            note(f"finished and kept in the cache: {_listed(found)}; still to assess: {left}")
+            left = _joined([name for name in fakes if name not in found])
+            note(f"finished and kept in the cache: {_joined(found)}; still to assess: {left}")
         raise
     return found
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return ", ".join(map(shown, names))
 
 
@@ -199,6 +221,23 @@ def _metrics(given: str | None, *, quick: bool) -> list[str] | None:
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--metrics") from None
     return names
+
+
+def _table_settings(columns: str | None, ignore: str | None, kinds: str | None, show_rows: bool) -> dict[str, Any]:
+    """What the options say about the columns of tables, in the form that `assess` takes; only what was given."""
+    lists = {"columns": columns, "ignore": ignore}
+    given: dict[str, Any] = {name: _listed(names) for name, names in lists.items() if names is not None}
+    if kinds is not None:
+        pairs = [one.rpartition("=") for one in _listed(kinds)]
+        if not all(column and kind for column, _, kind in pairs):
+            raise typer.BadParameter("expected column=kind, as in visit=date,code=category", param_hint="--kinds")
+        given["kinds"] = {column: kind for column, _, kind in pairs}
+    return given | ({"show_rows": True} if show_rows else {})
+
+
+def _listed(names: str) -> list[str]:
+    """Comma-separated names; a name with a comma is quoted."""
+    return [name.strip() for name in next(csv.reader([names], skipinitialspace=True)) if name.strip()]
 
 
 def _named(given: str) -> tuple[str, str]:
@@ -256,6 +295,24 @@ def _report_skipped(found: Comparison) -> None:
     sides |= {name: one.protocol["fake"] for name, one in found.items()}
     for name, protocol in sides.items():
         tell_skipped(name, Skipped(protocol))
+
+
+def _report_columns(found: Comparison) -> None:
+    """Name the kinds of the columns of tables, and those that are left out."""
+    from precall.samples.sampleset import shown
+
+    plan = next(iter(found.values())).protocol.get("real", {}).get("protocol", {})
+    if "left_out" in plan:
+        kinds = ", ".join(f"{shown(name)} {column['kind']}" for name, column in plan["columns"].items())
+        typer.echo(f"columns: {kinds}", err=True)
+        for note in plan["notes"]:
+            typer.echo(note, err=True)
+
+
+def _report_contents(found: Comparison) -> None:
+    """Say what a report contains of tables."""
+    if (contents := next(iter(found.values())).protocol.get("contains")) is not None:
+        typer.echo(contents, err=True)
 
 
 def _report_shared_rows(found: Comparison) -> None:

@@ -194,14 +194,9 @@ def _rows(samples: Any, kept: Selection) -> bytes:
     import csv
     import io
 
-    from precall.samples.tables import DELIMITERS, is_number
-
-    with open(samples.path, newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-    delimiter = max(DELIMITERS, key=first.count)
     text = io.StringIO()
-    table = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    if not all(map(is_number, next(csv.reader([first], delimiter=delimiter)))):  # otherwise there is no header
+    table = csv.writer(text, delimiter=samples.delimiter, lineterminator="\n")
+    if samples.has_header:
         table.writerow(samples.columns)
     table.writerows(samples.rows[int(index)] for index in kept.indices)
     return text.getvalue().encode()

@@ -1,72 +1,157 @@
-"""The encoder of tables: standardised numbers and one-hot categories, fitted on the reference set."""
+"""The encoder of tables: every column by its kind, with kinds and scales fitted on the reference set."""
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from precall.encoders.column_codes import Code, fit_code
 from precall.encoders.encoder import Encoder, FeatureMatrix
-from precall.samples import SampleSet
+from precall.samples import SampleSet, hashing
+from precall.samples.columns import ColumnKind, kind_of, missing_spellings
 from precall.samples.sampleset import shown
-from precall.samples.tables import is_number
-
-MAX_CATEGORIES = 256  # a column with more distinct texts contains names or sentences rather than categories
+from precall.samples.tables import TableRows
 
 Row = Mapping[str, str]
+
+
+class ColumnWarning(UserWarning):
+    """A column is left out of an assessment."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that is encoded.
+
+    Attributes:
+        name: Its name.
+        kind: What its cells are.
+        given: Whether the user gave the kind; otherwise it was inferred.
+        private: Whether its cells look like identifiers, whatever kind was given; they are never shown.
+        missing: Share of the real cells that are missing.
+        code: How its cells are encoded.
+    """
+
+    name: str
+    kind: ColumnKind
+    given: bool
+    private: bool
+    missing: float
+    code: Code
+
+    def summary(self, start: int, *, names: bool) -> dict[str, Any]:
+        """What the protocol says about the column; its first feature is `start`."""
+        place = {"features": [start, start + self.code.width], "missing": self.missing}
+        about = {"kind": self.kind, "given": self.given, "private": self.private}
+        return {**about, **place, **self.code.summary(names=names and not self.private)}
 
 
 def table_encoder(*, reference: SampleSet) -> Encoder:
     """Fit the encoder of tables on the reference (real) set. Both sets must be encoded with it.
 
-    A column in which every cell of the reference is a number is encoded as (x − mean)/std, with std = 1 if all cells
-    are equal. Any other column is encoded with one entry per category of the reference and one entry for all other
-    texts. The entry of the row's own category is 1/√2 and the others are 0. Two rows that differ in one category are
-    therefore at distance 1, like two rows that differ by one standard deviation in a number.
+    The kind of each column is inferred from the reference, unless the user gave it (`TableChoice`):
+
+    | kind | encoded as |
+    |---|---|
+    | number, integer | (x − median)/spread, with the spread of the central half; far tails are compressed |
+    | ordered | its rank among the levels, like a number |
+    | date | days, like a number, with weekday, month and time of day as points on small circles |
+    | category, boolean | one entry per category; rare categories share one |
+    | text, identifier | left out with a `ColumnWarning`; a text whose kind was given is encoded by its length |
+
+    Missing numbers and dates are at the median, with an indicator; missing categories are a category. In the last
+    feature, cells are counted that the reference does not allow for: unknown categories, texts in a column of numbers,
+    missing values in a column without any. Two rows that differ in one column are at a similar distance whatever the
+    column's kind and unit.
 
     Args:
         reference: A table.
 
     Returns:
-        The encoder. Its protocol contains the columns with their means, standard deviations and categories.
+        The encoder. Its protocol contains the kinds of the columns and their scales. It contains names of categories
+        only if rows may be shown (`TableChoice.show_rows`).
     """
-    if reference.kind != "table":
+    if not isinstance(reference, TableRows):
         raise ValueError(f"`reference` must be a table; got {reference.kind}.")
-    rows: list[Row] = [row for batch in reference.batches(4096) for row in batch.items]
-    if not rows:
-        raise ValueError(f"`{shown(reference.name)}` must contain a readable row; got none.")
-    columns = {column: _fitted(column, [row[column] for row in rows]) for column in rows[0]}
+    reference.choice.check(reference.columns)
+    kinds, given = _kinds(reference), reference.choice.kinds
+    left_out = {
+        name: kind for name, kind in kinds.items() if kind == "identifier" or (kind == "text" and name not in given)
+    }
+    columns = [_column(reference, name, kind) for name, kind in kinds.items() if name not in left_out]
+    if not columns:
+        way_out = "Pass `kinds` (--kinds NAME=category) or other `columns` (--columns)."
+        raise ValueError(f"`{shown(reference.name)}` must have a column to compare; all are left out. {way_out}")
+    notes = [_note(name, kind) for name, kind in left_out.items() if name not in given]
+    for note in notes:
+        warnings.warn(note, ColumnWarning, stacklevel=2)
+    protocol = _protocol(columns, left_out, notes, names=reference.choice.show_rows)
+    names = [column.name for column in columns]
 
-    def prepare(row: Row) -> FeatureMatrix:
-        if row.keys() != columns.keys():
-            raise ValueError(f"the columns must be {', '.join(columns)}; got {', '.join(row)}")
-        return np.concatenate([_entries(column, fit, row[column]) for column, fit in columns.items()])
+    def prepare(row: Row) -> list[str]:
+        if absent := [name for name in names if name not in row]:
+            raise ValueError(missing_columns(absent))
+        return [row[name] for name in names]
 
-    return Encoder("table", "table", {"columns": columns}, prepare, np.stack)
-
-
-def _fitted(column: str, cells: Sequence[str]) -> dict[str, Any]:
-    """The parameters of a column: its mean and standard deviation, or its categories."""
-    if all(map(is_number, cells)):
-        values = np.array(cells, dtype=np.float64)
-        return {"mean": float(values.mean()), "std": float(values.std()) or 1.0}
-    categories = sorted(set(cells))
-    if len(categories) > MAX_CATEGORIES:
-        raise ValueError(
-            f"column `{shown(column)}` must contain numbers or at most {MAX_CATEGORIES} categories; "
-            f"got {len(categories)} distinct texts. Drop the column."
-        )
-    return {"categories": categories}
+    return Encoder("table", "table", protocol, prepare, lambda rows: _encoded(columns, rows))
 
 
-def _entries(column: str, fit: Mapping[str, Any], cell: str) -> FeatureMatrix:
-    if "categories" in fit:
-        known: list[str] = fit["categories"]
-        own = known.index(cell) if cell in known else len(known)
-        entries = np.zeros(len(known) + 1, dtype=np.float32)
-        entries[own] = np.sqrt(0.5)
-        return entries
-    if not is_number(cell):
-        raise ValueError(f"column {column} must be a number, as in the reference; got {cell!r}")
-    return np.array([(float(cell) - fit["mean"]) / fit["std"]], dtype=np.float32)
+def missing_columns(absent: Sequence[str]) -> str:
+    """The sentence about columns of the reference that a table lacks."""
+    named = ", ".join(map(shown, absent))
+    return f"the table must have the columns of the real one; it lacks {named}. Add them, or leave them out (--ignore)"
+
+
+def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
+    """The kind of each column that the user does not leave out."""
+    given: Mapping[str, Any] = reference.choice.kinds
+    names = [name for name in reference.columns if not reference.choice.leaves_out(name)]
+    return {name: given.get(name) or kind_of(name, reference.cells(name)) for name in names}
+
+
+def _column(reference: TableRows, name: str, kind: ColumnKind) -> Column:
+    cells = reference.cells(name)
+    missing = missing_spellings(cells)
+    share = sum(cell.lower() in missing for cell in cells) / max(1, len(cells))
+    given = name in reference.choice.kinds
+    private = given and kind_of(name, cells) == "identifier"
+    return Column(name, kind, given, private, share, fit_code(kind, cells))
+
+
+def _is_left_out(kind: ColumnKind, *, given: bool) -> bool:
+    return kind == "identifier" or (kind == "text" and not given)
+
+
+def _note(name: str, kind: ColumnKind) -> str:
+    """The sentence about a column that is left out."""
+    reason = "an identifier" if kind == "identifier" else "free text"
+    way_out = f"pass `kinds` (--kinds {shown(name)}={'category' if kind == 'identifier' else 'text'}) to use it"
+    return f"column {shown(name)} is left out: it looks like {reason}; {way_out}."
+
+
+def _protocol(
+    columns: Sequence[Column], left_out: Mapping[str, str], notes: Sequence[str], *, names: bool
+) -> dict[str, Any]:
+    """The columns with their kinds, scales and features, those left out, and a hash of the whole plan."""
+    starts = np.cumsum([0, *(column.code.width for column in columns)])
+    plan = [[column.name, column.kind, column.code.identity()] for column in columns]
+    return {
+        "columns": {c.name: c.summary(int(start), names=names) for c, start in zip(columns, starts, strict=False)},
+        "left_out": dict(left_out),
+        "notes": list(notes),
+        "rows_shown": names,
+        "plan": hashing.combined([json.dumps(plan)]),
+    }
+
+
+def _encoded(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> FeatureMatrix:
+    """The features of rows of cells, column by column, and the number of unexpected cells in each row."""
+    cells = list(zip(*rows, strict=True))
+    parts = [column.code.encode(own) for column, own in zip(columns, cells, strict=True)]
+    unexpected = np.sum([flags for _, flags in parts], axis=0, dtype=np.float64)
+    return np.column_stack([*(features for features, _ in parts), unexpected]).astype(np.float32)

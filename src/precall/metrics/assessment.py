@@ -25,6 +25,7 @@ from precall.theory import checks
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.samples.columns import TableChoice
 
 Groups: TypeAlias = Mapping[str, Any]
 
@@ -41,6 +42,10 @@ def assess(  # type: ignore[overload-overlap]
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    columns: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    show_rows: bool = False,
     engine: str = "local",
     progress: Progress | None = None,
 ) -> Comparison: ...
@@ -56,6 +61,10 @@ def assess(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    columns: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    show_rows: bool = False,
     engine: str = "local",
     progress: Progress | None = None,
 ) -> Assessment: ...
@@ -70,6 +79,10 @@ def assess(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    columns: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    show_rows: bool = False,
     engine: str = "local",
     progress: Progress | None = None,
 ) -> Assessment | Comparison:
@@ -94,6 +107,12 @@ def assess(
             in the protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
             for their kind.
+        columns: For tables, names of the columns to compare; None for all.
+        ignore: For tables, names of columns to leave out.
+        kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
+            "category", "ordered", "date", "boolean", "text" or "identifier".
+        show_rows: For tables, whether reports may contain rows and names of categories. Columns of identifiers and
+            columns that are left out are never shown.
         engine: Where the work runs: "local" is this process.
         progress: Called with (stage, done, total).
 
@@ -128,6 +147,10 @@ def assess(
         seed=seed,
         groups=groups,
         encoder=encoder,
+        columns=columns,
+        ignore=ignore,
+        kinds=kinds,
+        show_rows=show_rows,
         progress=progress,
     )
     return Comparison({one.name: one for one in found}) if isinstance(fake, Mapping) else next(found)
@@ -144,6 +167,10 @@ def assess_each(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    columns: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    show_rows: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Assessment]:
     """Assess several models one after the other; each result is available before the next model is assessed.
@@ -164,7 +191,10 @@ def assess_each(
     """
     names = requested(metrics)
     _check_holdout(names, holdout)
-    reference = Reference.fit(real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, progress=progress)
+    table = _table(columns, ignore, kinds, show_rows)
+    reference = Reference.fit(
+        real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, table=table, progress=progress
+    )
     for name, one in fake.items():
         of_model = _groups_of(groups, name)
         yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
@@ -227,12 +257,20 @@ class Reference:
         ties: str = "closed",
         seed: int = 0,
         encoder: Encoder | str | None = None,
+        table: TableChoice | None = None,
         progress: Progress | None = None,
     ) -> Reference:
-        """Check the real samples, and encode them if needed; arguments as in `assess`."""
+        """Check the real samples, and encode them if needed.
+
+        Args:
+            real: The data, as in `assess`; so are the other arguments.
+            table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
+                `show_rows` of `assess`.
+        """
         checks.choice("ties", ties, ("closed", "open"))
         loaded: dict[str, Encoder] = {}
-        found = side("real", real, encoder=encoder, loaded=loaded, progress=stage_of(progress, "encode real"))
+        stage = stage_of(progress, "encode real")
+        found = side("real", real, encoder=encoder, table=table, loaded=loaded, progress=stage)
         if found.moments is None:
             check_k(k, n_real=len(found.features))
         unseen = None if holdout is None else _unseen(found, holdout, encoder, loaded, progress)
@@ -308,6 +346,16 @@ def _unseen(
         raise ValueError("`holdout` must hold samples; got statistics (mu, sigma). Pass the samples or their features.")
     same_dimension(real=real.features, holdout=found.features)
     return found
+
+
+def _table(
+    columns: Sequence[str] | None, ignore: Sequence[str], kinds: Mapping[str, str] | None, show_rows: bool
+) -> TableChoice | None:
+    """What the user says about the columns of a table, or None."""
+    from precall.samples.columns import TableChoice
+
+    choice = TableChoice(columns, tuple(ignore), dict(kinds or {}), show_rows)
+    return choice if choice else None
 
 
 def _check_holdout(names: Sequence[str], holdout: object | None) -> None:

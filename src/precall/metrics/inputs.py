@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.samples import SampleSet
     from precall.samples.arrays import Statistics
+    from precall.samples.columns import TableChoice
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,18 @@ class Side:
             return len(self.features)
         return self.moments.n if self.counted else None
 
+    @property
+    def table(self) -> Mapping[str, Any] | None:
+        """The protocol of the encoder of tables, or None if the samples are no table."""
+        plan: Mapping[str, Any] = self.protocol.get("protocol", {})
+        return plan if self.protocol.get("encoder") == "table" else None
+
+    def contents(self) -> str:
+        """What a report about tables contains of them, in a sentence or two."""
+        if self.table is not None and self.table["rows_shown"]:
+            return "The report contains rows of the tables and names of categories, without the columns left out."
+        return "The report contains names and summaries of columns, but no rows and no names of categories."
+
     def of_rows(self, labels: Any) -> Any:
         """`labels` (one per sample) with one label per row: labels of samples that could not be read are removed."""
         values = to_numpy(labels)
@@ -55,6 +68,14 @@ class Side:
     def identity(self, row: int) -> str:
         """The id of the sample in `row`: its file name or its index."""
         return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
+
+    def cells(self, row: int) -> Mapping[str, str]:
+        """The cells of a row of a table that may be shown, by column; empty if none may."""
+        visible: Sequence[str] = getattr(self.samples, "visible", ())
+        if self.samples is None or not visible:
+            return {}
+        found = self.samples.read(int(self.rows[row]))
+        return {name: found[name] for name in visible}
 
     def show(self, row: int) -> Any:
         """A thumbnail of the sample in `row`, or a line of text that describes it."""
@@ -70,6 +91,7 @@ def side(
     *,
     encoder: Encoder | str | None = None,
     reference: Side | None = None,
+    table: TableChoice | None = None,
     loaded: dict[str, Encoder] | None = None,
     progress: StageProgress | None = None,
 ) -> Side:
@@ -81,6 +103,7 @@ def side(
             `open_samples` accepts.
         encoder: How to encode samples; None means the default encoder for their kind.
         reference: The real side, to which the encoder of tables is fitted.
+        table: What the user says about the columns of the real table.
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         progress: Called with (number of samples encoded, number of samples).
     """
@@ -96,12 +119,39 @@ def side(
     if isinstance(source, EncodedFeatures):
         return Side(as_features(name, source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
+    if table is not None:
+        samples = _chosen(samples, table)
     if samples.kind == "moments":
         return _of_statistics(cast("Statistics", samples))
     fitted_on = reference.samples if reference is not None else samples if name == "real" else None
     chosen = _loaded(samples, encoder, fitted_on, {} if loaded is None else loaded)
+    samples = _shown(samples, chosen)
     encoded = encode(samples, chosen, progress=progress)
     return Side(as_features(name, encoded.array), samples, encoded.indices, encoded.to_dict())
+
+
+def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
+    """The table with what the user says about its columns."""
+    from precall.samples.tables import TableRows
+
+    if isinstance(samples, TableRows):
+        return samples.chosen(choice)
+    raise ValueError(f"`columns`, `ignore`, `kinds` and `show_rows` are for tables; `real` holds {samples.kind}.")
+
+
+def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
+    """A table with the columns that may be shown, after checking that it has all columns that are encoded."""
+    from precall.samples.tables import TableRows
+
+    if not isinstance(samples, TableRows) or encoder.name != "table":
+        return samples
+    columns = encoder.protocol["columns"]
+    if absent := [name for name in columns if name not in samples.columns]:
+        from precall.encoders.table import missing_columns
+
+        raise ValueError(f"{samples.name}: {missing_columns(absent)}.")
+    visible = [name for name, column in columns.items() if not column["private"]]
+    return samples.showing(visible if encoder.protocol["rows_shown"] else ())
 
 
 def _loaded(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.column_drift import ColumnDrift
 from precall.metrics.groups import FairnessGap
 from precall.metrics.score import Interval, Score, plain
 from precall.metrics.verdict import verdict
@@ -117,6 +118,7 @@ class Assessment:
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
         baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
+        drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
@@ -136,6 +138,7 @@ class Assessment:
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
     baseline: Mapping[str, Score] = field(default_factory=dict)
+    drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -164,7 +167,7 @@ class Assessment:
     @property
     def verdict(self) -> str:
         """One sentence about what the model does, from the scores beside it: see `precall.metrics.verdict`."""
-        return verdict(self.estimator, self.scores, self.certificate)
+        return verdict(self.estimator, self.scores, self.certificate, self.drift)
 
     def to_dict(self) -> dict[str, Any]:
         """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
@@ -185,6 +188,7 @@ class Assessment:
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
+            **({} if self.drift is None else {"drift": self.drift.to_dict()}),
         }
 
     @classmethod
@@ -204,6 +208,7 @@ class Assessment:
             groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
             fairness=None if gap is None else FairnessGap.from_dict(gap),
             baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
+            drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
         )
 
     def plot(self) -> Figure:

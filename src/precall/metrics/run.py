@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
 from precall.metrics.metric import Metric
@@ -127,8 +128,17 @@ class Run:
             neighborhoods=self._neighborhoods_so_far(),
             clusters=self.clusters,
             classifiers=self.classifiers,
+            drift=self._drift(),
             sources={"real": self.reference.side, "fake": self.side},
         )
+
+    def _drift(self) -> ColumnDrift | None:
+        """The drift of each column, if both sides are tables."""
+        plan = self.reference.side.table
+        if plan is None or self.side.table is None:
+            return None
+        real, fake = self.pair.to_numpy()
+        return column_drift(real=real, fake=fake, columns=plan["columns"], seed=self.seed)
 
     def _neighborhoods_so_far(self) -> Neighborhoods | None:
         """The sweep if a metric needed it."""
@@ -173,6 +183,7 @@ class Run:
             "ties": self.ties,
             "seed": self.seed,
             **{of: one.protocol for of, one in self._sides().items() if one.protocol},
+            **({} if reference.side.table is None else {"contains": reference.side.contents()}),
             "versions": versions(),
         }
 

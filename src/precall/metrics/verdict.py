@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from precall.metrics.score import FAR, Score
 from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
+
+if TYPE_CHECKING:
+    from precall.metrics.column_drift import ColumnDrift
 
 LEVEL = 0.05  # significance level of the tests
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
@@ -15,26 +19,35 @@ MAIN = 0.4  # missed or invented mass is named if it is at least this part of th
 MISPLACED = 0.1  # least total variation that is not "close"
 
 
-def verdict(estimator: str | None, scores: Mapping[str, Score], certificate: Certificate | None) -> str:
+def verdict(
+    estimator: str | None,
+    scores: Mapping[str, Score],
+    certificate: Certificate | None,
+    drift: ColumnDrift | None = None,
+) -> str:
     """One sentence about a model: copies, indistinguishable, drops, invents, wrong proportions, wrong shape, or close.
 
     A difference is named only if the two-sample test rejects P = Q, or, without a test, if the interval of the total
-    variation excludes its chance level. What it is called depends on the scores beyond their chance levels, and on the
+    variation excludes its chance level. In tables it is also enough that a single column, or the dependence of two
+    columns, differs beyond doubt. What it is called depends on the scores beyond their chance levels, and on the
     certificate's bounds.
 
     Args:
         estimator: The estimator of the curve, or None.
         scores: The scores by name.
         certificate: Upper band on the curve, or None.
+        drift: Which columns of a table differ, or None.
     """
     if copied := _copies(scores):
         return copied
     if estimator is None:
         return "No verdict: add `auto` to the metrics."
-    basis = _basis(estimator, scores)
-    if not _differs(scores, certificate):
+    basis, clearest = _basis(estimator, scores), None if drift is None else drift.clearest()
+    if clearest is not None:
+        basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"
+    elif not _differs(scores, certificate):
         return f"Indistinguishable from the data at this sample size ({basis})."
-    return f"{_difference(estimator, scores, certificate)} ({basis})."
+    return f"{_difference(estimator, scores, certificate, None if clearest is None else clearest[1])} ({basis})."
 
 
 def _copies(scores: Mapping[str, Score]) -> str | None:
@@ -67,11 +80,14 @@ def _differs(scores: Mapping[str, Score], certificate: Certificate | None) -> bo
     return max(_at_least("tv", certificate), least - chance) > 0
 
 
-def _difference(estimator: str, scores: Mapping[str, Score], certificate: Certificate | None) -> str:
-    """What the difference is, and how large."""
+def _difference(
+    estimator: str, scores: Mapping[str, Score], certificate: Certificate | None, columns: Score | None
+) -> str:
+    """What the difference is, and how large: all in all at least as large as in single columns or pairs of them."""
     missed, invented, misplaced = (
         _beyond_chance(scores[name], _at_least(name, certificate)) for name in ("missed", "invented", "tv")
     )
+    misplaced = max(misplaced, 0.0 if columns is None else _beyond_chance(columns, 0.0))
     lost = f"{_amount(scores['missed'], missed)} of the data"
     made_up = f"{_amount(scores['invented'], invented)} of its samples"
     if max(missed, invented) >= max(SHARE, misplaced * MAIN):

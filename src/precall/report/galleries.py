@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.metrics.column_drift import differing_columns
 from precall.report.projection import sample_map
 from precall.samples.sampleset import shown as shown_text
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -30,13 +31,15 @@ TINY = 32  # pictures of at most this many pixels per side are shown without los
 def galleries(one: Assessment) -> Mapping[str, Any]:
     """The samples to show for one model, by gallery, as plain values, and the map of all samples.
 
-    If only features are known, there is a map but no gallery. A loaded assessment has the galleries with which it was
+    If only features are known, there is a map but no gallery. Of tables there is no map unless rows may be shown: in a
+    table of one or two columns the coordinates are the cells. A loaded assessment has the galleries with which it was
     saved.
     """
     if one.galleries or not one.sources:
         return one.galleries
     shown = dict(_chosen(one)) if one.sources["fake"].samples is not None else {}
-    found = sample_map(one, _rows(one) if shown else {})
+    hidden = any(side.table is not None and not side.table["rows_shown"] for side in one.sources.values())
+    found = None if hidden else sample_map(one, _rows(one) if shown else {})
     return shown if found is None else {**shown, "map": found}
 
 
@@ -106,10 +109,31 @@ def _copied(one: Assessment) -> Index:
 
 def _pairs(samples: Side, others: Side, rows: Index, nearest: Index | None) -> list[dict[str, Any]]:
     """The samples in `rows`, each with its nearest sample of the other side if that is known."""
+    if nearest is None:
+        return [{"sample": look(samples, int(i)), "nearest": None} for i in rows]
     return [
-        {"sample": look(samples, int(i)), "nearest": None if nearest is None else look(others, int(nearest[i]))}
+        {
+            "sample": look(samples, int(i)),
+            "nearest": look(others, int(nearest[i])),
+            **_differences(samples, others, int(i), int(nearest[i])),
+        }
         for i in rows
     ]
+
+
+def _differences(samples: Side, others: Side, i: int, j: int) -> dict[str, Any]:
+    """The columns in which two rows of tables differ, from large to small, with their cells if rows may be shown."""
+    if samples.table is None or others.table is None:
+        return {}
+    columns = samples.table["columns"]
+    found = differing_columns(to_numpy(samples.features[i]), to_numpy(others.features[j]), columns)
+    own, other = samples.cells(i), others.cells(j)
+    return {
+        "differs": [
+            {"column": name, "share": share, **({"sample": own[name], "nearest": other[name]} if name in own else {})}
+            for name, share in found.items()
+        ]
+    }
 
 
 def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:
@@ -136,9 +160,9 @@ def _mosaic(one: Assessment, real: Side, fake: Side) -> list[dict[str, Any]]:
 
 def look(samples: Side, i: int) -> dict[str, Any]:
     """One sample as the page shows it: its id, with a thumbnail, its text or the cells of its row."""
+    if cells := samples.cells(i):
+        return {"id": samples.identity(i), "row": _cells(cells)}
     shown = samples.show(i)
-    if samples.samples is not None and samples.samples.kind == "table":
-        return {"id": samples.identity(i), "row": _cells(samples.samples[int(samples.rows[i])])}
     if isinstance(shown, str):
         return {"id": samples.identity(i), "text": shown[:400]}
     return {"id": samples.identity(i), "image": _encoded(shown)}

@@ -26,6 +26,7 @@ from precall.report.summary import BUDGETS, headline, improvable, ranking, recom
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
+    from precall.metrics.column_drift import ColumnDrift
     from precall.metrics.groups import FairnessGap
     from precall.metrics.results import Assessment, Comparison
     from precall.metrics.score import Score
@@ -195,6 +196,8 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         "n": one.protocol["n_fake"],
         "scores": {score: _score(found) for score, found in one.scores.items()},
     }
+    if one.drift is not None:
+        shown["drift"] = _drift(one.drift)
     if one.estimator is None:
         return shown
     frontier = one.spectrum.frontier(order=1)
@@ -226,6 +229,15 @@ def _score(score: Score) -> dict[str, Any]:
 def _budgets(one: Assessment) -> list[dict[str, Any]]:
     """The best curve with each budget, if a budget improves the model at all."""
     return [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else []
+
+
+def _drift(drift: ColumnDrift) -> dict[str, Any]:
+    """The drift of columns and of pairs of columns, as the page's script reads it."""
+    named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
+    return {
+        of: [{"name": name, **_score(one), "differs": one.settings["differs"]} for name, one in scores.items()]
+        for of, scores in named.items()
+    }
 
 
 def _gaps(fairness: FairnessGap) -> str:

@@ -10,13 +10,20 @@ from precall.metrics.registry import SCORES
 from precall.printing import aligned, shown
 
 if TYPE_CHECKING:
+    from precall.metrics.column_drift import ColumnDrift
     from precall.metrics.results import Assessment, Comparison
+    from precall.metrics.score import Score
+
+SHOWN_COLUMNS = 5  # columns, and pairs of columns, of a table that are printed
 
 
 def text(comparison: Comparison) -> str:
     """Scores of all models and their groups, chance levels, and a verdict for each model."""
     rows = [["model", *columns(comparison)], *_rows(comparison)]
-    return "\n".join([*aligned(rows), "", *(f"{shown(name)}: {one.verdict}" for name, one in comparison.items())])
+    verdicts = [f"{shown(name)}: {one.verdict}" for name, one in comparison.items()]
+    tables = [(shown(name), one.drift) for name, one in comparison.items()]
+    drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
+    return "\n".join([*aligned(rows), "", *verdicts, *drifts])
 
 
 def html(comparison: Comparison) -> str:
@@ -44,6 +51,22 @@ def _label(name: str) -> str:
 def _arrow(name: str) -> str:
     better = SCORES[name].better if name in SCORES else None
     return {"higher": " ↑", "lower": " ↓", None: ""}[better]
+
+
+def drift(name: str, found: ColumnDrift) -> list[str]:
+    """The columns, and pairs of columns, of a table that differ most, with the total variation and its chance level."""
+    columns, pairs = found.differing_columns(), found.differing_pairs()
+    if not columns and not pairs:
+        return ["", f"{name}: no single column differs, and no dependence between two columns."]
+    rows = [["column", "TV", "chance"], *_drift_rows(columns)] if columns else []
+    rows += [["dependence", "TV", "chance"], *_drift_rows(pairs)] if pairs else []
+    more = max(0, len(columns) - SHOWN_COLUMNS) + max(0, len(pairs) - SHOWN_COLUMNS)
+    head = f"{name}: what differs most" + (f" (results.json has {more} more)" if more else "")
+    return ["", head, *(f"  {line}" for line in aligned(rows))]
+
+
+def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:
+    return [[shown(name), str(score), f"{score.chance:.2g}"] for name, score in list(scores.items())[:SHOWN_COLUMNS]]
 
 
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:

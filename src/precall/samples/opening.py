@@ -41,7 +41,7 @@ def open_samples(
     | `.npz` with only `mu` and `sigma` | `"moments"`: FID statistics, which contain no samples |
     | `.parquet` with a column of lists | `"features"` |
     | `.txt`, `.jsonl` | `"text"`, one per line |
-    | `.csv`, `.tsv` | `"table"` |
+    | `.csv`, `.tsv`, data frame of pandas or Polars, PyArrow table | `"table"` |
     | sequence, torch `Dataset` | the kind of its samples; read on demand |
     | other iterable, torch `DataLoader` | the kind of its samples; read at once and kept in memory |
     | function `source(n, rng)` | the kind of its samples; generated on demand and kept in memory |
@@ -74,6 +74,8 @@ def open_samples(
         return source
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), key, on_error)
+    if tables.is_frame(source):
+        return tables.open_frame(source, on_error)
     if isinstance(source, np.ndarray) or is_tensor(source):
         array = source if isinstance(source, np.ndarray) else np.asarray(source.detach().cpu())
         return arrays.open_array(array, "array", on_error)

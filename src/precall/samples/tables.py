@@ -1,18 +1,25 @@
-"""Tables: the rows of a CSV file as text. The encoder, fitted on the real set, decides which columns are numeric."""
+"""Tables: the rows of a CSV file or of a data frame as text. What a column is, the encoder infers from the real set."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from precall.samples import hashing, reading
+from precall.samples.cells import has_decimal_commas, moment, number, with_point
+from precall.samples.columns import TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
-DELIMITERS = ",;\t"
+DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,58 +29,124 @@ class TableRows(SampleSet):
     Attributes:
         columns: The names of the columns, in order.
         rows: The cells of each row.
+        path: The file; an empty path for a data frame.
+        delimiter: What separates the cells of a line of the file.
+        has_header: Whether the first line of the file has the names of the columns.
+        choice: What the user says about the columns.
+        visible: The columns that may be shown in galleries; none unless rows may be shown.
     """
 
     columns: tuple[str, ...] = ()
-    rows: list[list[str]] = field(default_factory=list, repr=False)
+    rows: Sequence[Sequence[str]] = field(default_factory=list, repr=False)
     path: Path = Path()
+    delimiter: str = ","
+    has_header: bool = True
+    choice: TableChoice = field(default_factory=TableChoice)
+    visible: tuple[str, ...] = ()
 
     def read(self, index: int) -> Mapping[str, str]:
-        """Return the row at `index` as a mapping from column to cell, both as text."""
+        """Return the row at `index` as a mapping from column to cell, both as text; decimals follow a point."""
         cells = self.rows[index]
         if len(cells) != len(self.columns):
             raise SampleError(index, self.ids[index], f"{len(cells)} cells in a table of {len(self.columns)} columns")
         row = dict(zip(self.columns, map(str.strip, cells), strict=True))
-        empty = [column for column, cell in row.items() if cell.lower() in ("", "nan")]
-        if empty:
-            raise SampleError(index, self.ids[index], f"no value in column {empty[0]}")
-        return row
+        return row | {column: with_point(row[column]) for column in self.decimal_commas}
+
+    def describe(self, index: int) -> str:
+        """The visible cells of a row as plain text, or its id if no column may be shown."""
+        row = self.read(index)
+        return shown(", ".join(f"{column}={row[column]}" for column in self.visible) or self.ids[index])
+
+    @cached_property
+    def decimal_commas(self) -> tuple[str, ...]:
+        """The columns in which decimals follow a comma."""
+        with_comma = Counter(at for cells in self.rows for at, cell in enumerate(cells) if "," in cell)
+        return tuple(
+            column
+            for at, column in enumerate(self.columns)
+            if with_comma[at] and has_decimal_commas(cells[at] for cells in self.rows if at < len(cells))
+        )
+
+    def cells(self, column: str) -> list[str]:
+        """All cells of a column; rows with another number of cells are left out."""
+        at, comma = self.columns.index(column), column in self.decimal_commas
+        cells = [row[at].strip() for row in self.rows if len(row) == len(self.columns)]
+        return list(map(with_point, cells)) if comma else cells
+
+    def chosen(self, choice: TableChoice) -> TableRows:
+        """The same rows, with what the user says about the columns."""
+        return replace(self, choice=choice)
+
+    def showing(self, columns: Sequence[str]) -> TableRows:
+        """The same rows, with the columns that galleries may show."""
+        return replace(self, visible=tuple(columns))
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the file's bytes."""
+        """SHA-256 of the file's bytes, or of the cells of a data frame."""
+        if self.path == Path():
+            return hashing.combined([*self.columns, *(hashing.combined(row) for row in self.rows)])
         return hashing.combined(hashing.of_files([self.path], index))
 
 
 def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
-    """Open a `.csv` or `.tsv` file. The delimiter is the most frequent in the first line: comma, semicolon or tab.
+    """Open a `.csv` or `.tsv` file. Its delimiter is a tab, semicolon, vertical bar or comma.
 
-    The first line is the header. If it contains only numbers, it is the first row instead, and the columns are named
-    `"column 1"`, `"column 2"`, …
+    The first line is the header. If it contains only numbers, or a number or date and a text that occurs again below
+    it, it is the first row instead, and the columns are named `"column 1"`, `"column 2"`, … A column without a name is
+    named in the same way, and a repeated name is numbered.
     """
     try:
         with io.StringIO(reading.read_text(path), newline="") as file:
-            first = file.readline()
+            delimiter = _delimiter(list(islice(file, 50)))
             file.seek(0)
-            delimiter = max(DELIMITERS, key=first.count)
             rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
-    header = [] if not rows or all(map(is_number, rows[0])) else rows.pop(0)
+    header = rows.pop(0) if _has_header(rows) else []
     if not rows:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
-    columns = tuple(map(str.strip, header)) or tuple(f"column {i + 1}" for i in range(len(rows[0])))
-    if len(set(columns)) < len(columns) or "" in columns:
-        got = shown(", ".join(column or "(no name)" for column in columns))
-        raise ValueError(f"`{shown(str(path))}` must name each column once; got {got}. Rename or remove columns.")
-    ids = tuple(f"row {number}" for number in range(1, len(rows) + 1))
     return TableRows(
         kind="table",
-        ids=ids,
+        ids=_ids(len(rows)),
         name=str(path),
         on_error=on_error,
-        columns=columns,
+        columns=_names(header or [""] * len(rows[0])),
         rows=rows,
         path=Path(os.path.abspath(path)),
+        delimiter=delimiter,
+        has_header=bool(header),
+    )
+
+
+@runtime_checkable
+class DataFrame(Protocol):
+    """A data frame: named columns of equal length, as pandas, Polars and PyArrow have them."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def is_frame(source: object) -> TypeGuard[DataFrame]:
+    """Whether `source` is a data frame of pandas or Polars, or a PyArrow table."""
+    return isinstance(source, DataFrame) and len(source.shape) == 2
+
+
+def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
+    """Open a data frame as a table. Cells become text: missing values are empty, dates are in ISO format."""
+    columns = _frame_columns(source)
+    rows = [list(map(_as_text, cells)) for cells in zip(*columns.values(), strict=True)]
+    if not rows:
+        raise ValueError(f"`source` must contain at least one row; got an empty {type(source).__name__}.")
+    return TableRows(
+        kind="table",
+        ids=_ids(len(rows)),
+        name=type(source).__name__,
+        on_error=on_error,
+        columns=_names(list(columns)),
+        rows=rows,
     )
 
 
@@ -81,10 +154,61 @@ def is_number(cell: str) -> bool:
     """Whether the text of a cell is a finite number.
 
     Example:
-        >>> is_number(" -1e3 "), is_number("inf"), is_number("1,000")
+        >>> is_number(" -1e3 "), is_number("inf"), is_number("1,5")
         (True, False, False)
     """
-    try:
-        return abs(float(cell)) < float("inf") and "_" not in cell
-    except ValueError:
+    return not math.isnan(number(cell))
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line has names rather than cells."""
+    if not rows or all(map(_is_numeric, rows[0])):
         return False
+    texts = {at: cell for at, cell in enumerate(rows[0]) if not _is_numeric(cell) and math.isnan(moment(cell))}
+    below = (row for row in rows[1:1000] if row != rows[0])
+    recurs = any(cell.strip() and at < len(row) and row[at] == cell for row in below for at, cell in texts.items())
+    return len(texts) == len(rows[0]) or not recurs
+
+
+def _is_numeric(cell: str) -> bool:
+    return is_number(with_point(cell.strip()))
+
+
+def _ids(n: int) -> tuple[str, ...]:
+    return tuple(f"row {index}" for index in range(1, n + 1))
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """The first delimiter that splits all complete lines into equally many cells, or else the most frequent one."""
+    for delimiter in DELIMITERS:
+        lengths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
+        if len(lengths) == 1 and lengths.pop() > 1:
+            return delimiter
+    return max(reversed(DELIMITERS), key=lines[0].count) if lines else ","
+
+
+def _names(header: Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns; empty ones become `"column 3"`, and the second `"x"` becomes `"x (2)"`."""
+    names: list[str] = []
+    for place, given in enumerate(header, 1):
+        name = given.strip() or f"column {place}"
+        repeated = sum(one == name or one.startswith(f"{name} (") for one in names)
+        names.append(f"{name} ({repeated + 1})" if name in names else name)
+    return tuple(names)
+
+
+def _frame_columns(source: Any) -> dict[str, list[object]]:
+    """The columns of a frame as lists: a PyArrow table, pandas (`iloc`), or Polars."""
+    if hasattr(source, "column_names"):
+        return {str(name): source.column(i).to_pylist() for i, name in enumerate(source.column_names)}
+    if hasattr(source, "iloc"):
+        return {name: source.iloc[:, i].tolist() for i, name in enumerate(_names(list(map(str, source.columns))))}
+    return {str(name): source[name].to_list() for name in source.columns}
+
+
+def _as_text(value: object) -> str:
+    """A cell as text; the texts of NaN, NaT and NA are spellings of a missing value."""
+    if value is None:
+        return ""
+    isoformat = getattr(value, "isoformat", None)
+    return str(value) if isoformat is None else str(isoformat())

@@ -1,0 +1,297 @@
+"""How the cells of one column become features: numbers, categories and dates, each about as heavy as the others.
+
+Two independent real rows differ by about √2 in a column, whatever its kind, unit and number of categories. A code is
+fitted to the real cells. Cells that the real column does not allow for (a missing value where none is missing, an
+unknown category, a text in a column of numbers) are flagged as unexpected.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from precall.samples.cells import TRUTH, moment, number, puts_day_first
+from precall.samples.columns import ColumnKind, levels_of, missing_spellings, rarest
+from precall.theory.arrays import Array, Flags
+
+BEND = 4.0  # number of scales from the centre beyond which distances grow like a logarithm
+FEW = 20  # most levels of a column whose levels count one by one
+MOST_CATEGORIES = 256  # categories with a code of their own
+CYCLE = 0.05  # radius of a cycle: it is visible to classifiers and hardly changes distances
+CYCLES = {"time of day": 1.0, "weekday": 7.0, "month": 365.2425}  # in days
+MISSING, RARE = "missing", "rare"
+
+
+class Code(ABC):
+    """Encodes the cells of one column.
+
+    Attributes:
+        width: Number of features.
+    """
+
+    width: int
+
+    @abstractmethod
+    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+        """The features of the cells, shape (n, width), and which cells are unexpected, shape (n,)."""
+
+    @abstractmethod
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """What the protocol says about the code; with the names of categories if `names` is true."""
+
+    def identity(self) -> object:
+        """Everything that determines the features, as JSON values."""
+        return self.summary(names=True)
+
+
+@dataclass(frozen=True)
+class NumberCode(Code):
+    """`(x − centre)/scale`, bent to a logarithm beyond four scales, and an indicator if real cells have no number.
+
+    The centre is a value of the column and the scale is 1, 2 or 5 times a power of ten, so that rounded values stay
+    rounded. A cell without a number is at the centre.
+
+    Attributes:
+        read: Converts a cell to a number; NaN if it is none.
+        missing: Spellings of a missing value.
+        centre: The median of the real values.
+        scale: Their robust spread.
+        allows_missing: Whether real cells are missing.
+        allows_other: Whether real cells have texts that are no number.
+    """
+
+    read: Callable[[str], float]
+    missing: frozenset[str]
+    centre: float
+    scale: float
+    allows_missing: bool
+    allows_other: bool
+
+    @classmethod
+    def fit(cls, cells: Sequence[str], read: Callable[[str], float], missing: frozenset[str]) -> NumberCode:
+        """Fit the centre and the scale to the real cells."""
+        values, absent, other = _numbers(cells, read, missing)
+        known = values[~np.isnan(values)]
+        centre = float(np.quantile(known, 0.5, method="lower")) if len(known) else 0.0
+        return cls(read, missing, centre, _scale(known, centre), bool(absent.any()), bool(other.any()))
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """One, or two with the indicator."""
+        return 1 + (self.allows_missing or self.allows_other)
+
+    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+        """The bent value of each cell, with the indicator if there is one."""
+        values, absent, other = _numbers(cells, self.read, self.missing)
+        position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
+        features = np.stack([bent(position), (absent | other).astype(np.float64)][: self.width], axis=1)
+        return features, (absent & (not self.allows_missing)) | (other & (not self.allows_other))
+
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """Centre and scale."""
+        return {"centre": self.centre, "scale": self.scale}
+
+    def identity(self) -> object:
+        """Centre, scale and what is allowed."""
+        return [self.centre, self.scale, self.allows_missing, self.allows_other, sorted(self.missing)]
+
+
+@dataclass(frozen=True)
+class OrderedCode(Code):
+    """The rank of a level, as a number."""
+
+    levels: tuple[str, ...]
+    rank: NumberCode
+
+    @classmethod
+    def fit(cls, cells: Sequence[str], missing: frozenset[str]) -> OrderedCode:
+        """Fit the order of the levels to the real cells."""
+        levels = levels_of(cell for cell in cells if cell.lower() not in missing)
+        ranks = {level: float(rank) for rank, level in enumerate(levels)}
+        return cls(tuple(levels), NumberCode.fit(cells, lambda cell: ranks.get(cell, np.nan), missing))
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """As for a number."""
+        return self.rank.width
+
+    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+        """The rank of each cell."""
+        return self.rank.encode(cells)
+
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """The number of levels, with their names if these may be shown."""
+        named = {"names": list(self.levels)} if names else {}
+        return {"levels": len(self.levels), **self.rank.summary(names=names), **named}
+
+
+@dataclass(frozen=True)
+class CategoryCode(Code):
+    """One entry per category. Rare categories share one entry, and missing values have one of their own.
+
+    If there are rare categories, unknown ones share their entry: fresh real rows have such categories, too.
+
+    Attributes:
+        read: Converts a cell to the name of its category.
+        levels: The entries: names of categories, and perhaps `MISSING` and `RARE` in last places.
+        pooled: Number of categories that are rare.
+        entry: The value of the entry of a row's own category.
+    """
+
+    read: Callable[[str], tuple[str, str]]
+    levels: Mapping[tuple[str, str], int]
+    pooled: int
+    entry: float
+
+    @classmethod
+    def fit(cls, cells: Sequence[str], read: Callable[[str], tuple[str, str]]) -> CategoryCode:
+        """Choose the categories that have an entry of their own."""
+        counts = Counter(map(read, cells))
+        frequent = sorted(counts, key=lambda level: (-counts[level], level))[:MOST_CATEGORIES]
+        kept = sorted(level for level in frequent if counts[level] >= rarest(len(cells)) or level == ("", MISSING))
+        pooled = len(counts) - len(kept)
+        shares = np.array([counts[level] for level in kept]) / len(cells)
+        levels = {level: place for place, level in enumerate(kept)} | ({("", RARE): len(kept)} if pooled else {})
+        # E|x − x'|² = 2 entry² (1 − Σ p²) of two rows is 2, as for a number of variance 1
+        differing = 1 - (shares**2).sum() - max(0.0, 1 - shares.sum()) ** 2
+        return cls(read, levels, pooled, float(1 / np.sqrt(max(differing, 0.5))))
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """Number of entries."""
+        return len(self.levels)
+
+    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+        """The entries of the cells; all are 0 for a category that is unexpected."""
+        pool = self.levels.get(("", RARE), -1)
+        own = np.array([self._place(self.read(cell), pool) for cell in cells], dtype=np.intp)
+        features = np.zeros((len(cells), self.width))
+        features[own >= 0, own[own >= 0]] = self.entry
+        return features, own < 0
+
+    def _place(self, level: tuple[str, str], pool: int) -> int:
+        return self.levels.get(level, -1 if level == ("", MISSING) else pool)
+
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """The number of categories and of rare ones, with the names if these may be shown."""
+        named = [name or special for name, special in self.levels]
+        return {"categories": len(self.levels), "pooled": self.pooled, **({"names": named} if names else {})}
+
+    def identity(self) -> object:
+        """The entries."""
+        return [list(self.levels), self.entry]
+
+
+@dataclass(frozen=True)
+class DateCode(Code):
+    """A date as a number of days, with the cycles in which the real dates vary."""
+
+    days: NumberCode
+    cycles: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, cells: Sequence[str], missing: frozenset[str]) -> DateCode:
+        """Fit the days, and choose the cycles."""
+        read = partial(moment, day_first=puts_day_first(cells))
+        values = _numbers(cells, read, missing)[0]
+        return cls(NumberCode.fit(cells, read, missing), _cycles(values[~np.isnan(values)]))
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """That of the number, and two per cycle."""
+        return self.days.width + 2 * len(self.cycles)
+
+    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+        """The days, and the position in each cycle on a circle; a missing date is at its centre."""
+        features, unexpected = self.days.encode(cells)
+        values = _numbers(cells, self.days.read, self.days.missing)[0]
+        circles = [_circle(values, CYCLES[cycle]) for cycle in self.cycles]
+        return np.concatenate([features, *circles], axis=1), unexpected
+
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """The cycles, with centre and scale in days."""
+        return {**self.days.summary(names=names), "cycles": list(self.cycles)}
+
+    def identity(self) -> object:
+        """The code of the days, and the cycles."""
+        return [self.days.identity(), self.cycles]
+
+
+def fit_code(kind: ColumnKind, cells: Sequence[str]) -> Code:
+    """The code of a column of this kind, fitted to its real cells."""
+    missing = missing_spellings(cells)
+    if kind == "date":
+        return DateCode.fit(cells, missing)
+    if kind == "ordered":
+        return OrderedCode.fit(cells, missing)
+    if kind == "boolean":
+        return CategoryCode.fit(cells, partial(_truth, missing))
+    if kind == "category":
+        return CategoryCode.fit(cells, partial(_category, missing))
+    return NumberCode.fit(cells, number if kind != "text" else lambda cell: float(len(cell)), missing)
+
+
+def bent(x: Array) -> Array:
+    """x within ±4, and ±(4 + log(|x| − 3)) beyond: increasing, and without values that outweigh all others.
+
+    Example:
+        >>> bent(np.array([-2.5, 4.0, 1e6])).round(1)
+        array([-2.5,  4. , 17.8])
+    """
+    size = np.abs(x)
+    return np.asarray(np.where(size <= BEND, x, np.sign(x) * (BEND + np.log(np.maximum(size - BEND + 1, 1)))))
+
+
+def _numbers(cells: Sequence[str], read: Callable[[str], float], missing: frozenset[str]) -> tuple[Array, Flags, Flags]:
+    """The number of each cell or NaN, whether it is missing, and whether it has another text."""
+    absent = np.array([cell.lower() in missing for cell in cells], dtype=bool)
+    values = np.array([np.nan if gone else read(cell) for cell, gone in zip(cells, absent, strict=True)], dtype=float)
+    return values, absent, np.isnan(values) & ~absent
+
+
+def _scale(values: Array, centre: float) -> float:
+    """The spread of the values: that of a normal column with the same central half or 90 %, whichever is larger.
+
+    It is rounded to 1, 2 or 5 times 10ᵏ. In a column with few levels it is the standard deviation, and at least half
+    the distance between neighbouring levels.
+    """
+    levels = np.unique(values)
+    if len(levels) <= FEW:
+        gap = np.diff(levels).min() if len(levels) > 1 else abs(centre)
+        return float(max(values.std() if len(values) else 0.0, gap / 2)) or 1.0
+    lowest, low, first, third, high, highest = np.quantile(values, [0.01, 0.05, 0.25, 0.75, 0.95, 0.99])
+    spread = max((third - first) / 1.349, (high - low) / 3.29) or np.clip(values, lowest, highest).std() or values.std()
+    steps = np.array([1, 2, 5, 10]) * 10.0 ** np.floor(np.log10(spread))
+    return float(steps[np.abs(np.log(steps / spread)).argmin()])
+
+
+def _cycles(days: Array) -> tuple[str, ...]:
+    """The cycles in which dates vary: times that are not all equal, dates of a week or more, of a year or more."""
+    if not len(days):
+        return ()
+    span, time = days.max() - days.min(), days % 1
+    varies = {"time of day": time.max() > time.min(), "weekday": span >= 7, "month": span >= CYCLES["month"]}
+    return tuple(cycle for cycle, does in varies.items() if does)
+
+
+def _circle(values: Array, period: float) -> Array:
+    """The position in a cycle as a point on a small circle. Weekdays are whole days."""
+    whole = np.floor(values) if period > 1 else values
+    angle = 2 * np.pi * whole / period
+    return np.asarray(CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1)))
+
+
+def _category(missing: frozenset[str], cell: str) -> tuple[str, str]:
+    """The category of a cell, as (its text, "") or as ("", "missing")."""
+    return ("", MISSING) if cell.lower() in missing else (cell, "")
+
+
+def _truth(missing: frozenset[str], cell: str) -> tuple[str, str]:
+    value = TRUTH.get(cell.lower())
+    return _category(missing, cell) if value is None else (str(value).lower(), "")

@@ -1,0 +1,171 @@
+"""Cells of a table: which texts mean a missing value, a number, a truth value, or a date."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import date
+
+MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "--", "."})
+TRUTH = {"true": True, "t": True, "yes": True, "y": True, "on": True, "1": True, "1.0": True}
+TRUTH |= {"false": False, "f": False, "no": False, "n": False, "off": False, "0": False, "0.0": False}
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+_DECORATION = re.compile(r"^([-+]?)\s*[$€£¥]?\s*([-+]?[\d.,eE+-]+)\s*[%€$£¥]?$")
+_THOUSANDS = re.compile(r"^[-+]?\d{1,3}(,\d{3})+(\.\d*)?$")
+_COMMA = re.compile(r"^[-+]?(\d{1,3}([. '\u00a0\u202f]\d{3})+|\d+),\d+$")
+_ONLY_COMMA = re.compile(r"^[-+]?(0,\d+|\d+,(\d{1,2}|\d{4,})|\d{1,3}([. '\u00a0\u202f]\d{3})+,\d+)$")
+
+_CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*([AaPp][Mm])?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
+_TIME = rf"(?:$|(?:T|,? )\s*{_CLOCK})"
+_YEAR_FIRST = re.compile(r"^(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?" + _TIME)
+_YEAR_LAST = re.compile(r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})" + _TIME)
+_DAY_MONTH = re.compile(r"^(?:[A-Za-z]{3,9},? )?(\d{1,2})\.?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})" + _TIME)
+_MONTH_DAY = re.compile(r"^(?:[A-Za-z]{3,9},? )?([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})" + _TIME)
+_ALONE = re.compile(_CLOCK)
+COMPACT = re.compile(r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell holds no value: it is empty, or one of the usual spellings of a missing value.
+
+    Example:
+        >>> [is_missing(cell) for cell in ("", " NaN ", "n/a", "0")]
+        [True, True, True, False]
+    """
+    return cell.strip().lower() in MISSING
+
+
+def number(cell: str) -> float:
+    """The finite number in a cell, or NaN. Thousands separators, a currency sign and a percent sign are ignored.
+
+    Example:
+        >>> number(" -1e3 "), number("$1,200.50"), number("12 %"), number("inf"), number("1,5")
+        (-1000.0, 1200.5, 12.0, nan, nan)
+    """
+    try:
+        value = float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        value = _decorated(cell.strip().replace("\u2212", "-"))
+    return value if math.isfinite(value) else math.nan
+
+
+def _decorated(cell: str) -> float:
+    """A number with a sign for its currency, for per cent, or between its thousands."""
+    if (found := _DECORATION.match(cell)) is None:
+        return math.nan
+    digits = "".join(found.groups())
+    try:
+        return float(digits.replace(",", "") if _THOUSANDS.match(digits) else digits)
+    except ValueError:
+        return math.nan
+
+
+def has_decimal_commas(cells: Iterable[str]) -> bool:
+    """Whether a column writes decimals after a comma: `1,5`, or `1.234,5` with points between thousands.
+
+    At least one cell must leave no other reading (`1,234` does), and nine tenths of the cells with a comma must fit.
+
+    Example:
+        >>> has_decimal_commas(["1,5", "2", "1.234,25"]), has_decimal_commas(["1,234", "5,678"])
+        (True, False)
+    """
+    with_comma = [cell.strip() for cell in cells if "," in cell]
+    fitting = sum(1 for cell in with_comma if _COMMA.match(cell))
+    return fitting > 0.9 * len(with_comma) and any(map(_ONLY_COMMA.match, with_comma))
+
+
+def with_point(cell: str) -> str:
+    """A number with a decimal comma, written with a decimal point; other cells stay as they are.
+
+    Example:
+        >>> with_point("1.234,5"), with_point("1.234"), with_point("3.14"), with_point("n/a")
+        ('1234.5', '1234', '3.14', 'n/a')
+    """
+    if _COMMA.match(cell) or re.match(r"^[-+]?\d{1,3}([. '\u00a0\u202f]\d{3})+$", cell):
+        return re.sub(r"[. '\u00a0\u202f]", "", cell).replace(",", ".")
+    return cell
+
+
+def moment(cell: str, *, day_first: bool = False) -> float:
+    """The date or time in a cell, in days since 1 January 1970, or NaN; a time alone is a part of a day.
+
+    Args:
+        cell: A date such as `2024-02-29`, `29.02.2024`, `2/29/2024`, `29 Feb 2024` or `20240229`, with or without a
+            time, or a time. A time zone is converted to UTC.
+        day_first: Whether `3/4/2024` is 3 April. Dates that allow only one reading do not need it.
+
+    Example:
+        >>> moment("1970-01-02 12:00"), moment("2.1.1970", day_first=True), moment("Jan 2, 1970"), moment("6:00 pm")
+        (1.5, 1.0, 1.0, 0.75)
+        >>> moment("2024-02-30"), moment("soon")
+        (nan, nan)
+    """
+    cell = cell.strip()
+    try:
+        if found := _YEAR_FIRST.match(cell):
+            return _days(int(found[1]), int(found[2]), int(found[3] or 1)) + _part(found.groups()[3:])
+        if found := _YEAR_LAST.match(cell):
+            return _numeric(int(found[1]), int(found[2]), int(found[3]), day_first) + _part(found.groups()[3:])
+        if found := _DAY_MONTH.match(cell):
+            return _days(int(found[3]), _month(found[2]), int(found[1])) + _part(found.groups()[3:])
+        if found := _MONTH_DAY.match(cell):
+            return _days(int(found[3]), _month(found[1]), int(found[2])) + _part(found.groups()[3:])
+        if COMPACT.match(cell):
+            return _days(int(cell[:4]), int(cell[4:6]), int(cell[6:]))
+        found = _ALONE.match(cell)
+        return math.nan if found is None else _part(found.groups())
+    except ValueError:
+        return math.nan
+
+
+def puts_day_first(cells: Iterable[str]) -> bool:
+    """Whether dates such as `3/4/2024` put the day first; if no cell decides, only dates with points do.
+
+    Example:
+        >>> puts_day_first(["3/4/2024", "25/4/2024"]), puts_day_first(["3/4/2024"]), puts_day_first(["3.4.2024"])
+        (True, False, True)
+    """
+    found = [(cell, match) for cell in cells if (match := _YEAR_LAST.match(cell.strip()))]
+    first, second = (sum(int(match[part]) > 12 for _, match in found) for part in (1, 2))
+    if first == second:
+        return any("." in cell for cell, _ in found)
+    return first > second
+
+
+def _numeric(first: int, second: int, year: int, day_first: bool) -> float:
+    """The day of a date in digits with the year last; the order is exchanged if only that is a date."""
+    if year < 100:
+        year += 1900 if year >= 70 else 2000
+    day, month = (first, second) if day_first else (second, first)
+    return _days(year, month, day) if month <= 12 else _days(year, day, month)
+
+
+def _month(name: str) -> int:
+    return MONTHS.index(name[:3].lower()) + 1
+
+
+def _days(year: int, month: int, day: int) -> float:
+    return float(date(year, month, day).toordinal() - date(1970, 1, 1).toordinal())
+
+
+def _part(time: tuple[str | None, ...]) -> float:
+    """The part of a day that has passed at a time, given as hour, minute, second, am or pm, and time zone."""
+    hour, minute, second, half, zone = time
+    if hour is None:
+        return 0.0
+    hours, minutes, seconds = int(hour), int(minute or 0), float(second or 0)
+    if half is not None:
+        hours = hours % 12 + (12 if half.lower() == "pm" else 0)
+    if hours > 24 or minutes > 59 or seconds >= 61:
+        raise ValueError("not a time")
+    return (hours * 3600 + minutes * 60 + seconds - _offset(zone)) / 86400
+
+
+def _offset(zone: str | None) -> int:
+    """Seconds by which a time zone is ahead of UTC."""
+    if zone is None or zone in ("Z", "UTC"):
+        return 0
+    seconds = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
+    return seconds if zone[0] == "+" else -seconds

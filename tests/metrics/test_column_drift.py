@@ -1,0 +1,90 @@
+"""Drift of columns and of dependences: what differs is named, and nothing is if nothing differs."""
+
+import numpy as np
+import pytest
+
+from precall.metrics.column_drift import ColumnDrift, column_drift, differing_columns
+
+PLAN = {
+    "a": {"kind": "number", "features": [0, 1], "centre": 0.0, "scale": 1.0},
+    "b": {"kind": "number", "features": [1, 2], "centre": 0.0, "scale": 1.0},
+    "c": {"kind": "category", "features": [2, 5]},
+    "n": {"kind": "integer", "features": [5, 7], "centre": 10.0, "scale": 5.0},
+}
+
+
+def rows(n, rng, *, bent=True, shares=(0.5, 0.3, 0.2), digits=0, missing=0.1):
+    """Two numbers with a U-shaped dependence, a category, and an integer with missing values."""
+    a = rng.normal(size=n)
+    b = (a**2 if bent else rng.normal(size=n) ** 2) + 0.3 * rng.normal(size=n)
+    c = np.eye(3)[rng.choice(3, n, p=shares)]
+    number = (rng.uniform(0, 20, n).round(digits) - 10) / 5
+    gone = rng.random(n) < missing
+    return np.column_stack([a, b, c, np.where(gone, 0, number), gone]).astype(np.float32)
+
+
+def drift(seed, n=500, m=400, **fake):
+    rng = np.random.default_rng(seed)
+    return column_drift(real=rows(n, rng), fake=rows(m, rng, **fake), columns=PLAN, seed=seed)
+
+
+def test_equal_tables_are_rarely_flagged():
+    found = [drift(seed) for seed in range(40)]
+    assert sum(bool(one.differing_columns()) for one in found) <= 6  # 5 % expected
+    assert sum(bool(one.differing_pairs()) for one in found) <= 6
+    assert sum(one.clearest() is not None for one in found) <= 2
+    excess = [score.value - score.chance for one in found for score in one.columns.values()]
+    assert np.mean(excess) == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fake", "columns", "pairs"),
+    [
+        ({"bent": False}, [], ["a × b"]),
+        ({"shares": (0.2, 0.3, 0.5)}, ["c"], []),
+        ({"digits": 3}, ["n"], []),
+        ({"missing": 0.4}, ["n"], []),
+    ],
+)
+def test_what_differs_is_named(fake, columns, pairs):
+    one = drift(1, **fake)
+    assert list(one.differing_columns()) == columns
+    assert list(one.differing_pairs()) == pairs
+    assert one.clearest()[0] == (columns + pairs)[0]
+
+
+def test_the_total_variation_of_categories_is_exact_in_large_tables():
+    score = drift(0, n=20_000, m=20_000, shares=(0.2, 0.3, 0.5)).columns["c"]
+    assert score.value == pytest.approx(0.3, abs=0.015)
+    assert 0.3 in score.interval
+    assert score.interval.high - score.interval.low < 0.03
+
+
+def test_a_drift_of_one_column_is_no_drift_of_a_dependence():
+    """Independent columns, one of them with other shares: the table of the pair differs, its dependence does not."""
+    pairs = [drift(seed, n=2000, m=2000, shares=(0.1, 0.2, 0.7)).pairs["a", "c"] for seed in range(8)]
+    assert np.mean([pair.value - pair.chance for pair in pairs]) == pytest.approx(0, abs=0.01)
+
+
+def test_disjoint_columns_are_compared():
+    rng = np.random.default_rng(0)
+    real, fake = rows(200, rng, shares=(1, 0, 0)), rows(200, rng, shares=(0, 0.5, 0.5))
+    score = column_drift(real=real, fake=fake, columns=PLAN).columns["c"]
+    assert (score.value, score.settings["differs"]) == (1, True)
+
+
+def test_a_drift_survives_its_json():
+    one = drift(0, bent=False)
+    again = ColumnDrift.from_dict(one.to_dict())
+    assert again == one
+    assert list(again.pairs) == list(one.pairs)
+
+
+def test_rows_differ_where_their_features_do():
+    one = rows(1, np.random.default_rng(0))[0]
+    other = one.copy()
+    assert differing_columns(one, other, PLAN) == {}
+    other[2:5], other[0] = np.roll(other[2:5], 1), other[0] + 0.1
+    found = differing_columns(one, other, PLAN)
+    assert list(found) == ["c", "a"]
+    assert sum(found.values()) == pytest.approx(1)
