@@ -1,6 +1,6 @@
 """Mutation testing: how many seeded random faults in `theory` and `metrics` the tests notice.
 
-    python -m benchmarks.mutants                      200 mutants, or those that are not in the results yet
+    python -m benchmarks.mutants                      150 mutants, or those that are not in the results yet
     python -m benchmarks.mutants --minutes 10         start no further mutant after ten minutes; run again to resume
     python -m benchmarks.mutants --from-json --write  only write the table of docs/mutants.md
 
@@ -26,9 +26,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -47,12 +48,14 @@ PRELOADED = (
     *("sklearn.ensemble", "sklearn.linear_model", "sklearn.mixture", "sklearn.neighbors", "sklearn.cluster"),
     *("hypothesis", "matplotlib", "threadpoolctl", "coverage"),
 )
-PRELOADED_HYPOTHESIS = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+OPTIONS = (
+    *("-q", "-p", "no:cacheprovider", "-o", "python_functions=test_*"),
+    *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),  # hypothesis is preloaded
+)
 CACHE = ROOT / "build" / "mutants"
 RESULTS = pool.RESULTS / "mutants.json"
 EXPLAINED = ROOT / "benchmarks" / "mutants_explained.json"
-FIRST, ALL = 4.0, 60.0  # CPU seconds of the tests that run first, and of all tests of one mutant
-SLOWEST = 20.0  # tests that take longer are not used
+FIRST, ALL = 4.0, 15.0  # CPU seconds of the tests that run first, and of all tests of one mutant
 SLACK = 20.0  # CPU seconds that a mutant may take beyond five times the unchanged code
 MEMORY = 16 * 2**30
 WANTED = 0.9
@@ -63,13 +66,13 @@ class Job:
     """One run of pytest in a copy of the project.
 
     Attributes:
-        tests: Files or node ids, in the order in which they run.
+        parts: Files or node ids, in the order in which they run; a part runs if those before it passed.
         limit: CPU seconds after which the run is stopped.
         mutant: The change of the copy, if there is one.
         measured: Whether lines and times per test are recorded.
     """
 
-    tests: tuple[str, ...]
+    parts: tuple[tuple[str, ...], ...]
     limit: float
     mutant: Mutant | None = None
     measured: bool = False
@@ -124,17 +127,14 @@ def run_pytest(job: Job, tree: Path, answer: Path) -> None:
 
     coverage = _coverage(tree) if job.measured else None
     recorder = Recorder(coverage)
-    options = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        PRELOADED_HYPOTHESIS,
-        "-o",
-        "python_functions=test_*",
-        *(() if job.measured else ("-x",)),
-    ]
-    code = int(pytest.main([*options, *job.tests], plugins=[recorder]))
+    options = OPTIONS if job.measured else (*OPTIONS, "-x")
+    for part in job.parts:
+        code = int(pytest.main([*options, *part], plugins=[recorder]))
+        if code == pytest.ExitCode.USAGE_ERROR and not recorder.failed:  # the mutant changes the names of cases
+            functions = dict.fromkeys(test.partition("[")[0] for test in part)
+            code = int(pytest.main([*options, *functions], plugins=[recorder]))
+        if code:
+            break
     if coverage is not None:
         coverage.stop()
     found = {"code": code, "failed": recorder.failed, "seconds": recorder.seconds, "cpu": time.process_time()}
@@ -245,25 +245,25 @@ class Tests:
     lines: dict[str, dict[str, frozenset[int]]]
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Tests that execute the line of a mutant, else its function, else its file; the fastest first."""
-        spans = ((mutant.line, mutant.last), mutant.body, (0, sys.maxsize))
-        for first, last in spans:
-            found = [
-                test
-                for test, files in self.lines.items()
-                if any(first <= line <= last for line in files.get(mutant.path, ()))
-            ]
-            if found:
-                return self._affordable(sorted(found, key=self.seconds.__getitem__))
-        return []
+        """Tests that execute the line of a mutant, else its function; the fastest first.
 
-    def _affordable(self, tests: Sequence[str]) -> list[str]:
-        total, kept = 0.0, []
-        for test in tests:
-            total += self.seconds[test]
-            if self.seconds[test] < SLOWEST and total < ALL:
-                kept.append(test)
-        return kept
+        No test executes a line that runs when its file is imported. Then these are the tests that execute something in
+        that file, and the fastest of all others.
+        """
+        for first, last in ((mutant.line, mutant.last), mutant.body if mutant.function else (0, 0)):
+            found = [test for test in self.lines if self._touches(test, mutant.path, first, last)]
+            if found:
+                return self._fastest(found, ALL)
+        near = self._fastest([test for test in self.lines if mutant.path in self.lines[test]], ALL)
+        return near + self._fastest(self.lines.keys() - set(near), FIRST)
+
+    def _touches(self, test: str, path: str, first: int, last: int) -> bool:
+        return any(first <= line <= last for line in self.lines[test].get(path, ()))
+
+    def _fastest(self, tests: Iterable[str], limit: float) -> list[str]:
+        """The fastest tests, which take `limit` CPU seconds together."""
+        ordered = sorted(tests, key=lambda test: (self.seconds[test], test))
+        return ordered[: bisect_left(list(accumulate(self.seconds[test] for test in ordered)), limit)]
 
 
 def measured_tests(files: Sequence[str], trees: Sequence[Path], deadline: float) -> Tests:
@@ -271,36 +271,30 @@ def measured_tests(files: Sequence[str], trees: Sequence[Path], deadline: float)
     state = _digest(python_files(ROOT, PACKAGES))
     CACHE.mkdir(parents=True, exist_ok=True)
     place = {one: CACHE / f"{_digest([ROOT / one])}-{state}.json" for one in files}
-    left = [Job((one,), 900, measured=True) for one in files if not place[one].exists()]
+    left = [Job(((one,),), 900, measured=True) for one in files if not place[one].exists()]
     for number, (job, answer) in enumerate(run_all(left, trees, deadline), start=1):
-        print(f"measured {number}/{len(left)} {job.tests[0]}", file=sys.stderr, flush=True)
+        print(f"measured {number}/{len(left)} {job.parts[0][0]}", file=sys.stderr, flush=True)
         if answer["code"] not in (0, 1) or not answer.get("lines"):
-            sys.exit(f"{job.tests[0]} cannot be measured: {answer['failed']}")
+            sys.exit(f"{job.parts[0][0]} cannot be measured: {answer['failed']}")
         if answer["failed"]:
             print(f"  left out, since they fail: {', '.join(answer['failed'])}", file=sys.stderr, flush=True)
-        place[job.tests[0]].write_text(json.dumps(answer))
+        place[job.parts[0][0]].write_text(json.dumps(answer))
     if missing := [one for one in files if not place[one].exists()]:
         sys.exit(f"{len(missing)} test files are not measured yet; run the command again.")
     return _merged([json.loads(place[one].read_text()) for one in files])
 
 
 def _merged(answers: Sequence[Row]) -> Tests:
-    """All measurements; the cases of a parametrised test count as one test."""
-    seconds: Counter[str] = Counter()
-    lines: dict[str, dict[str, frozenset[int]]] = {}
-    bad = {_function(test) for answer in answers for test in answer["failed"]}
-    for answer in answers:
-        for test, spent in answer.get("seconds", {}).items():
-            seconds[_function(test)] += spent
-        for test, files in answer.get("lines", {}).items():
-            known = lines.setdefault(_function(test), {})
-            for path, executed in files.items():
-                known[path] = known.get(path, frozenset()) | frozenset(executed)
-    return Tests(dict(seconds), {test: files for test, files in lines.items() if test not in bad})
-
-
-def _function(test: str) -> str:
-    return test.partition("[")[0]
+    """All measurements, without tests that fail."""
+    seconds = {test: spent for answer in answers for test, spent in answer["seconds"].items()}
+    bad = {test for answer in answers for test in answer["failed"]}
+    lines = {
+        test: {path: frozenset(executed) for path, executed in files.items()}
+        for answer in answers
+        for test, files in answer["lines"].items()
+        if test not in bad
+    }
+    return Tests(seconds, lines)
 
 
 def _digest(paths: Sequence[Path]) -> str:
@@ -327,41 +321,28 @@ def drawn(mutants: Sequence[Mutant], seed: int, count: int) -> list[Mutant]:
 
 
 def judged(mutants: Sequence[Mutant], tests: Tests, trees: Sequence[Path], deadline: float) -> Iterator[Row]:
-    """The row of every mutant, in the order in which they finish. The fastest tests run first, then all."""
+    """The row of every mutant, in the order in which they finish."""
     chosen = {one.id: tests.of(one) for one in mutants}
-    first = {one: _within(names, tests, FIRST) for one, names in chosen.items()}
-    survivors, spent = [], {}
     yield from (_row(one, {"failed": [], "code": 0, "cpu": 0.0}, 0) for one in mutants if not chosen[one.id])
-    tested = [one for one in mutants if chosen[one.id]]
-    for job, answer in run_all([_job(one, first[one.id], tests) for one in tested], trees, deadline):
-        assert job.mutant is not None
-        if answer["failed"] or len(first[job.mutant.id]) == len(chosen[job.mutant.id]):
+    jobs = [_job(one, chosen[one.id], tests) for one in mutants if chosen[one.id]]
+    for job, answer in run_all(jobs, trees, deadline):
+        if job.mutant is not None:
             yield _row(job.mutant, answer, len(chosen[job.mutant.id]))
-        else:
-            survivors.append(job.mutant)
-            spent[job.mutant.id] = answer["cpu"]
-    again = [_job(one, chosen[one.id][len(first[one.id]) :], tests) for one in survivors]
-    for job, answer in run_all(again, trees, deadline):
-        assert job.mutant is not None
-        yield _row(job.mutant, answer, len(chosen[job.mutant.id]), before=spent[job.mutant.id])
-
-
-def _within(names: Sequence[str], tests: Tests, limit: float) -> list[str]:
-    total, kept = 0.0, []
-    for name in names:
-        total += tests.seconds[name]
-        if total < limit or not kept:
-            kept.append(name)
-    return kept
 
 
 def _job(mutant: Mutant, names: Sequence[str], tests: Tests) -> Job:
-    return Job(tuple(names), SLACK + 5 * sum(tests.seconds[name] for name in names), mutant)
+    """The fastest tests run first, since most mutants are caught by them; collecting the others takes time as well."""
+    totals = list(accumulate(tests.seconds[name] for name in names))
+    first = max(1, bisect_left(totals, FIRST))
+    parts = [tuple(names[:first]), tuple(names[first:])]
+    return Job(tuple(filter(None, parts)), SLACK + 5 * totals[-1], mutant)
 
 
-def _row(mutant: Mutant, answer: Row, tests: int, before: float = 0.0) -> Row:
-    failed = answer["failed"] or (["tests cannot be collected"] if answer["code"] not in (0, 1, 5) else [])
-    spent = None if answer["cpu"] is None else round(before + answer["cpu"], 1)
+def _row(mutant: Mutant, answer: Row, tests: int) -> Row:
+    failed = answer["failed"]
+    if answer["code"] not in (0, 1) and not failed:
+        sys.exit(f"the tests of {mutant.id} ({mutant.path}:{mutant.line}) do not run: status {answer['code']}")
+    spent = None if answer["cpu"] is None else round(answer["cpu"], 1)
     return {
         **{"id": mutant.id, "path": mutant.path, "line": mutant.line, "function": mutant.function},
         **{"kind": mutant.kind, "before": _flat(mutant.before), "after": _flat(mutant.after), "tests": tests},
@@ -407,7 +388,7 @@ def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def main() -> None:
     """Draw, run and report the mutants."""
     made = parser(__doc__, smoke="three mutants of one small file, with its doctests only")
-    made.add_argument("--count", type=int, default=200, help="number of mutants")
+    made.add_argument("--count", type=int, default=150, help="number of mutants")
     made.add_argument("--seed", type=int, default=0, help="seed of the draw")
     made.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
     made.add_argument("--minutes", type=float, default=1e9, help="start nothing after this time; run again to resume")
