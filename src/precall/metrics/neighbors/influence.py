@@ -256,7 +256,8 @@ class BallValues:
         between = max(1, int(((self.values >= low) & (self.values <= high)).sum()))
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
         change = (gained - lost) * slope
-        for left_out in np.argsort(lost + gained)[-MOVED_MEDIANS:]:
+        # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
+        for left_out in np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]:
             change[left_out] = np.log(max(self._median_without(left_out), 1e-300) / median)
         return np.asarray(change)
 

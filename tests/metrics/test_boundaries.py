@@ -1,0 +1,56 @@
+"""Values at which an estimator decides otherwise, on both sides of the boundary."""
+
+import math
+
+import numpy as np
+import pytest
+
+from precall import assess
+from precall.metrics.classifiers.folds import RECURRING, first_equal_row, kept_together
+from precall.metrics.classifiers.result import certify
+from precall.metrics.classifiers.stacking import weighted
+from precall.metrics.neighbors.influence import Spread
+from precall.theory.logistic import CAP
+
+
+@pytest.mark.parametrize(("times", "is_atom"), [(RECURRING, True), (RECURRING - 1, False)])
+def test_a_row_is_an_atom_from_ten_times_on(times, is_atom):
+    x = np.concatenate([np.zeros(times), 1.0 + np.arange(400)])[:, None]
+    together = kept_together(x, first_equal_row(x), np.arange(len(x)) % 2 == 0)
+    assert (together[:times] == np.arange(times)).all() == is_atom
+    assert (together[:times] == 0).all() != is_atom
+
+
+def test_fid_of_sets_that_vary_in_different_directions_is_the_sum_of_their_variances():
+    """No singular value of the product of the covariances is positive."""
+    real, fake = np.zeros((8, 2)), np.zeros((10, 2))
+    real[:, 0], fake[:, 1] = np.arange(8) % 2 * 2.0 - 1, np.arange(10) % 2 * 4.0 - 2
+    score = assess(real=real, fake=fake, metrics=("fid",)).scores["fid"]
+    assert score.value == pytest.approx(8 / 7 + 4 * 10 / 9, rel=1e-9)
+    assert math.isfinite(score.interval.high)
+
+
+def test_the_stacked_score_adds_the_offset_to_the_capped_members():
+    scores = np.array([[1.0, 2.0], [-1e9, 0.0]])
+    np.testing.assert_allclose(weighted(scores, np.array([0.5, 0.25, 0.75])), [1.75, 0.75 - 0.5 * CAP])
+
+
+def test_quantiles_are_positive_and_those_of_student():
+    assert Spread(1.0).quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
+    assert Spread(1.0, 5.0).quantile(0.95) == pytest.approx(2.570582, abs=1e-6)
+
+
+def test_the_smaller_set_decides_how_sure_an_end_of_the_range_is():
+    """Nothing in common was seen in 60 samples: up to 3/60 may be."""
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(60, 2)), rng.normal(size=(150, 2)) + 1e3
+    tv = assess(real=real, fake=fake, metrics=("local_knn",)).scores["tv"]
+    assert (tv.value, tv.interval.low) == (1.0, pytest.approx(1 - 3 / 60))
+
+
+def test_the_accuracy_is_the_mean_of_the_shares_of_both_sets():
+    """30 of 40 reals and 30 of 60 fakes are called rightly."""
+    real = np.arange(100) < 40
+    scores = np.where(np.arange(100) % 40 < 30, 1.0, -1.0) * np.where(real, 1.0, -1.0)
+    scores[70:] = 1.0
+    assert certify(scores, real)["accuracy"] == pytest.approx((30 / 40 + 30 / 60) / 2)
