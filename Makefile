@@ -1,9 +1,11 @@
 # Two commands set everything up on a fresh machine: `make demo` and `make test`. A second run reuses .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+SECONDS ?= 900
+SEED ?= 0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench docs coverage mutants audit clean
+.PHONY: demo test check bench attack docs coverage mutants audit clean
 
 demo: .venv/.installed  ## install into .venv, then show the demo
 	$(BIN)/precall demo
@@ -20,6 +22,9 @@ check: .venv/.dev  ## lint, types, licences of dependencies; warns about known v
 
 bench: .venv/.dev  ## the benchmarks, one after the other, on an otherwise idle machine
 	for name in neighbors folders tune theory curve_error sanity coverage; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+attack: .venv/.dev  ## attack every reader and every command for SECONDS, and add what was found to the totals
+	$(BIN)/python -m benchmarks.attack --seconds $(SECONDS) --seed $(SEED)
 
 docs: .venv/.dev  ## what docs/ holds that is generated
 	$(BIN)/python docs/generate.py

@@ -110,6 +110,17 @@ def test_a_signal_interrupts_and_leaves_no_temporary_file(tmp_path, number):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_options_are_known_is_no_traceback(monkeypatch, capsys, number):
+    import typer.main
+
+    monkeypatch.setattr(typer.main, "get_command", lambda app: os.kill(os.getpid(), number))
+    with pytest.raises(SystemExit) as ended:
+        precall.cli.app([])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("precall: interrupted.")
+
+
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     code = (
         "import signal, os, precall.report.folder as folder; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"

@@ -382,3 +382,8 @@ def test_every_kind_has_a_default_that_works_offline():
     defaults = {kind: default_encoder(kind) for kind in ("images", "text", "table", "features")}
     assert defaults == {"images": "random-vgg", "text": "ngrams", "table": "table", "features": "identity"}
     assert encode(["a", "b"]).encoder == "ngrams"
+
+
+def test_no_samples_at_all_cost_a_sentence():
+    with pytest.raises(ValueError, match="at least one sample to encode; got none"):
+        encode(np.empty((0, 4, 4, 3), np.uint8), "pixels", cache=False)

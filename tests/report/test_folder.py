@@ -103,3 +103,19 @@ def test_a_file_that_holds_no_results_costs_a_sentence(tmp_path, text, sentence)
 def test_a_missing_report_says_what_writes_one(tmp_path):
     with pytest.raises(ValueError, match="`precall assess --out` writes one"):
         precall.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [("results", "name", 3), ("results", "protocol", []), ("results", "estimator", "other"), ("galleries", None, 0.5)],
+)
+def test_parts_of_another_type_cost_a_sentence(report, file, key, value):
+    path = report / f"{file}.json"
+    saved = json.loads(path.read_text()) if path.exists() else {"copy": {}}
+    if key is None:
+        saved["copy"] = value
+    else:
+        saved["models"]["copy"][key] = value
+    path.write_text(json.dumps(saved))
+    with pytest.raises(ValueError, match="must be"):
+        folder.load(report)

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from precall.cli import assess, cache, cite, demo, encode, improve, report, tune
-from precall.cli.console import ErrorDoor, tracebacks
+from precall.cli.console import App, ErrorDoor, tracebacks
 from precall.cli.notices import show_warnings
 
-app = typer.Typer(
+app = App(
     name="precall",
     cls=ErrorDoor,
     no_args_is_help=True,

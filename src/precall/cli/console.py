@@ -70,6 +70,20 @@ class HasErrors(Protocol):
     def __len__(self) -> int: ...
 
 
+class App(typer.Typer):
+    """The command line. An interruption while the options are still being collected ends it like any other."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line and exit."""
+        with _interruptible():
+            try:
+                return super().__call__(*arguments, **options)
+            except KeyboardInterrupt as error:
+                status, sentence = explained(error)
+                note(f"precall: {sentence}")
+                sys.exit(status)
+
+
 class ErrorDoor(TyperGroup):
     """The error door: whatever a command raises becomes a sentence on stderr and a status that `precall --help` lists.
 

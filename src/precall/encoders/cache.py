@@ -166,6 +166,8 @@ def _readable(chunks: Sequence[Chunk]) -> tuple[list[FeatureMatrix], list[Sample
     """The rows and the errors of all chunks. At least one row is required."""
     errors = [error for chunk in chunks for error in chunk.errors]
     parts = [chunk.rows for chunk in chunks if len(chunk.rows)]
+    if not errors and not parts:
+        raise ValueError("there must be at least one sample to encode; got none. Check the source.")
     if not parts:
         raise ValueError(f"at least one sample must be readable; none of {len(errors)} is. First error: {errors[0]}.")
     return parts, errors

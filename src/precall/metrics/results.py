@@ -195,6 +195,7 @@ class Assessment:
     def from_dict(cls, saved: Mapping[str, Any]) -> Assessment:
         """The assessment that `to_dict` wrote. Parts that are not in the JSON (the values per sample) are empty."""
         _check_schema(saved)
+        _check_parts(saved)
         certificate, gap = saved["certificate"], saved["fairness"]
         return cls(
             name=saved["name"],
@@ -293,3 +294,13 @@ def _check_schema(saved: object) -> None:
     if saved["schema"] != SCHEMA:
         way_out = "Assess again, or load it with the version of precall that wrote it."
         raise ValueError(f"saved results must have schema {SCHEMA}; got {saved['schema']!r}. {way_out}")
+
+
+def _check_parts(saved: Mapping[str, Any]) -> None:
+    """Check the parts of one model that are used as they are."""
+    if not isinstance(saved["name"], str):
+        raise ValueError(f"the name of a model must be text; got {type(saved['name']).__name__}.")
+    if not isinstance(saved["protocol"], Mapping):
+        raise ValueError(f"the protocol of a model must be an object; got {type(saved['protocol']).__name__}.")
+    if saved["estimator"] is not None and saved["estimator"] not in saved["spectra"]:
+        raise ValueError(f"the estimator must be one of the spectra; got {saved['estimator']!r}.")

@@ -117,6 +117,8 @@ def restored(path: Path, results: Mapping[str, Any], samples: Mapping[str, Any])
     """Results read from `path`, with the samples that their page showed."""
     try:
         comparison = Comparison.from_dict(results)
+        if not all(isinstance(one, Mapping) for one in samples.values()):
+            raise ValueError(f"the samples of each model in {GALLERIES} must be an object.")
         return Comparison({name: replace(one, galleries=samples.get(name, {})) for name, one in comparison.items()})
     except (KeyError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"

@@ -1,0 +1,30 @@
+"""A few attacks of each kind do no harm; `python -m benchmarks.attack` runs as many as its time allows."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the attacks need Linux")
+
+
+@pytest.mark.parametrize("parts", [("inputs", "arguments"), ("kills", "flips", "surroundings")], ids="-".join)
+def test_no_attack_does_harm(parts, tmp_path):
+    out = tmp_path / "attack.json"
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.attack", "--smoke", "--seed", "1", "--out", str(out), "--only", *parts],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    rows = json.loads(out.read_text()) if out.exists() else []
+    found = [
+        f"{row['target']} {one['index']}: {one['kind']}: {one['detail']}" for row in rows for one in row["findings"]
+    ]
+    assert not found, "\n".join(found)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert {row["part"] for row in rows} == set(parts)
+    assert list(tmp_path.iterdir()) == [out], "an attack must clean up"
