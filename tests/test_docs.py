@@ -1,7 +1,9 @@
 """What the documents say works: their commands run, their Python runs, the generated pages are current."""
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -73,14 +75,25 @@ def test_documented_commands_run(command, workplace):
     words = shlex.split(command)[1:]
     if words[0] == "report":  # it reads what an assessment wrote
         run("assess", "--real", "real.npy", "--fake", "a.npy", "--metrics", "clusters", "--out", "report")
-    done = run(*words)
+    done = stopped_when_ready(*words) if "--serve" in words else run(*words)
     expected = (0, 3) if any(word.startswith("--min-") for word in words) else (0,)  # a gate may rightly fail
     assert done.returncode in expected, done.stderr
     assert "Traceback" not in done.stderr
 
 
 def run(*words):
-    return subprocess.run([sys.executable, "-m", "precall", *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "precall", *words], capture_output=True, text=True, timeout=300)
+
+
+def stopped_when_ready(*words):
+    """Run a command that serves until Ctrl-C, and interrupt it as soon as it says where."""
+    environment = {**os.environ, "BROWSER": "true"}
+    command = [sys.executable, "-m", "precall", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as serving:
+        first = serving.stderr.readline()
+        serving.send_signal(signal.SIGINT)
+        _, rest = serving.communicate(timeout=60)
+    return subprocess.CompletedProcess(words, serving.returncode, stderr=first + rest)
 
 
 def test_help_pages_are_current():

@@ -46,8 +46,10 @@ def truncated(run: Trainer, n: int, truncate: Truncate, *, seed: int = 99) -> Te
 @torch.no_grad()
 def update_batch_statistics(run: Trainer, n: int, *, seed: int = 1) -> None:
     """Re-estimate the batch statistics of the averaged generator from n draws at its present truncation."""
-    rng = run.sampling_rng(seed)
+    rng, classes = run.sampling_rng(seed), getattr(run.generator, "classes", 0)
     run.average.train()
     for start in range(0, n, BATCH):
-        run.average(run.latents(min(BATCH, n - start), rng))
+        z = run.latents(min(BATCH, n - start), rng)
+        labels = torch.arange(start, start + len(z), device=z.device) % classes if classes else None
+        run.average(z, labels)
     run.average.eval()

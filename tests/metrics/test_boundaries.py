@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precall import assess
-from precall.metrics.classifiers.folds import RECURRING, first_equal_row, kept_together
+from precall.metrics.classifiers.repeats import RECURRING, first_equal_row, kept_together
 from precall.metrics.classifiers.result import certify
 from precall.metrics.classifiers.stacking import weighted
 from precall.metrics.neighbors.influence import Spread

@@ -181,7 +181,8 @@ def test_lists_of_float32_values_change_no_bit(name):
 )
 def test_arrays_and_tensors_of_the_same_values_give_the_same_bits(name, kind):
     tensor = isinstance(kind(np.zeros((1, D))), torch.Tensor)
-    assert_equal(numbers((name,), kind), plain(name), 1e-12 if tensor and name in SUMS else 0)
+    products = 1e-7 if kind(np.zeros((1, D))).dtype == torch.float32 and name == "kid" else 1e-12
+    assert_equal(numbers((name,), kind), plain(name), products if tensor and name in SUMS else 0)
 
 
 @pytest.mark.parametrize("name", metrics(slow=False))

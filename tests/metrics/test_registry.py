@@ -80,7 +80,8 @@ def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
     monkeypatch.setitem(registry.SCORES, "gap", info)
     found = assess(real=REAL, fake={"ours": FAKE}, metrics=("gap", "fid"))
     assert "gap" in table.text(found).splitlines()[0].split()
-    assert {"key": "gap", "label": "mean gap", "better": "lower"} in page.page_data(found)["columns"]
+    (column,) = [one for block in page.page_data(found)["blocks"] for one in block["columns"] if one["key"] == "gap"]
+    assert (column["label"], column["better"]) == ("mean gap", "lower")
     assert json.loads(json.dumps(found.to_dict()))["models"]["ours"]["scores"]["gap"]["value"] > 0
 
 

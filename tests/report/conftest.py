@@ -69,7 +69,7 @@ def _table(directory):
         with open(directory / f"{name}.csv", "w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
     models = {f"model {name}": str(directory / f"{name}.csv") for name in "abcd"}
-    return assess(real=str(directory / "real.csv"), fake=models, metrics=METRICS)
+    return assess(real=str(directory / "real.csv"), fake=models, metrics=METRICS, show_rows=True)
 
 
 def _features(_):

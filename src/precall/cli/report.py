@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -65,11 +66,9 @@ def _serve(results: Path) -> None:
 
     from precall.report.serving import page_server
 
-    with page_server(results) as server:
+    with page_server(results) as server, suppress(KeyboardInterrupt):
         url = f"http://127.0.0.1:{server.server_port}/"
         note(f"page: {url} (press Ctrl-C to stop)")
         webbrowser.open(url)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            note("stopped")
+        server.serve_forever()
+    note("stopped")

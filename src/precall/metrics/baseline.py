@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from precall.metrics.features import Features, Pair
-from precall.metrics.frechet_distance import fid
+from precall.metrics.frechet_distance import fid_of_pair
 from precall.metrics.neighbors.sweep import sweep_pair
 from precall.metrics.score import Score
 
@@ -41,4 +41,4 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
     rows = np.random.default_rng(seed).permutation(len(features))
     pair = Pair(features, features).rows(np.sort(rows[:half]), np.sort(rows[half : 2 * half]))
     scores = sweep_pair(pair, k=k, ties=ties).scores(k)
-    return {name: scores[name] for name in NEIGHBOR_SCORES} | {"fid": fid(real=pair.real, fake=pair.fake)}
+    return {name: scores[name] for name in NEIGHBOR_SCORES} | {"fid": fid_of_pair(pair)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, as_features, beside, float64, same_dimension, tiles
+from precall.metrics.features import Features, Pair, as_features, beside, float64, same_dimension, tiles
 from precall.metrics.metric import Found, Metric
 from precall.metrics.moments import Moments, degrees_of_freedom, influence_quantile, moments_of
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
@@ -61,6 +61,11 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
     P, Q = _checked("real", real), _checked("fake", fake)
     same_dimension(real=P.mean[None], fake=Q.mean[None])
     return _distance(P, Q, level)
+
+
+def fid_of_pair(pair: Pair, *, level: float = 0.95) -> Score:
+    """`fid` for features that have been checked already."""
+    return _distance(_Gaussian.of(pair.real), _Gaussian.of(pair.fake), level)
 
 
 def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:

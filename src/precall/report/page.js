@@ -26,7 +26,7 @@ function start() {
   $("model").replaceChildren(...names.map(name => el("option", {value: name}, name)));
   $("model").addEventListener("change", drawDetail);
   $("search").addEventListener("input", search);
-  const detailed = ["missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
+  const detailed = ["drift", "missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
   if (data.models.some(m => detailed.some(part => m[part] && (!Array.isArray(m[part]) || m[part].length)))) drawDetail();
   else $("detail").remove();
   if (data.version) watch(data.version);

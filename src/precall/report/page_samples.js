@@ -33,6 +33,8 @@ function pair(looks) {
   if (looks.every(({sample}) => sample.row)) return rowTable(looks);
   return el("div", {class: "pair"}, ...looks.map((one, i) => look(one, looks.length === 2 ? looks[1 - i] : null)));
 }
+// the id, and the columns in which a row of a table differs most from its nearest one
+const captioned = entry => entry.sample.id + (entry.differs && entry.differs.length ? " · differs in " + entry.differs.slice(0, 3).map(one => one.column).join(", ") : "");
 const sided = (entry, side, other) => [{sample: entry.sample, side}, ...(entry.nearest ? [{sample: entry.nearest, side: other}] : [])];
 
 function card(looks, caption, ...more) {
@@ -62,8 +64,8 @@ function drawSamples() {
   const m = chosen(), pictures = [...(m.missed || []), ...(m.invented || []), ...(m.copies || [])].some(s => s.sample.image);
   const wide = !pictures && !(m.mosaic || []).some(c => c.samples.some(s => s.image));
   $("model-printed").textContent = "Model: " + m.name;
-  fill("missed", (m.missed || []).map(s => card(sided(s, "real", "fake"), s.sample.id)), wide);
-  fill("invented", (m.invented || []).map(s => card(sided(s, "fake", "real"), s.sample.id)), wide);
+  fill("missed", (m.missed || []).map(s => card(sided(s, "real", "fake"), captioned(s))), wide);
+  fill("invented", (m.invented || []).map(s => card(sided(s, "fake", "real"), captioned(s))), wide);
   drawCopies(m, wide);
   const top = Math.max(...(m.mosaic || []).flatMap(c => [c.real, c.fake]), 1e-9);
   const bar = (share, side, mark) => el("div", {class: "bar " + side, mark, share: 100 * share / top + "%"});
@@ -82,6 +84,7 @@ function drawCopies(m, wide) {
 
 function drawDetail() {
   const m = chosen(), square = {xLabel: "recall β", yLabel: "precision α", top: 1};
+  drawDrift(m);
   drawSamples();
   drawMap();
   $("budget").replaceChildren();

@@ -41,9 +41,9 @@ function scoreCell(score, column) {
     score.interval ? el("span", {class: "interval"}, intervalText(score, column.unit)) : null,
     score.chance !== null ? el("span", {class: "chance"}, "chance " + number(score.chance, spread, column.unit)) : null);
 }
-function scoreTable(columns, rows, caption) {
+function scoreTable(columns, rows, caption, first = "Model") {
   const head = columns.map(c => el("th", {scope: "col", role: "columnheader", title: c.meaning}, c.label, arrow(c.better)));
-  return [el("caption", {class: "hidden-caption"}, caption), el("thead", {}, el("tr", {role: "row"}, el("th", {scope: "col", role: "columnheader"}, "Model"), ...head)),
+  return [el("caption", {class: "hidden-caption"}, caption), el("thead", {}, el("tr", {role: "row"}, el("th", {scope: "col", role: "columnheader"}, first), ...head)),
     el("tbody", {}, ...rows.map(({name, mark, cells, kind}) => {
       const head = el("th", {scope: "row", role: "rowheader"}, mark ? swatch(mark) : null, name);
       return el("tr", {"data-model": name, role: "row", class: kind}, head, ...cells);
@@ -62,6 +62,16 @@ function baselineRow(columns) {
   const baseline = data.baseline;
   if (!baseline || !columns.some(c => baseline.scores[c.key])) return [];
   return [{name: baseline.name, kind: "baseline", cells: columns.map(c => scoreCell(baseline.scores[c.key], c))}];
+}
+
+const DRIFT = 12;  // columns, and pairs of columns, that are listed
+function drawDrift(m) {
+  const listed = m.drift ? [...m.drift.columns.slice(0, DRIFT), ...m.drift.pairs.filter(one => one.differs).slice(0, DRIFT)] : [];
+  const columns = [{key: "drift", label: "total variation", better: "lower", unit: true}, {key: "differs", label: "difference"}];
+  const verdict = one => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, "difference"), el("span", {}, one.differs ? "clear" : "within chance"));
+  const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one)]}));
+  $("drift").replaceChildren(...(rows.length ? [el("table", {class: "scores", role: "table"}, ...scoreTable(columns, rows, "Drift of columns and dependences", "Column"))] : []));
+  $("drift-box").hidden = !listed.length;
 }
 
 function drawDivergences() {
