@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -86,13 +85,19 @@ def run(*words):
 
 
 def stopped_when_ready(*words):
-    """Run a command that serves until Ctrl-C, and interrupt it as soon as it says where."""
+    """Run a command that serves until it is interrupted, and interrupt it as soon as it says where.
+
+    SIGTERM acts like Ctrl-C, which a process cannot receive if it was started in the background of a shell.
+    """
     environment = {**os.environ, "BROWSER": "true"}
     command = [sys.executable, "-m", "precall", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as serving:
-        first = serving.stderr.readline()
-        serving.send_signal(signal.SIGINT)
-        _, rest = serving.communicate(timeout=60)
+        try:
+            first = serving.stderr.readline()
+            serving.terminate()
+            _, rest = serving.communicate(timeout=60)
+        finally:
+            serving.kill()
     return subprocess.CompletedProcess(words, serving.returncode, stderr=first + rest)
 
 
