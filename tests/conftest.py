@@ -5,9 +5,10 @@ import signal
 import matplotlib
 from hypothesis import HealthCheck, settings
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell that runs the tests in the background has it ignored
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
+# the background of a shell ignores SIGINT, nohup ignores SIGHUP, and the children of the tests would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 matplotlib.use("Agg")
 settings.register_profile(
