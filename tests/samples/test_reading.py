@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from precall.cli import app
 from precall.encoders import encode
 from precall.report import folder
-from precall.samples import SampleError, open_samples, reading
+from precall.samples import SampleError, arrays, open_samples, reading
 
 SUFFIXES = [".npy", ".npz", ".safetensors", ".parquet", ".txt", ".jsonl", ".csv", ".zip"]
 
@@ -228,3 +228,11 @@ def test_json_that_is_nested_deeply_is_a_sentence(tmp_path):
     samples = open_samples(tmp_path / "a.jsonl", on_error="skip")
     assert [batch.items for batch in samples.batches(2)] == [["a text"]]
     assert samples.errors[0].reason == "not JSON (it is nested too deeply)"
+
+
+def test_a_parquet_column_with_fewer_rows_than_declared_is_refused(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"x": [[1.0, 2.0], [3.0, 4.0]]}), tmp_path / "a.parquet")
+    assert arrays._embeddings(tmp_path / "a.parquet", "x", 2).shape == (2, 2)
+    with pytest.raises(ValueError, match="declares 3 rows, but the column has 2"):
+        arrays._embeddings(tmp_path / "a.parquet", "x", 3)

@@ -257,7 +257,7 @@ def open_parquet(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
             f"`{shown(str(path))}` must have a column of number lists (embeddings); got columns {shown(got)}."
         )
     name = pick(lists, key, path)
-    return _file_rows(path, name, "features", rows, Once(lambda: _embeddings(path, name)), on_error)
+    return _file_rows(path, name, "features", rows, Once(lambda: _embeddings(path, name, rows)), on_error)
 
 
 def pick(names: Iterable[str], key: str | None, path: Path) -> str:
@@ -341,8 +341,8 @@ def _is_embedding(column: _ListType, types: ModuleType) -> bool:
     return bool(lists and (types.is_floating(column.value_type) or types.is_integer(column.value_type)))
 
 
-def _embeddings(path: Path, name: str) -> Numbers:
-    """Read a column of lists of equal length as a matrix."""
+def _embeddings(path: Path, name: str, rows: int) -> Numbers:
+    """Read a column of lists of equal length as a matrix with the number of rows that the metadata declares."""
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     batches, size = [], 0
     with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
@@ -353,6 +353,8 @@ def _embeddings(path: Path, name: str) -> Numbers:
             batches.append(batch)
         column = arrow.Table.from_batches(batches, schema=schema).column(name).combine_chunks()
         values = column.flatten()
+        if len(column) != rows:
+            raise ValueError(f"its metadata declares {rows:,} rows, but the column has {len(column):,}.")
     ragged = len(column) == 0 or len(values) % len(column) or len(column.value_lengths().unique()) > 1
     if ragged or column.null_count or values.null_count:
         raise ValueError(f"`{shown(f'{path}::{name}')}` must contain lists of equal length without nulls.")
