@@ -113,7 +113,7 @@ def test_internal_links_lead_somewhere():
 
 
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if "def main" in path.read_text())
-TESTED_ELSEWHERE = {"curve_error", "neighbors"}  # in tests/metrics, where their numbers are looked at too
+TESTED_ELSEWHERE = {"curve_error", "neighbors", "attack"}  # in tests/metrics and tests/faults, where results matter
 
 
 @pytest.mark.parametrize("name", sorted({*BENCHMARKS} - TESTED_ELSEWHERE))

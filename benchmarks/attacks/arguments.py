@@ -78,7 +78,7 @@ CHOICES = {
     "data-dir": ("old", "nowhere", "fifo.npy", "circle"),
 }  # fmt: skip
 SOURCE_OPTIONS = ("real", "fake", "holdout", "samples", "results", "init")
-INTERNAL = re.compile(r"this is a bug|please report", re.IGNORECASE)
+INTERNAL = re.compile(r"precall: internal error")
 MEMORY = re.compile(r"not enough memory|unable to allocate|out of memory|MemoryError|cannot allocate", re.IGNORECASE)
 
 

@@ -90,6 +90,18 @@ def test_undecodable_and_hostile_model_names_are_printed_escaped(tmp_path, local
     assert b"\x1b" not in (tmp_path / "out" / "results.json").read_bytes()
 
 
+@pytest.mark.parametrize("words", [["--out", ""], ["--out="], [""]])
+def test_an_empty_path_is_not_the_working_directory(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.random.default_rng(0).normal(size=(60, 2)))
+    done = CliRunner().invoke(
+        precall.cli.app, ["assess", "--real", "a.npy", "--fake", "a.npy", "--metrics", "fid", *words]
+    )
+    assert done.exit_code == 2
+    assert "an argument is empty" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_interrupts_and_leaves_no_temporary_file(tmp_path, number):
     code = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -99,8 +100,11 @@ class ErrorDoor(TyperGroup):
                 _close_stdout()
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the options before the command."""
+        """Parse the options before the command. Empty words are refused: an empty path is the working directory."""
+        words = arguments[1] if len(arguments) > 1 else options.get("args", ())
         with _printable_usage():
+            if any(not word or re.fullmatch(r"--[a-z-]+=", word) for word in words):
+                raise typer.BadParameter("an argument is empty; give it a value, or leave its option out")
             return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
