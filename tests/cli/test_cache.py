@@ -236,7 +236,7 @@ def test_files_of_others_and_links_are_left_alone(run, cache, tmp_path, monkeypa
         (("prune", "--older-than", "-1d"), "got '-1d'"),
         (("prune", "--older-than", "nand"), "got 'nand'"),
         (("prune", "--larger-than", "5 apples"), "expected a number and one of B, kB, MB, GB, TB, as in 5GB"),
-        (("prune", "--larger-than", ""), "got ''"),
+        (("prune", "--larger-than", ""), "an argument is empty"),
         (("verify", "--larger-than", "5GB"), "belong to `precall cache prune`"),
         (("--older-than", "5d"), "belong to `precall cache prune`"),
         (("clear",), "'clear' is not one of 'show', 'verify', 'prune'"),

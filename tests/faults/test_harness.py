@@ -106,7 +106,7 @@ BAD = {
     "slow": outcome(-signal.SIGKILL, late=True),
     "silent": outcome(1),
     "memory": outcome(1, err="precall: Unable to allocate 745. GiB"),
-    "internal error": outcome(1, err="precall: KeyError. This is a bug, please report it."),
+    "internal error": outcome(1, err="precall: internal error (KeyError: 3). This is a bug, please report it."),
     "control character": outcome(1, err="precall: no such file \x1b[31m"),
 }
 
