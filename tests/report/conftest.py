@@ -17,7 +17,7 @@ from precall.metrics.results import Comparison
 from precall.report import folder
 from precall.samples import open_samples
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 METRICS = ("linear", "clusters", "neighbors", "copies", "fid", "kid", "c2st")
 LONG = "a rather long model name, number {}, with a long tail"

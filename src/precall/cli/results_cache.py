@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from precall.metrics.results import Assessment
     from precall.samples import SampleSet
 
-PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch", "pillow")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def made_with() -> dict[str, Any]:
     source = sorted(Path(precall.__file__).parent.rglob("*.py"))
     return {
         "source": hashing.combined(hashing.of_files(source)),
-        "versions": {package: version(package) for package in PACKAGES},
+        "versions": {"precall": precall.__version__} | {package: version(package) for package in PACKAGES},
         "gpu": _gpu(),
     }
 

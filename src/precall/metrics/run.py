@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall import __version__
 from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
 
-PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 class Run:
@@ -191,7 +192,7 @@ class Run:
 @cache
 def versions() -> dict[str, str]:
     """Versions of the packages that determine the numbers, read from disk once."""
-    return {package: version(package) for package in PACKAGES}
+    return {"precall": __version__} | {package: version(package) for package in PACKAGES}
 
 
 def check_k(k: object, **sizes: int) -> None:
