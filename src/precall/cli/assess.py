@@ -352,4 +352,4 @@ def _missed(one: Assessment, gate: str, limit: float) -> str | None:
     value = one.scores[score].value
     if value >= limit if at_least else value <= limit:
         return None
-    return f"gate not met: {one.name} has {score} {value:.4g}, {'below' if at_least else 'above'} {limit:g}"
+    return f"gate not met: {one.name} has {one.label(score)} {value:.4g}, {'below' if at_least else 'above'} {limit:g}"
