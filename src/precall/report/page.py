@@ -68,6 +68,7 @@ PROTOCOL_NAMES = {
     "k": "neighbours k",
     "ties": "balls",
     "seed": "seed",
+    "device": "device",
     "real": "encoding of the data",
     "fake": "encoding of the first model",
     "holdout": "encoding of the held-out samples",
@@ -140,6 +141,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         "Encoder": next(iter(comparison.values())).encoder or "none: features were given",
         "Features": f"{first['dimension']:,} dimensions",
         "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
+        "Device": first.get("device", "cpu"),
         "Written": date.today().isoformat(),
     }
     return list(known.items())

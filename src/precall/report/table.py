@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precall.metrics.registry import SCORES
 from precall.metrics.score import named
@@ -33,8 +33,15 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     first = next(iter(comparison.values()))
     fakes = dict.fromkeys(_count(one.protocol.get("n_fake")) for one in comparison.values())
     sizes = f"{_count(first.protocol.get('n_real'))} real and {', '.join(fakes)} fake samples"
-    settings = f"k = {first.protocol.get('k')}, device {first.protocol.get('device', 'cpu')}"
+    settings = f"k = {first.protocol.get('k')}, device {_device(first.protocol)}"
     return f"encoder {shown(first.encoder or 'none (features were given)')}, {sizes}, {settings}"
+
+
+def _device(protocol: Mapping[str, Any]) -> str:
+    """The device of the metrics, and that of the encoder if it is another one."""
+    own = str(protocol.get("device", "cpu"))
+    encoder = protocol.get("real", {}).get("protocol", {}).get("device", own)
+    return own if encoder == own else f"{own} (encoder {encoder})"
 
 
 def _count(n: int | None) -> str:
