@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.encoder_options import DeviceName
+from precall.devices import check_device
 from precall.printing import shown
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def assess(
         bool, typer.Option("--quick", help="Only the metrics that take little time: clusters, neighbors, fid, c2st.")
     ] = False,
     encoder: EncoderName = None,
+    device: DeviceName = "auto",
     key: Key = None,
     columns: Annotated[str | None, typer.Option(help="Columns of a table to compare, as in age,income.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns of a table to leave out, as in patient_id.")] = None,
@@ -109,6 +112,7 @@ def assess(
     from precall.report import folder
     from precall.samples import open_samples
 
+    check_device(device)
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
     models = dict(_named(given) for given in fake)
     if len(models) < len(fake):
@@ -125,7 +129,7 @@ def assess(
     data = open_samples(real, key=key, on_error=on_error)
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
-    settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels}
+    settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels, "device": device}
     settings |= _table_settings(columns, ignore, kinds, show_rows)
     found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh)
     _report_skipped(found)
@@ -160,7 +164,7 @@ def assessed(
     from precall.metrics.results import Comparison
 
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
-    encoders = results_cache.encoders_in_use(encoder, sides)
+    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("device"))
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
     cache = results_cache.ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}
@@ -352,4 +356,4 @@ def _missed(one: Assessment, gate: str, limit: float) -> str | None:
     value = one.scores[score].value
     if value >= limit if at_least else value <= limit:
         return None
-    return f"gate not met: {one.name} has {score} {value:.4g}, {'below' if at_least else 'above'} {limit:g}"
+    return f"gate not met: {one.name} has {one.label(score)} {value:.4g}, {'below' if at_least else 'above'} {limit:g}"

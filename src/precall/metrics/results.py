@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from precall.metrics.column_drift import ColumnDrift
 from precall.metrics.groups import FairnessGap
-from precall.metrics.score import Interval, Score, plain
+from precall.metrics.score import Interval, Score, named, plain
 from precall.metrics.verdict import verdict
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
@@ -165,6 +165,16 @@ class Assessment:
         return self.scores["fid"]
 
     @property
+    def encoder(self) -> str | None:
+        """Name of the encoder, or None if features were given."""
+        sides = (self.protocol.get(side, {}) for side in ("real", "fake"))
+        return next((str(side["encoder"]) for side in sides if "encoder" in side), None)
+
+    def label(self, score: str) -> str:
+        """What a score is called: its name, with the encoder if it is a distance between features (`fid (dinov2)`)."""
+        return named(score, score, self.encoder)
+
+    @property
     def verdict(self) -> str:
         """One sentence about what the model does, from the scores beside it: see `precall.metrics.verdict`."""
         return verdict(self.estimator, self.scores, self.certificate, self.drift)
@@ -180,7 +190,7 @@ class Assessment:
             "name": self.name,
             "verdict": self.verdict,
             "estimator": self.estimator,
-            "scores": {name: score.to_dict() for name, score in self.scores.items()},
+            "scores": {name: {"label": self.label(name), **score.to_dict()} for name, score in self.scores.items()},
             "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
             "curves": {name: _curve(spectrum) for name, spectrum in self.spectra.items()},
             "certificate": None if self.certificate is None else _band(self.certificate),

@@ -11,7 +11,7 @@ import numpy as np
 
 from precall import __version__
 from precall.metrics.column_drift import ColumnDrift, column_drift
-from precall.metrics.features import Pair
+from precall.metrics.features import Pair, device_of
 from precall.metrics.inputs import Side
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
@@ -183,6 +183,7 @@ class Run:
             "k": self.k,
             "ties": self.ties,
             "seed": self.seed,
+            "device": device_of(self.pair.fake),
             **{of: one.protocol for of, one in self._sides().items() if one.protocol},
             **({} if reference.side.table is None else {"contains": reference.side.contents()}),
             "versions": versions(),

@@ -20,7 +20,7 @@ import numpy as np
 
 from precall.files import write_atomically
 from precall.metrics.registry import METRICS, SCORES, metric_of
-from precall.metrics.score import encoded, plain
+from precall.metrics.score import encoded, named, plain
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
@@ -68,6 +68,7 @@ PROTOCOL_NAMES = {
     "k": "neighbours k",
     "ties": "balls",
     "seed": "seed",
+    "device": "device",
     "real": "encoding of the data",
     "fake": "encoding of the first model",
     "holdout": "encoding of the held-out samples",
@@ -137,9 +138,10 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     known = {
         "Data": f"{_count(first['n_real'])} real samples",
         "Models" if several else "Model": f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}",
-        "Encoder": first.get("real", {}).get("encoder") or "none: features were given",
+        "Encoder": next(iter(comparison.values())).encoder or "none: features were given",
         "Features": f"{first['dimension']:,} dimensions",
         "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
+        "Device": first.get("device", "cpu"),
         "Written": date.today().isoformat(),
     }
     return list(known.items())
@@ -147,12 +149,13 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
 
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
+    encoder = next(iter(comparison.values())).encoder
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
     blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
     for name in available:
         blocks[_block(name)].append(name)
     return [
-        {"title": title, "about": BLOCKS[title], "columns": [_column(name) for name in _visible(names)]}
+        {"title": title, "about": BLOCKS[title], "columns": [_column(name, encoder) for name in _visible(names)]}
         for title, names in blocks.items()
         if names
     ]
@@ -181,10 +184,11 @@ def _visible(names: list[str]) -> list[str]:
     return [name for name in names if SCORES[name].shown != "json" or name in ALSO_SHOWN] or names
 
 
-def _column(name: str) -> dict[str, Any]:
+def _column(name: str, encoder: str | None) -> dict[str, Any]:
     info = SCORES[name]
     unit = info.low >= 0 and info.high == 1
-    return {"key": name, "label": info.label, "better": info.better, "meaning": info.meaning, "unit": unit}
+    label = named(info.label, name, encoder)
+    return {"key": name, "label": label, "better": info.better, "meaning": info.meaning, "unit": unit}
 
 
 def _model(name: str, one: Assessment) -> dict[str, Any]:
