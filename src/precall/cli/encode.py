@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, note
+from precall.cli.console import EncoderName, Key, OnError, bars, note
 from precall.printing import shown
 
 
@@ -38,9 +38,9 @@ def encode(
     from precall.encoders import encode as run
     from precall.files import open_atomically
     from precall.progress import stage_of
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
-    if key is not None and Path(samples).suffix.lower() not in KEYED:
+    if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     protocol = out.with_suffix(".json")
     _check_output(out, protocol, Path(samples))
