@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.console import EncoderName, Key, OnError, bars, emit, note, tell_skipped
 from precall.cli.encoder_options import DeviceName
 from precall.devices import check_device
 from precall.printing import shown
@@ -110,7 +110,7 @@ def assess(
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
     from precall.report import folder
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
     check_device(device)
     gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
@@ -119,7 +119,7 @@ def assess(
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = _metrics(metrics, quick=quick)
     paths = (real, *models.values(), *([] if holdout is None else [holdout]))
-    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in paths):
+    if key is not None and not any(map(takes_key, paths)):
         raise typer.BadParameter(
             f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
         )
@@ -247,7 +247,8 @@ def _listed(names: str) -> list[str]:
 def _named(given: str) -> tuple[str, str]:
     """`name=path`, or a path whose last part is the name. Unprintable characters of a name are escaped."""
     name, equals, path = given.partition("=")
-    return (shown(name), path) if equals and name else (shown(Path(given).name or given), given)
+    named = equals and name and "://" not in name  # the query of a URL may contain an equals sign
+    return (shown(name), path) if named else (shown(Path(given.partition("?")[0]).name or given), given)
 
 
 def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, note
+from precall.cli.console import EncoderName, Key, OnError, bars, note
 from precall.cli.encoder_options import DeviceName
 from precall.devices import check_device
 from precall.printing import shown
@@ -41,10 +41,10 @@ def encode(
     from precall.encoders import encode as run
     from precall.files import open_atomically
     from precall.progress import stage_of
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
     check_device(device)
-    if key is not None and Path(samples).suffix.lower() not in KEYED:
+    if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     protocol = out.with_suffix(".json")
     _check_output(out, protocol, Path(samples))

@@ -209,4 +209,6 @@ def _is_matrix(source: Any) -> bool:
         return bool(source.ndim == 2)
     if isinstance(source, np.ndarray):
         return source.ndim <= 2 and source.dtype.kind not in "OUS"
-    return isinstance(source, list) and bool(source) and isinstance(source[0], list | tuple | np.ndarray)
+    if not isinstance(source, list) or not source:
+        return False
+    return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)
