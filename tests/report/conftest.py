@@ -12,6 +12,7 @@ import pytest
 
 from precall.metrics.assessment import assess
 from precall.metrics.baseline import real_against_real
+from precall.metrics.gates import Gate
 from precall.metrics.inputs import Side
 from precall.metrics.results import Comparison
 from precall.report import folder
@@ -40,7 +41,8 @@ def _images(_):
     models = {"drops": dropped, "invents": invented, "same": draw(120, 0, 60), "copies": real.copy()}
     found = assess(real=pictured(real), fake={name: pictured(one) for name, one in models.items()}, metrics=METRICS)
     halves = real_against_real(found["same"].sources["real"].features, k=5, ties="closed", seed=0)
-    return Comparison({name: replace(one, baseline=halves) for name, one in found.items()})
+    gates = (Gate("recall", "min", 0.8), Gate("fid", "max", 0.1))
+    return Comparison({name: replace(one, baseline=halves) for name, one in found.items()}, gates)
 
 
 def _texts(_):

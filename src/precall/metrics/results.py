@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.column_drift import ColumnDrift
+from precall.metrics.gates import Gate
 from precall.metrics.groups import FairnessGap
 from precall.metrics.score import Interval, Score, named, plain
 from precall.metrics.verdict import verdict
@@ -239,9 +240,15 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Mapping[str, Assessment]):
-    """Several models against the same data, by name. It prints as a table and one sentence per model."""
+    """Several models against the same data, by name. It prints as a table and one sentence per model.
+
+    Attributes:
+        assessments: The models, by name.
+        gates: Limits that their scores were required to keep; empty unless some were given.
+    """
 
     assessments: Mapping[str, Assessment]
+    gates: tuple[Gate, ...] = ()
 
     def __getitem__(self, name: str) -> Assessment:
         return self.assessments[name]
@@ -253,8 +260,12 @@ class Comparison(Mapping[str, Assessment]):
         return len(self.assessments)
 
     def to_dict(self) -> dict[str, Any]:
-        """`Assessment.to_dict` of each model, by name."""
-        return {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
+        """`Assessment.to_dict` of each model, by name, and the gates with the models that meet them."""
+        saved = {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
+        return saved | ({"gates": [self._gated(gate) for gate in self.gates]} if self.gates else {})
+
+    def _gated(self, gate: Gate) -> dict[str, Any]:
+        return gate.to_dict() | {"met": {name: gate.met(one.scores) for name, one in self.items()}}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Comparison:
@@ -262,7 +273,8 @@ class Comparison(Mapping[str, Assessment]):
         _check_schema(saved)
         if not isinstance(saved.get("models"), Mapping) or not saved["models"]:
             raise ValueError("saved results must hold at least one model under `models`.")
-        return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()})
+        gates = tuple(Gate.from_dict(gate) for gate in saved.get("gates", ()))
+        return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()}, gates)
 
     def plot(self) -> Figure:
         """Matplotlib figure of all curves."""

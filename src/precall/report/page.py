@@ -27,6 +27,7 @@ from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
     from precall.metrics.column_drift import ColumnDrift
+    from precall.metrics.gates import Gate
     from precall.metrics.groups import FairnessGap
     from precall.metrics.results import Assessment, Comparison
     from precall.metrics.score import Score
@@ -118,6 +119,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
     samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
     return {
         "facts": _facts(comparison),
+        "gates": _gates(comparison),
         "ranking": ranking(comparison),
         "blocks": _blocks(comparison),
         "baseline": _baseline(comparison),
@@ -145,6 +147,24 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         "Written": date.today().isoformat(),
     }
     return list(known.items())
+
+
+def _gates(comparison: Comparison) -> list[dict[str, Any]]:
+    """Each gate for each model, those that are not met first."""
+    shown = [_gated(gate, name, one) for gate in comparison.gates for name, one in comparison.items()]
+    return sorted(shown, key=lambda row: bool(row["met"]))
+
+
+def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
+    score = one.scores.get(gate.score)
+    return {
+        **gate.to_dict(),
+        "column": _column(gate.score),
+        "model": name,
+        "found": None if score is None else _score(score),
+        "met": gate.met(one.scores),
+        "certain": score is None or score.interval is None or gate.certain(one.scores),
+    }
 
 
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
@@ -185,7 +205,8 @@ def _visible(names: list[str]) -> list[str]:
 
 
 def _column(name: str, encoder: str | None) -> dict[str, Any]:
-    info = SCORES[name]
+    if (info := SCORES.get(name)) is None:
+        return {"key": name, "label": name.replace("_", " "), "better": None, "meaning": "", "unit": False}
     unit = info.low >= 0 and info.high == 1
     label = named(info.label, name, encoder)
     return {"key": name, "label": label, "better": info.better, "meaning": info.meaning, "unit": unit}
