@@ -159,7 +159,7 @@ def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
     score = one.scores.get(gate.score)
     return {
         **gate.to_dict(),
-        "column": _column(gate.score),
+        "column": _column(gate.score, one.encoder),
         "model": name,
         "found": None if score is None else _score(score),
         "met": gate.met(one.scores),
