@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from precall.encoders import encode
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.images import decode_image
 
@@ -341,3 +342,113 @@ def test_sample_sets_do_not_change(tmp_path):
     assert isinstance(samples, SampleSet)
     with pytest.raises(AttributeError):
         samples.kind = "text"
+
+
+# ------------------------------------------------------------------------------------------- images as people have them
+
+
+def encoded(image, form, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def sixteen_bits(kind, pixels, transparent=b""):
+    """A PNG with 16 bits per channel; Pillow writes greyscale only."""
+
+    def part(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 16, kind, 0, 0, 0)
+    chunks = [part(b"IHDR", header), part(b"IDAT", zlib.compress(rows)), part(b"IEND", b"")]
+    if transparent:
+        chunks.insert(1, part(b"tRNS", transparent))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def test_sixteen_bits_per_colour_keep_the_high_byte():
+    values = np.array([[[0, 0x1234, 0xFFFF], [0xFEDC, 0x80FF, 0x0100]]], np.uint16)
+    assert decode_image(sixteen_bits(2, values)).tolist() == (values >> 8).tolist()
+    clear = np.concatenate([values, np.array([[[0xFFFF], [0]]], np.uint16)], axis=2)
+    assert decode_image(sixteen_bits(6, clear)).tolist() == [[(values[0, 0] >> 8).tolist(), [255] * 3]]
+
+
+def test_a_transparent_value_of_sixteen_bits_is_white():
+    grey = np.array([[257, 514]], np.uint16)
+    assert decode_image(sixteen_bits(0, grey, struct.pack(">H", 257)))[0, :, 0].tolist() == [255, 2]
+
+
+@pytest.mark.parametrize("form", ["JPEG", "TIFF"])
+def test_cmyk_becomes_rgb(form):
+    image = Image.new("CMYK", (8, 8), (255, 0, 0, 0))  # cyan
+    pixels = decode_image(encoded(image, form, **({"quality": 100} if form == "JPEG" else {})))
+    assert np.abs(pixels.astype(int) - [0, 255, 255]).max() <= 3
+
+
+def test_grey_with_alpha_is_composited():
+    assert (decode_image(encoded(Image.new("LA", (2, 2), (0, 0)), "PNG")) == 255).all()
+    assert (decode_image(encoded(Image.new("LA", (2, 2), (40, 255)), "PNG")) == 40).all()
+    for form in ("TIFF", "WEBP"):
+        assert (decode_image(encoded(Image.new("RGBA", (2, 2), (9, 9, 9, 0)), form)) == 255).all()
+
+
+def test_a_palette_with_a_transparent_entry():
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putpixel((1, 0), 1)
+    assert decode_image(encoded(image, "PNG")).tolist() == [[[10, 20, 30], [200, 100, 50]]]
+    assert decode_image(encoded(image, "PNG", transparency=0)).tolist() == [[[255] * 3, [200, 100, 50]]]
+    assert decode_image(encoded(image, "GIF", transparency=0)).tolist() == [[[255] * 3, [200, 100, 50]]]
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_in_every_format(form, orientation):
+    """The image after the rotation is the same, however the camera was held."""
+    upright = np.zeros((16, 24, 3), np.uint8)
+    upright[:8, :8] = 255
+    # what the camera stores, so that the orientation turns it upright
+    stored = {
+        1: lambda x: x, 2: lambda x: x[:, ::-1], 3: lambda x: x[::-1, ::-1], 4: lambda x: x[::-1],
+        5: lambda x: x.transpose(1, 0, 2), 6: lambda x: np.rot90(x), 7: lambda x: x.transpose(1, 0, 2)[::-1, ::-1],
+        8: lambda x: np.rot90(x, -1),
+    }[orientation](upright)  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100}}.get(form, {})
+    data = encoded(Image.fromarray(np.ascontiguousarray(stored)), form, exif=exif, **options)
+    assert np.abs(decode_image(data).astype(int) - upright).max() <= 4
+    with Image.open(io.BytesIO(data)) as image:  # as an object, too
+        assert np.abs(open_samples([image])[0].astype(int) - upright).max() <= 4
+
+
+@pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "TIFF"])
+def test_animated_files_give_their_first_frame_and_a_notice(tmp_path, form):
+    frames = [Image.new("RGB", (4, 4), (value,) * 3) for value in (200, 100, 0)]
+    options = {"lossless": True} if form == "WEBP" else {}
+    (tmp_path / "moving.png").write_bytes(encoded(frames[0], form, save_all=True, append_images=frames[1:], **options))
+    save(tmp_path / "still.png", (1, 2, 3))
+    samples = open_samples(tmp_path)
+    list(samples.batches(2))
+    assert (samples[0] == 200).all()
+    assert samples.notes == ("1 images have several frames or pages, of which only the first is used: moving.png.",)
+
+
+def test_the_notice_about_frames_is_kept_with_the_features(tmp_path):
+    frames = [Image.new("L", (4, 4), value) for value in (200, 100)]
+    for index in range(7):
+        path = tmp_path / "images" / f"{index}.gif"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    for cached in (False, True):
+        samples = open_samples(tmp_path / "images")
+        assert encode(samples, "pixels", cache=tmp_path / "cache").cached == cached
+        assert samples.notes[0].startswith("7 images have several frames")
+        assert samples.notes[0].endswith("0.gif, 1.gif, 2.gif, 3.gif, 4.gif and 2 more.")
+
+
+def test_images_that_cannot_be_converted_are_named(tmp_path):
+    Image.fromarray(np.full((2, 2), 1 << 20, np.int32)).save(tmp_path / "depth.tif")
+    with pytest.raises(SampleError, match=r"depth\.tif: pixels of mode I have no known range"):
+        open_samples(tmp_path)[0]

@@ -131,6 +131,7 @@ def assess(
     _report_skipped(found)
     _report_columns(found)
     _report_shared_rows(found)
+    _report_notices(found)
     for name, one in found.items():
         _report_one_sided(name, one.protocol.get("groups", {}))
     command = "precall " + shlex.join(sys.argv[1:])
@@ -188,13 +189,13 @@ def _computed(
     fakes: Mapping[str, SampleSet], entries: Mapping[str, Entry], arguments: Mapping[str, Any]
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
-    from precall.encoders.table import ColumnWarning
     from precall.metrics.assessment import assess_each
+    from precall.samples.sampleset import SampleWarning
 
     found: dict[str, Assessment] = {}
     try:
         with bars() as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColumnWarning)  # the results have the same sentences, and are reported
+            warnings.simplefilter("ignore", SampleWarning)  # the results have the same sentences, and are reported
             for one in assess_each(fake=fakes, progress=progress, **arguments):
                 found[one.name] = entries[one.name].keep(one)
     except BaseException:
@@ -322,6 +323,12 @@ def _report_shared_rows(found: Comparison) -> None:
     if memorized is not None and (shared := memorized.settings["identical_rows"]):
         said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
         note(f"{said}: copies of these are not counted directly")
+
+
+def _report_notices(found: Comparison) -> None:
+    """Print the notices about the samples; those that several models share, once."""
+    for notice in dict.fromkeys(notice for one in found.values() for notice in one.protocol.get("notices", ())):
+        note(notice)
 
 
 def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:

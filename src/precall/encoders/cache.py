@@ -2,6 +2,7 @@
 
     <cache>/features/v2-<key>/rows-<start>.npy, .json    finished chunks, while the rest is being encoded
     <cache>/features/v2-<key>/features.npy, done.json    the complete matrix; `done.json` is written last
+    <cache>/features/v2-<key>/notices.json               samples that were not read as they are, if there are any
     <cache>/files/v2-<hash of a path>.json               sizes, times and SHA-256 of its files
     <cache>/results/v2-<key>.json                        results of `precall assess`, one file per model
     <cache>/weights/                                     network weights

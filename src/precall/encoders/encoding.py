@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import cpu_count
 from pathlib import Path
@@ -28,9 +30,11 @@ from precall.encoders.registry import default_encoder, load_encoder, runs_on_a_d
 from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
-from precall.samples.sampleset import shown
+from precall.samples.sampleset import Notice, shown
+from precall.sealing import read_sealed, setting_aside, write_sealed
 
 ATTEMPTS = 5
+NOTICES = "notices.json"  # beside the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +137,31 @@ def _through_cache(
     store = FeatureStore(feature_folder(root, encoder.key(fingerprint)), len(samples))
     found = store.finished()
     cached = found is not None
-    array, recorded = found or _stored(store, samples, encoder, batch_size, progress)
+    with _keeping_notices(samples, store.folder / NOTICES):
+        array, recorded = found or _stored(store, samples, encoder, batch_size, progress)
     progress(len(samples), len(samples))
     # files may have been renamed since the errors were recorded
     errors = [SampleError(e.index, samples.ids[e.index], e.reason) for e in recorded]
     for error in errors:
         samples.fault(error)
     return _features(samples, encoder, fingerprint, array, errors, cached=cached)
+
+
+@contextmanager
+def _keeping_notices(samples: SampleSet, path: Path) -> Iterator[None]:
+    """Keep what is noticed about the samples while they are decoded, for runs that read the features from the cache."""
+    kept: dict[Notice, list[int]] = {}
+    with setting_aside(path):
+        kept = json.loads(read_sealed(path))
+        for what, indices in kept.items():
+            for index in indices:
+                samples.notice(what, int(index))
+    try:
+        yield
+    finally:
+        if samples.noticed != kept:
+            with suppress(OSError):  # the notices are not needed to compute anything
+                write_sealed(path, json.dumps(samples.noticed).encode())
 
 
 def _stored(

@@ -26,7 +26,7 @@ PRECIOUS = (WEIGHTS, DATA)  # precall cannot compute them again; the user may ha
 LEFTOVER = 3600.0  # seconds: a process that writes a file for longer is dead
 
 KEY = rf"(?:{VERSION}-)?[0-9a-f]{{64}}"
-PART = r"(?:features\.npy|done\.json|rows-\d{9,}\.(?:npy|json))"
+PART = r"(?:features\.npy|done\.json|notices\.json|rows-\d{9,}\.(?:npy|json))"
 NAMES = {  # what the files of each folder are called
     "features": PART,
     "results": rf"{KEY}\.json",

@@ -14,13 +14,13 @@ from precall.encoders.column_codes import Code, fit_code
 from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.samples import SampleSet, hashing
 from precall.samples.columns import ColumnKind, kind_of, missing_spellings
-from precall.samples.sampleset import shown
+from precall.samples.sampleset import SampleWarning, shown
 from precall.samples.tables import TableRows
 
 Row = Mapping[str, str]
 
 
-class ColumnWarning(UserWarning):
+class ColumnWarning(SampleWarning):
     """A column is left out of an assessment."""
 
 

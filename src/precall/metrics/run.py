@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from precall.metrics.inputs import Side
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_supports
+from precall.metrics.notices import notices
 from precall.metrics.results import Assessment, PerSample
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
@@ -186,8 +188,18 @@ class Run:
             "device": device_of(self.pair.fake),
             **{of: one.protocol for of, one in self._sides().items() if one.protocol},
             **({} if reference.side.table is None else {"contains": reference.side.contents()}),
+            **self._notices(),
             "versions": versions(),
         }
+
+    def _notices(self) -> dict[str, list[str]]:
+        """Notices about the samples, which are issued as warnings too."""
+        from precall.samples.sampleset import SampleWarning
+
+        found = notices(self._sides())
+        for one in found:
+            warnings.warn(one, SampleWarning, stacklevel=2)
+        return {"notices": found} if found else {}
 
 
 @cache

@@ -53,7 +53,7 @@ class _Strings(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self)))]
-        return bytes(self._rows[index])  # type: ignore[arg-type]
+        return bytes(self._rows[index])
 
 
 def open_hdf5(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:

@@ -30,6 +30,10 @@ NAMED = 5  # samples that a notice names
 DESCRIPTION = 300  # maximum length of a gallery text, in characters
 
 
+class SampleWarning(UserWarning):
+    """Something about the samples that may explain a score: what was left out or replaced, or differs plainly."""
+
+
 class SampleError(ValueError):
     """Raised when a sample cannot be read. Contains its index, its id and a short reason.
 

@@ -18,7 +18,7 @@ from precall.samples import hashing
 from precall.samples.arrays import Once, Positions, as_pixels
 from precall.samples.images import Pixels, as_rgb, decode_image
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet
-from precall.samples.texts import without_surrogates
+from precall.samples.texts import repaired
 from precall.theory.arrays import is_tensor
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Items(SampleSet):
             raise SampleError(index, self.ids[index], str(error)) from None
         if kind != self.kind:
             raise SampleError(index, self.ids[index], f"{kind} among {self.kind}")
-        return sample
+        return repaired(self, index, sample) if isinstance(sample, str) else sample
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of all samples, which are read for this purpose."""
@@ -108,7 +108,7 @@ def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[
     if isinstance(value, tuple) and value and not isinstance(value[0], Number):
         return as_sample(value[0], key)
     if isinstance(value, str):
-        return "text", without_surrogates(value)
+        return "text", value
     if _is_picture(value):
         return "images", _upright(value)
     if isinstance(value, bytes):

@@ -40,24 +40,25 @@ class TextLines(SampleSet):
             if len(line) > reading.text_limit():
                 way_out = f"Split it into several lines, or set {reading.VARIABLE} to raise this limit"
                 raise ValueError(f"longer than {reading.text_limit():,} bytes. {way_out}")
-            return self.repaired(index, self.parse(line.decode()))
+            return repaired(self, index, self.parse(line.decode()))
         except UnicodeDecodeError:
             raise SampleError(index, self.ids[index], "not UTF-8") from None
         except (ValueError, OSError) as error:
             raise SampleError(index, self.ids[index], str(error)) from None
-
-    def repaired(self, index: int, text: str) -> str:
-        """The text without lone surrogates, which no encoding can store; such texts are named in `notes`."""
-        if not SURROGATE.search(text):
-            return text
-        self.notice("surrogates", index)
-        return without_surrogates(text)
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of the files' bytes and of the name of the field that is read, or of all texts."""
         if not self.paths:
             return hashing.combined(line.decode("utf-8", "backslashreplace") for line in self.lines)
         return hashing.combined([*hashing.of_files(self.paths, index), str(self.key)])
+
+
+def repaired(samples: SampleSet, index: int, text: str) -> str:
+    """The text without lone surrogates, which no encoding can store; such texts are named in `samples.notes`."""
+    if not SURROGATE.search(text):
+        return text
+    samples.notice("surrogates", index)
+    return without_surrogates(text)
 
 
 def without_surrogates(text: str) -> str:
@@ -69,7 +70,7 @@ def without_surrogates(text: str) -> str:
         >>> without_surrogates("a\\ud83d\\ude00b\\ud83d")
         'a😀b�'
     """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if SURROGATE.search(text) else text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def open_lines(path: Path, on_error: ErrorPolicy) -> TextLines:

@@ -182,7 +182,7 @@ def _headers(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if archive.offset <= before:
             raise ValueError("a header points backwards: it is damaged.")
         before = archive.offset
-        archive.members.clear()
+        archive.members.clear()  # type: ignore[attr-defined]
         yield member
 
 

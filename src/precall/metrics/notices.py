@@ -1,0 +1,85 @@
+"""Notices about the samples behind a result: what may explain a score apart from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precall.theory.arrays import Array
+
+if TYPE_CHECKING:
+    from precall.metrics.inputs import Side
+    from precall.samples import SampleSet
+
+MOST_TEXTS = 20_000  # texts whose length is measured, evenly spaced
+APART = 0.3  # distance between the distributions of lengths above which they differ a lot
+LEVEL = 1.95  # quantile of Kolmogorov's distribution, 99.9 %
+
+
+def notices(sides: Mapping[str, Side]) -> list[str]:
+    """Sentences about the samples of the sides: what was replaced or left out, and lengths of texts that differ.
+
+    Args:
+        sides: The sides of an assessment by name, with `"real"` first.
+    """
+    real, *others = sides.items()
+    found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
+    for name, side in others:
+        if real[1].samples is not None and side.samples is not None:
+            found += [*_extra_columns(real[1].samples, side.samples, name), *_lengths(real[1], side, name)]
+    return found
+
+
+def _extra_columns(real: SampleSet, other: SampleSet, name: str) -> list[str]:
+    """Columns of a table that the real one does not have."""
+    known, given = (getattr(samples, "columns", ()) for samples in (real, other))
+    extra = [column for column in given if column not in known]
+    if not known or not extra:
+        return []
+    from precall.printing import shown
+
+    listed = shown(", ".join(extra[:20]))
+    return [f"{name}: columns that `real` does not have are ignored: {listed}."]
+
+
+def _lengths(real: Side, other: Side, name: str) -> list[str]:
+    """Texts whose lengths have another distribution than those of the real side."""
+    if real.samples is None or other.samples is None or {real.samples.kind, other.samples.kind} != {"text"}:
+        return []
+    a, b = (_text_lengths(side) for side in (real, other))
+    if not lengths_differ(a, b):
+        return []
+    return [
+        f"the lengths of the texts differ: the median is {np.median(a):.0f} characters in `real` and "
+        f"{np.median(b):.0f} in `{name}` (10 % to 90 %: {_span(a)} and {_span(b)}). Features depend on the length, so "
+        "the scores may measure length rather than content; cut both sides to the same length to compare content."
+    ]
+
+
+def lengths_differ(a: Array, b: Array) -> bool:
+    """Whether two samples of lengths differ a lot: sup |F − G| ≥ 0.3, and more than expected by chance.
+
+    Example:
+        >>> lengths_differ(np.arange(100.0), np.arange(100.0) + 5), lengths_differ(np.arange(100.0), np.full(100, 50.0))
+        (False, True)
+    """
+    a, b, both = np.sort(a), np.sort(b), np.concatenate([a, b])
+    apart = np.abs(
+        np.searchsorted(a, both, "right") / len(a) - np.searchsorted(b, both, "right") / len(b)
+    ).max()  # Kolmogorov and Smirnov's sup |F − G|
+    return bool(apart >= max(APART, LEVEL * np.sqrt(1 / len(a) + 1 / len(b))))
+
+
+def _text_lengths(side: Side) -> Array:
+    """The lengths of at most `MOST_TEXTS` texts, in characters."""
+    samples = side.samples
+    assert samples is not None
+    places = np.linspace(0, len(side.rows) - 1, min(len(side.rows), MOST_TEXTS)).astype(int)
+    return np.array([len(samples[int(side.rows[place])]) for place in places], dtype=np.float64)
+
+
+def _span(lengths: Array) -> str:
+    low, high = np.quantile(lengths, [0.1, 0.9])
+    return f"{low:.0f} to {high:.0f}"
