@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
-from precall.cli.encoder_options import DeviceName
+from precall.cli.encoder_options import DeviceName, PresetName, check_preset
 from precall.devices import check_device
 from precall.printing import shown
 
@@ -51,6 +51,7 @@ def assess(
     ] = False,
     encoder: EncoderName = None,
     device: DeviceName = "auto",
+    preset: PresetName = None,
     key: Key = None,
     columns: Annotated[str | None, typer.Option(help="Columns of a table to compare, as in age,income.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns of a table to leave out, as in patient_id.")] = None,
@@ -118,6 +119,8 @@ def assess(
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = _metrics(metrics, quick=quick)
+    if preset is not None:
+        check_preset(preset, names, k, ties)
     paths = (real, *models.values(), *([] if holdout is None else [holdout]))
     if key is not None and not any(Path(path).suffix.lower() in KEYED for path in paths):
         raise typer.BadParameter(
@@ -130,6 +133,7 @@ def assess(
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels, "device": device}
+    settings |= {} if preset is None else {"preset": preset}
     settings |= _table_settings(columns, ignore, kinds, show_rows)
     found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh)
     _report_skipped(found)
@@ -164,7 +168,7 @@ def assessed(
     from precall.metrics.results import Comparison
 
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
-    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("device"))
+    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("preset"), settings.get("device"))
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
     cache = results_cache.ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}

@@ -16,6 +16,8 @@ from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors.sweep import Balls, balls_around
+from precall.metrics.normalisation import unit_principal_axes
+from precall.metrics.presets import UNIT_PCA, Preset, preset_named
 from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
@@ -43,6 +45,7 @@ def assess(  # type: ignore[overload-overlap]
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -63,6 +66,7 @@ def assess(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -82,6 +86,7 @@ def assess(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -111,6 +116,9 @@ def assess(
             in the protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
             for their kind.
+        preset: The protocol of a published evaluation, a name in `precall.metrics.presets.PRESETS` ("adm", "stylegan",
+            "dgm-eval", "prdc", "prd", "mauve", "llm"). It chooses `metrics`, `k` and `ties`, and the encoder if none is
+            given. Results carry its name and list where the run departs from it.
         columns: For tables, names of the columns to compare; None for all.
         ignore: For tables, names of columns to leave out.
         kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
@@ -154,6 +162,7 @@ def assess(
         seed=seed,
         groups=groups,
         encoder=encoder,
+        preset=preset,
         columns=columns,
         ignore=ignore,
         kinds=kinds,
@@ -175,6 +184,7 @@ def assess_each(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -198,11 +208,14 @@ def assess_each(
         >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
         ['a', 'b']
     """
+    protocol = None if preset is None else _preset(preset, metrics, k, ties)
+    if protocol is not None:
+        metrics, k, ties = protocol.metrics, protocol.k, protocol.ties
     names = requested(metrics)
     _check_holdout(names, holdout)
     table = _table(columns, ignore, kinds, show_rows)
     settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "encoder": encoder, "device": device}
-    reference = Reference.fit(real, holdout=holdout, table=table, progress=progress, **settings)
+    reference = Reference.fit(real, holdout=holdout, table=table, preset=protocol, progress=progress, **settings)
     for name, one in fake.items():
         of_model = _groups_of(groups, name)
         yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
@@ -223,6 +236,7 @@ class Reference:
         loaded: The encoders in use, by name; each is loaded once.
         holdout: Features of samples that the models have not seen, or None.
         device: Where the features of the models are put, or None for no choice.
+        preset: The protocol of a published evaluation, or None.
 
     Example:
         >>> import numpy as np
@@ -241,6 +255,7 @@ class Reference:
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
     holdout: Side | None = None
     device: str | None = None
+    preset: Preset | None = None
 
     @property
     def features(self) -> Features:
@@ -269,6 +284,7 @@ class Reference:
         encoder: Encoder | str | None = None,
         table: TableChoice | None = None,
         device: str | None = None,
+        preset: Preset | None = None,
         progress: Progress | None = None,
     ) -> Reference:
         """Check the real samples, and encode them if needed.
@@ -277,15 +293,17 @@ class Reference:
             real: The data, as in `assess`; so are the other arguments.
             table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
                 `show_rows` of `assess`.
+            preset: The protocol of a published evaluation. `assess` then reports its scores.
         """
         checks.choice("ties", ties, ("closed", "open"))
         check_device(device)
         loaded: dict[str, Encoder] = {}
         stage = stage_of(progress, "encode real")
-        found = side("real", real, encoder=encoder, table=table, loaded=loaded, device=device, progress=stage)
+        how = {"encoder": encoder, "default": None if preset is None else preset.encoder, "device": device}
+        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)  # type: ignore[arg-type]
         if found.moments is None:
             check_k(k, n_real=len(found.features))
-        fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device)
+        fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
         return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
 
     def assess(
@@ -298,7 +316,7 @@ class Reference:
         progress: Progress | None = None,
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
-        names = requested(metrics)
+        names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
         _check_holdout(names, self.holdout)
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
@@ -306,15 +324,49 @@ class Reference:
         found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
         _check_statistics("fake", found, names, groups)
         same_dimension(real=self.features, fake=found.features)
-        overall = self._assess(found, names, name, progress)
+        if self.preset is not None and found.moments is None:
+            return self._by_preset(self.preset, found, names, name, groups, progress)
+        return self._complete(found, names, name, groups, progress)
+
+    def _complete(
+        self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
+    ) -> Assessment:
+        """The assessment with its baseline and its groups."""
+        overall = self._assess(fake, names, name, progress)
         if AUTO.name in names:  # beside fourteen classifiers, the halves take no time
             overall = replace(overall, baseline=self.baseline)
-        return overall if groups is None else self._with_groups(overall, found, names, groups)
+        return overall if groups is None else self._with_groups(overall, fake, names, groups)
+
+    def _by_preset(
+        self,
+        preset: Preset,
+        fake: Side,
+        names: Sequence[str],
+        name: str,
+        groups: Groups | None,
+        progress: Progress | None,
+    ) -> Assessment:
+        """The scores of a preset. Those that need an output that the encoder does not have are left out, and named."""
+        absent = {"sfid": "spatial" not in fake.outputs, "is": "classes" not in fake.outputs}
+        left_out = [metric for metric in names if absent.get(metric, False)]
+        reference, prepared = self, fake
+        if preset.normalisation == UNIT_PCA:
+            pair = unit_principal_axes(Pair(self.features, fake.features))
+            reference = replace(self, side=replace(self.side, features=pair.real))
+            prepared = replace(fake, features=pair.fake)
+        kept = [metric for metric in names if metric not in left_out]
+        found = reference._complete(prepared, kept, name, groups, progress)
+        departures = preset.departures(encoder=found.encoder, n_real=self.side.n, n_fake=fake.n)
+        departures += [f"no {metric}: the encoder has no output for it" for metric in left_out]
+        scores = {score: found.scores[score] for score in preset.scores if score in found.scores}
+        about = {"preset": {**preset.to_dict(), "departures": departures}}
+        return replace(found, scores=scores, protocol={**found.protocol, **about})
 
     def _encoded(self, name: str, source: object, progress: StageProgress | None) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""
-        how = {"encoder": self.encoder, "reference": self.side, "loaded": self.loaded, "device": self.device}
-        return side(name, source, progress=progress, **how)
+        default = None if self.preset is None else self.preset.encoder
+        how = {"encoder": self.encoder, "default": default, "loaded": self.loaded, "device": self.device}
+        return side(name, source, reference=self.side, progress=progress, **how)  # type: ignore[arg-type]
 
     def _unseen(self, holdout: object) -> Side:
         """The holdout as features."""
@@ -369,6 +421,12 @@ def _table(
 
     choice = TableChoice(columns, tuple(ignore), dict(kinds or {}), show_rows)
     return choice if choice else None
+
+
+def _preset(name: str, metrics: Iterable[str] | None, k: int, ties: str) -> Preset:
+    """The preset, after checking that no other choice than the default is made beside it."""
+    given = None if metrics is None else tuple(requested(metrics))
+    return preset_named(name, metrics=given, k=None if k == 5 else k, ties=None if ties == "closed" else ties)
 
 
 def _check_holdout(names: Sequence[str], holdout: object | None) -> None:
