@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli import assess, cache, cite, demo, encode, improve, presets, report, tune
+from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tune
 from precall.cli.console import App, ErrorDoor, tracebacks
 from precall.cli.notices import show_warnings
 
@@ -29,6 +29,7 @@ VERBS = (
 )  # fmt: skip
 for command in VERBS:
     app.command()(command)
+app.add_typer(reference.app, name="reference")
 
 
 @app.callback()

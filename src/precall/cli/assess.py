@@ -167,6 +167,7 @@ def assessed(
     from precall.cli import results_cache
     from precall.metrics.results import Comparison
 
+    encoder = encoder or getattr(real, "encoder", None)  # that of a stored reference
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
     encoders = results_cache.encoders_in_use(encoder, sides, settings.get("preset"), settings.get("device"))
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}

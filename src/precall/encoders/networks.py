@@ -228,12 +228,12 @@ def _random_network(seed: int) -> nn.Module:
     channels = 3
     for width, depth in WIDTHS:
         for _ in range(depth):
-            layers += [he(nn.Conv2d(channels, width, 3, padding=1, bias=False, device="meta")), nn.ReLU()]
+            layers += [he(nn.Conv2d(channels, width, 3, padding=1, bias=False, device="meta")), nn.ReLU(inplace=True)]
             channels = width
         layers.append(nn.MaxPool2d(2))
     flat = channels * (SIDE >> len(WIDTHS)) ** 2
-    layers += [nn.Flatten(), he(nn.Linear(flat, HIDDEN, bias=False, device="meta")), nn.ReLU()]
-    layers += [he(nn.Linear(HIDDEN, HIDDEN, bias=False, device="meta")), nn.ReLU()]
+    layers += [nn.Flatten(), he(nn.Linear(flat, HIDDEN, bias=False, device="meta")), nn.ReLU(inplace=True)]
+    layers += [he(nn.Linear(HIDDEN, HIDDEN, bias=False, device="meta")), nn.ReLU(inplace=True)]
     network: nn.Module = nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 

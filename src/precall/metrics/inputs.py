@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from precall.samples import SampleSet
     from precall.samples.arrays import Statistics
     from precall.samples.columns import TableChoice
+    from precall.samples.references import ReferenceRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +168,15 @@ def _side(
         return Side(as_features(name, source))
     from precall.encoders import EncodedFeatures, encode
     from precall.samples import open_samples
+    from precall.samples.references import ReferenceRows
 
     if isinstance(source, EncodedFeatures):
         return Side(as_features(name, source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         samples = _chosen(samples, table)
+    if isinstance(samples, ReferenceRows):
+        return _of_reference(samples)
     if samples.kind == "moments":
         return _of_statistics(cast("Statistics", samples))
     fitted_on = reference.samples if reference is not None else samples if name == "real" else None
@@ -232,6 +236,18 @@ def _loaded(
     if name not in loaded:
         loaded[name] = load_encoder(name, reference=reference, device=device if runs_on_a_device(name) else None)
     return loaded[name]
+
+
+def _of_reference(samples: ReferenceRows) -> Side:
+    """The side of a stored reference. Its protocol names the file, and the original samples."""
+    from precall.samples.references import OUTPUT
+
+    names = [name for name in samples.about["sha256"] if name.startswith(OUTPUT)]
+    outputs = {name.removeprefix(OUTPUT): as_features(name, samples.stored(name)) for name in names}
+    features, protocol = as_features("real", samples.array), samples.about["protocol"]
+    known = {"shape": list(features.shape), **protocol, "fingerprint": samples.fingerprint()}
+    known |= {"reference": samples.name, "made_from": protocol.get("fingerprint", "features")}
+    return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
 
 
 def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str, Any] | None = None) -> Side:

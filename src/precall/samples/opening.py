@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precall.samples import arrays, images, reading, streams, tables, texts
+from precall.samples import arrays, images, reading, references, streams, tables, texts
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
@@ -25,6 +25,7 @@ OPENERS: dict[str, Opener] = {
     ".jsonl": texts.open_jsonl,
     ".csv": lambda path, key, on_error: tables.open_csv(path, on_error),
     ".tsv": lambda path, key, on_error: tables.open_csv(path, on_error),
+    ".precall": lambda path, key, on_error: references.open_reference(path, on_error),
 }
 PICKLES = frozenset({".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib"})
 
@@ -38,6 +39,7 @@ def open_samples(
     |---|---|
     | folder (recursive) or `.zip` of images | `"images"`; ids are the paths, in natural order |
     | `.npy`, `.npz`, `.safetensors`, array, tensor | `"features"` (n, d), or `"images"` (`uint8`, 3 or 4 dimensions) |
+    | `.precall` | `"features"`: a reference of `precall reference make` |
     | `.npz` with only `mu` and `sigma` | `"moments"`: FID statistics, which contain no samples |
     | `.parquet` with a column of lists | `"features"` |
     | `.txt`, `.jsonl` | `"text"`, one per line |
