@@ -205,7 +205,8 @@ def summaries(rows: Sequence[Row]) -> list[Row]:
             by_name = {name: [row["scores"][name] for row in mine if name in row["scores"]] for name in sorted(names)}
             given = mine[0]["given"]
             found += [
-                {**about, "score": name, "given": name in given, **covered(name, one, n)} for name, one in by_name.items()
+                {**about, "score": name, "given": name in given, **covered(name, one, n)}
+                for name, one in by_name.items()
             ]
         else:
             found.append({**about, **verdicts(part, mine)})

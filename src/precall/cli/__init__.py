@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli import assess, cache, cite, demo, encode, improve, report, tune
+from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tune
 from precall.cli.console import App, ErrorDoor, tracebacks
 from precall.cli.notices import show_warnings
 
@@ -24,10 +24,12 @@ app = App(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 VERBS = (
-    assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache, cite.cite,
+    assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache, presets.presets,
+    cite.cite,
 )  # fmt: skip
 for command in VERBS:
     app.command()(command)
+app.add_typer(reference.app, name="reference")
 
 
 @app.callback()

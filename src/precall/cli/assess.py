@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precall.cli.console import EncoderName, Key, OnError, bars, emit, note, tell_skipped
-from precall.cli.encoder_options import DeviceName
+from precall.cli.encoder_options import DeviceName, PresetName, check_preset
 from precall.devices import check_device
 from precall.printing import shown
 
@@ -46,6 +46,7 @@ def assess(
     ] = False,
     encoder: EncoderName = None,
     device: DeviceName = "auto",
+    preset: PresetName = None,
     key: Key = None,
     columns: Annotated[str | None, typer.Option(help="Columns of a table to compare, as in age,income.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns of a table to leave out, as in patient_id.")] = None,
@@ -113,6 +114,8 @@ def assess(
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = _metrics(metrics, quick=quick)
+    if preset is not None:
+        check_preset(preset, names, k, ties)
     gates = _gates(limits, names)
     paths = (real, *models.values(), *([] if holdout is None else [holdout]))
     if key is not None and not any(map(takes_key, paths)):
@@ -126,6 +129,7 @@ def assess(
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels, "device": device}
+    settings |= {} if preset is None else {"preset": preset}
     settings |= _table_settings(columns, ignore, kinds, show_rows)
     found = replace(assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh), gates=gates)
     _report_skipped(found)
@@ -160,8 +164,9 @@ def assessed(
     from precall.cli import results_cache
     from precall.metrics.results import Comparison
 
+    encoder = encoder or getattr(real, "encoder", None)  # that of a stored reference
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
-    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("device"))
+    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("preset"), settings.get("device"))
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
     cache = results_cache.ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}

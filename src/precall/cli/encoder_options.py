@@ -1,4 +1,4 @@
-"""Options that several commands share about encoders: where they run."""
+"""Options that several commands share about encoders: where they run, and the protocols that choose them."""
 
 from __future__ import annotations
 
@@ -13,3 +13,21 @@ DeviceName = Annotated[
         "Comparisons that need float64 run on the CPU instead of MPS."
     ),
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option(
+        help="The protocol of a published evaluation, which chooses encoder, metrics, k and balls: adm, stylegan, "
+        "dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them."
+    ),
+]
+
+
+def check_preset(name: str, metrics: list[str] | None, k: int, ties: str) -> None:
+    """Refuse an unknown preset, and choices beside it that contradict it."""
+    from precall.metrics.presets import preset_named
+
+    given = {"k": None if k == 5 else k, "ties": None if ties == "closed" else ties}
+    try:
+        preset_named(name, metrics=metrics, **given)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--preset") from None

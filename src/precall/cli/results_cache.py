@@ -180,7 +180,7 @@ def made_with() -> dict[str, Any]:
 
 
 def encoders_in_use(
-    name: str | None, samples: Iterable[SampleSet], device: str | None = None
+    name: str | None, samples: Iterable[SampleSet], preset: str | None = None, device: str | None = None
 ) -> dict[str, Encoder | None]:
     """The encoders of these samples, by name; an encoder is loaded if its name alone does not determine it.
 
@@ -190,8 +190,11 @@ def encoders_in_use(
     """
     from precall.encoders import ENCODERS, default_encoder, hub, load_encoder
     from precall.encoders.registry import runs_on_a_device
+    from precall.metrics.presets import PRESETS
 
-    names = dict.fromkeys(name or default_encoder(one.kind) for one in samples if one.kind != "moments")
+    usual = None if preset is None else PRESETS[preset].encoder
+    kinds = [one.kind for one in samples if one.kind != "moments"]
+    names = dict.fromkeys(name or (usual if kind != "features" else None) or default_encoder(kind) for kind in kinds)
     inside = {known for known, make in ENCODERS.items() if make.__module__ != hub.__name__}
     places = {each: device if runs_on_a_device(each) else None for each in names}
     return {each: None if each in inside else load_encoder(each, device=place) for each, place in places.items()}

@@ -63,6 +63,10 @@ class Encoder:
             raise ValueError(
                 f"encoder `{self.name}` must return one row per sample, shape ({SLOTS}, d); got {rows.shape}."
             )
+        widths = self.protocol.get("outputs", {})
+        if widths and sum(widths.values()) != rows.shape[1]:
+            expected = " + ".join(map(str, widths.values()))
+            raise ValueError(f"encoder `{self.name}` must return {expected} columns; got {rows.shape[1]}.")
         rows = rows[: len(prepared)]
         if not np.isfinite(rows).all():
             raise ValueError(f"encoder `{self.name}` must return finite features; got NaN or infinity.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -111,6 +112,41 @@ def inception_probabilities(*, weights: str | Path | None = None, device: str | 
     )  # fmt: skip
 
 
+def inception_adm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """The outputs of Inception-v3 that the ADM evaluator uses, side by side: pool, spatial and class outputs.
+
+    | output | columns | used for |
+    |---|---|---|
+    | `pool` | 2048 features of pool3 | FID, precision, recall |
+    | `spatial` | first 7 channels of `mixed_6/conv`, 7 × 17 × 17 = 2023 | sFID |
+    | `classes` | 1008 class probabilities without the output bias | Inception Score |
+
+    The pinned weights are a TorchScript network that does not return `spatial`; sFID is then left out. `weights=` may
+    name a TorchScript network that takes `uint8` images (n, 3, h, w) and returns all three as a tuple.
+
+    References:
+        Dhariwal and Nichol (2021), evaluator of guided-diffusion.
+    """
+    import torch
+
+    path, sha256 = find_weights("inception-adm", INCEPTION, weights)
+    network = _load_script(path)
+    place = on_device(network, device)
+
+    def outputs(pixels: Tensor) -> list[Tensor]:
+        found = network(pixels)
+        if not isinstance(found, tuple | list):  # one output at a time
+            found = network(pixels, return_features=True), network(pixels, no_output_bias=True)
+        return [one.flatten(1).float().cpu() for one in found]
+
+    with evaluating():
+        widths = [one.shape[1] for one in outputs(torch.zeros((1, 3, 64, 64), dtype=torch.uint8, device=place))]
+    names = ("pool", "spatial", "classes") if len(widths) == 3 else ("pool", "classes")
+    protocol = {**_scripted_protocol("299 × 299 bilinear, no antialias", sha256), "outputs": dict(zip(names, widths))}  # noqa: B905
+    forward = partial(_by_shape, lambda pixels: torch.cat(outputs(pixels), dim=1), place)
+    return Encoder("inception-adm", "images", protocol | versions(place), np.asarray, forward)
+
+
 def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
     """The VGG16 of improved precision and recall: 4096 features after the second fully connected layer (fc2).
 
@@ -192,12 +228,12 @@ def _random_network(seed: int) -> nn.Module:
     channels = 3
     for width, depth in WIDTHS:
         for _ in range(depth):
-            layers += [he(nn.Conv2d(channels, width, 3, padding=1, bias=False, device="meta")), nn.ReLU()]
+            layers += [he(nn.Conv2d(channels, width, 3, padding=1, bias=False, device="meta")), nn.ReLU(inplace=True)]
             channels = width
         layers.append(nn.MaxPool2d(2))
     flat = channels * (SIDE >> len(WIDTHS)) ** 2
-    layers += [nn.Flatten(), he(nn.Linear(flat, HIDDEN, bias=False, device="meta")), nn.ReLU()]
-    layers += [he(nn.Linear(HIDDEN, HIDDEN, bias=False, device="meta")), nn.ReLU()]
+    layers += [nn.Flatten(), he(nn.Linear(flat, HIDDEN, bias=False, device="meta")), nn.ReLU(inplace=True)]
+    layers += [he(nn.Linear(HIDDEN, HIDDEN, bias=False, device="meta")), nn.ReLU(inplace=True)]
     network: nn.Module = nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
@@ -206,30 +242,31 @@ def _scripted(
     name: str, pinned: Weights, given: str | Path | None, device: str | None, arguments: dict[str, bool], resize: str
 ) -> Encoder:
     """Create an encoder from a TorchScript network that takes `uint8` images (n, 3, h, w) and resizes them itself."""
-    import torch
-
     path, sha256 = find_weights(name, pinned, given)
     network = _load_script(path)
     place = on_device(network, device)
-
-    def forward(images: list[Any]) -> FeatureMatrix:
-        rows: list[Any] = [None] * len(images)
-        with evaluating():
-            for group in _same_shape(images):
-                stack = np.stack([images[i] for i in group]).transpose(0, 3, 1, 2)
-                output = network(torch.from_numpy(np.ascontiguousarray(stack)).to(place), **arguments)
-                for i, row in zip(group, np.asarray(output.float().cpu()), strict=True):
-                    rows[i] = row
-        return np.stack(rows)
-
-    protocol = {
-        "decoding": DECODING,
-        "pillow": pillow_version(),
-        "resize": f"by the network: {resize}",
-        "arguments": arguments,
-        "weights": sha256,
-    }
+    forward = partial(_by_shape, partial(network, **arguments), place)
+    protocol = {**_scripted_protocol(resize, sha256), "arguments": arguments}
     return Encoder(name, "images", protocol | versions(place), np.asarray, forward)
+
+
+def _scripted_protocol(resize: str, sha256: str) -> dict[str, Any]:
+    resized = f"by the network: {resize}"
+    return {"decoding": DECODING, "pillow": pillow_version(), "resize": resized, "weights": sha256}
+
+
+def _by_shape(network: Callable[[Tensor], Tensor], place: torch.device, images: list[Any]) -> FeatureMatrix:
+    """Features of images of any size, by a network that takes images of one size at a time."""
+    import torch
+
+    rows: list[Any] = [None] * len(images)
+    with evaluating():
+        for group in _same_shape(images):
+            stack = np.stack([images[i] for i in group]).transpose(0, 3, 1, 2)
+            output = network(torch.from_numpy(np.ascontiguousarray(stack)).to(place))
+            for i, row in zip(group, np.asarray(output.float().cpu()), strict=True):
+                rows[i] = row
+    return np.stack(rows)
 
 
 def _same_shape(images: list[Pixels]) -> Iterator[list[int]]:

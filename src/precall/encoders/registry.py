@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -21,6 +21,7 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "random-vgg": networks.random_vgg,
     "inception": networks.inception,
     "inception-probabilities": networks.inception_probabilities,
+    "inception-adm": networks.inception_adm,
     "vgg16": networks.vgg16,
     "dinov2": hub.dinov2,
     "clip": hub.clip,
@@ -51,6 +52,8 @@ def load_encoder(
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
             samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d). It is imported, and so
             runs, from Python's own path: `precall` does not search the working directory unless PYTHONPATH names it.
+            A function with several outputs returns them side by side and names their numbers of columns in its
+            attribute `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are the features.
         weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
             `https://…#sha256=…`. None uses the pinned weights.
         device: For networks, where they run: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
@@ -100,13 +103,22 @@ def custom_encoder(name: str) -> Encoder:
     function = _imported(name, module_name, function_name)
     module = sys.modules[module_name]
     source = getattr(module, "__file__", None)
-    protocol = {
+    protocol: dict[str, Any] = {
         "function": name,
         "version": str(getattr(module, "__version__", "")),
         "source": hashing.of_file(Path(source)) if source else "",
         "code": _code_hash(getattr(function, "__code__", None)),
     }
+    if outputs := getattr(function, "outputs", None):
+        protocol["outputs"] = _widths(name, outputs)
     return Encoder(name, None, protocol, lambda sample: sample, lambda samples: _called(name, function, samples))
+
+
+def _widths(name: str, outputs: object) -> dict[str, int]:
+    """The numbers of columns of the outputs of a user's function, by name."""
+    if isinstance(outputs, Mapping) and all(isinstance(width, int) and width > 0 for width in outputs.values()):
+        return {str(output): width for output, width in outputs.items()}
+    raise ValueError(f"`outputs` of the encoder {name!r} must map names to numbers of columns; got {outputs!r}.")
 
 
 def _imported(name: str, module: str, attribute: str) -> Callable[[list[Any]], Any]:

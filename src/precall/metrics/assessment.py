@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from precall.devices import check_device
 from precall.metrics.baseline import real_against_real
 from precall.metrics.classifiers.estimators import AUTO
-from precall.metrics.features import Features, Pair, check_count, same_dimension
+from precall.metrics.features import Features, Pair, same_dimension
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
-from precall.metrics.metric import Metric
 from precall.metrics.neighbors.sweep import Balls, balls_around
+from precall.metrics.preset_run import available, normalised_sides, reported
+from precall.metrics.presets import Preset, preset_named
+from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
 from precall.metrics.registry import METRICS, best_estimator, requested
+from precall.metrics.requests import (
+    Groups,
+    check_groups,
+    check_holdout,
+    check_sizes,
+    check_statistics,
+    groups_of,
+    table_choice,
+)
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
 from precall.metrics.score import Score
@@ -27,8 +39,7 @@ from precall.theory import checks
 if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.samples.columns import TableChoice
-
-Groups: TypeAlias = Mapping[str, Any]
+    from precall.samples.references import ReferenceRows
 
 
 @overload
@@ -43,6 +54,7 @@ def assess(  # type: ignore[overload-overlap]
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -63,6 +75,7 @@ def assess(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -82,6 +95,7 @@ def assess(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -94,8 +108,9 @@ def assess(
 
     Args:
         real: The data: features of shape (n, d) (array, memory-mapped array or tensor), or samples of any kind that
-            `precall.samples.open_samples` takes (a folder of images, a file, texts, …), which are then encoded. For
-            `metrics=("fid",)` also `Moments`, or a `.npz` of `mu` and `sigma`.
+            `precall.samples.open_samples` takes (a folder of images, a file, texts, …), which are then encoded; or a
+            `Reference`, or the `.precall` file that it wrote. For `metrics=("fid",)` also `Moments`, or a `.npz` of
+            `mu` and `sigma`.
         fake: A model's samples, like `real`, or a mapping from model names to samples.
         holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
             metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
@@ -111,6 +126,9 @@ def assess(
             in the protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
             for their kind.
+        preset: The protocol of a published evaluation, a name in `precall.metrics.presets.PRESETS` ("adm", "stylegan",
+            "dgm-eval", "prdc", "prd", "mauve", "llm"). It chooses `metrics`, `k` and `ties`, and the encoder if none is
+            given. Results carry its name and list where the run departs from it.
         columns: For tables, names of the columns to compare; None for all.
         ignore: For tables, names of columns to leave out.
         kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
@@ -154,6 +172,7 @@ def assess(
         seed=seed,
         groups=groups,
         encoder=encoder,
+        preset=preset,
         columns=columns,
         ignore=ignore,
         kinds=kinds,
@@ -175,6 +194,7 @@ def assess_each(
     seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | None = None,
+    preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
@@ -198,13 +218,19 @@ def assess_each(
         >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
         ['a', 'b']
     """
+    protocol = None if preset is None else _preset(preset, metrics, k, ties)
+    if protocol is not None:
+        metrics, k, ties = protocol.metrics, protocol.k, protocol.ties
     names = requested(metrics)
-    _check_holdout(names, holdout)
-    table = _table(columns, ignore, kinds, show_rows)
+    check_holdout(names, holdout)
+    table = table_choice(columns, ignore, kinds, show_rows)
     settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "encoder": encoder, "device": device}
-    reference = Reference.fit(real, holdout=holdout, table=table, progress=progress, **settings)
+    source = real.side if isinstance(real, Reference) else real
+    reference = Reference.fit(source, holdout=holdout, table=table, preset=protocol, progress=progress, **settings)
+    if isinstance(real, Reference):
+        reference = reference.taking_over(real)
     for name, one in fake.items():
-        of_model = _groups_of(groups, name)
+        of_model = groups_of(groups, name)
         yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
 
 
@@ -223,6 +249,7 @@ class Reference:
         loaded: The encoders in use, by name; each is loaded once.
         holdout: Features of samples that the models have not seen, or None.
         device: Where the features of the models are put, or None for no choice.
+        preset: The protocol of a published evaluation, or None.
 
     Example:
         >>> import numpy as np
@@ -241,6 +268,7 @@ class Reference:
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
     holdout: Side | None = None
     device: str | None = None
+    preset: Preset | None = None
 
     @property
     def features(self) -> Features:
@@ -269,6 +297,7 @@ class Reference:
         encoder: Encoder | str | None = None,
         table: TableChoice | None = None,
         device: str | None = None,
+        preset: Preset | None = None,
         progress: Progress | None = None,
     ) -> Reference:
         """Check the real samples, and encode them if needed.
@@ -277,16 +306,62 @@ class Reference:
             real: The data, as in `assess`; so are the other arguments.
             table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
                 `show_rows` of `assess`.
+            preset: The protocol of a published evaluation. `assess` then reports its scores.
         """
         checks.choice("ties", ties, ("closed", "open"))
         check_device(device)
         loaded: dict[str, Encoder] = {}
         stage = stage_of(progress, "encode real")
-        found = side("real", real, encoder=encoder, table=table, loaded=loaded, device=device, progress=stage)
+        how = {"encoder": encoder, "default": None if preset is None else preset.encoder, "device": device}
+        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)  # type: ignore[arg-type]
         if found.moments is None:
             check_k(k, n_real=len(found.features))
-        fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device)
+        stored = _stored(found)
+        encoder = encoder if stored is None or encoder is not None else stored.encoder
+        fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
+        if stored is not None and (balls := load_balls(stored, found, k)) is not None:
+            fitted.__dict__["balls"] = balls  # the place of the cached property
         return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
+
+    def taking_over(self, other: Reference) -> Reference:
+        """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
+        encoder = self.encoder if self.encoder is not None else other.encoder
+        found = replace(self, encoder=encoder, loaded=other.loaded)
+        if self.k == other.k and self.features is other.features:
+            found.__dict__["balls"] = other.balls
+        return found
+
+    def save(self, path: str | Path) -> Path:
+        """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
+
+        Args:
+            path: The file, whose name must end in `.precall`.
+
+        Example:
+            >>> import tempfile
+            >>> import numpy as np
+            >>> x = np.random.default_rng(0).normal(size=(80, 2))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     reference = Reference.load(Reference.fit(x, k=3).save(f"{folder}/data.precall"))
+            >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
+            (3, 80)
+        """
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
+        return save_side(path, self.side, self.balls, settings)
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | None = None) -> Reference:
+        """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
+
+        Args:
+            path: The file.
+            device: As in `assess`.
+        """
+        from precall.samples.references import open_reference
+
+        opened = open_reference(Path(path))
+        settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
+        return cls.fit(opened, device=device, **settings)
 
     def assess(
         self,
@@ -298,23 +373,49 @@ class Reference:
         progress: Progress | None = None,
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
-        names = requested(metrics)
-        _check_holdout(names, self.holdout)
+        names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
+        check_holdout(names, self.holdout)
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
-        _check_statistics("real", self.side, names, groups)
+        check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)
         found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
-        _check_statistics("fake", found, names, groups)
+        check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
         same_dimension(real=self.features, fake=found.features)
-        overall = self._assess(found, names, name, progress)
+        if self.preset is not None and found.moments is None:
+            return self._by_preset(self.preset, found, names, name, groups, progress)
+        return self._complete(found, names, name, groups, progress)
+
+    def _complete(
+        self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
+    ) -> Assessment:
+        """The assessment with its baseline and its groups."""
+        overall = self._assess(fake, names, name, progress)
         if AUTO.name in names:  # beside fourteen classifiers, the halves take no time
             overall = replace(overall, baseline=self.baseline)
-        return overall if groups is None else self._with_groups(overall, found, names, groups)
+        return overall if groups is None else self._with_groups(overall, fake, names, groups)
+
+    def _by_preset(
+        self,
+        preset: Preset,
+        fake: Side,
+        names: Sequence[str],
+        name: str,
+        groups: Groups | None,
+        progress: Progress | None,
+    ) -> Assessment:
+        """The scores of a preset. Those that need an output that the encoder does not have are left out, and named."""
+        kept, left_out = available(names, fake)
+        real, prepared = normalised_sides(preset, real=self.side, fake=fake)
+        found = replace(self, side=real)._complete(prepared, kept, name, groups, progress)
+        return reported(preset, found, left_out)
 
     def _encoded(self, name: str, source: object, progress: StageProgress | None) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""
-        how = {"encoder": self.encoder, "reference": self.side, "loaded": self.loaded, "device": self.device}
-        return side(name, source, progress=progress, **how)
+        default = None if self.preset is None else self.preset.encoder
+        how = {"encoder": self.encoder, "default": default, "loaded": self.loaded, "device": self.device}
+        found = side(name, source, reference=self.side, progress=progress, **how)  # type: ignore[arg-type]
+        check_same_encoder(self.side, found)
+        return found
 
     def _unseen(self, holdout: object) -> Side:
         """The holdout as features."""
@@ -329,7 +430,7 @@ class Reference:
         metrics = [METRICS[metric] for metric in names]
         run = Run(self, fake, name, progress)
         if fake.moments is None and self.side.moments is None:
-            _check_sizes(run.pair, metrics)
+            check_sizes(run.pair, metrics)
         return run.assessment(metrics, best_estimator(names))
 
     def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
@@ -344,7 +445,7 @@ class Reference:
             n_fake=pair.sizes[1],
         )
         metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
-        _check_groups([pair.rows(*rows) for rows in split.rows.values()], metrics)
+        check_groups([pair.rows(*rows) for rows in split.rows.values()], [METRICS[metric] for metric in metrics])
         each = {
             label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
             for label, rows in split.rows.items()
@@ -361,56 +462,14 @@ class Reference:
         return reference._assess(Side(pair.fake), metrics, name, None)
 
 
-def _table(
-    columns: Sequence[str] | None, ignore: Sequence[str], kinds: Mapping[str, str] | None, show_rows: bool
-) -> TableChoice | None:
-    """What the user says about the columns of a table, or None."""
-    from precall.samples.columns import TableChoice
+def _stored(found: Side) -> ReferenceRows | None:
+    """The file that a side was loaded from, or None."""
+    from precall.samples.references import ReferenceRows
 
-    choice = TableChoice(columns, tuple(ignore), dict(kinds or {}), show_rows)
-    return choice if choice else None
+    return found.samples if isinstance(found.samples, ReferenceRows) else None
 
 
-def _check_holdout(names: Sequence[str], holdout: object | None) -> None:
-    """Check that there is a holdout if a metric needs one."""
-    if holdout is None and MEMORIZATION.name in names:
-        way_out = "Pass `holdout=` (--holdout): samples of the same law that the model was not trained on."
-        raise ValueError(f"the metric 'memorization' needs a holdout; got none. {way_out}")
-
-
-def _check_sizes(pair: Pair, metrics: Sequence[Metric]) -> None:
-    """Check that there are enough samples for every metric."""
-    for metric in metrics:
-        for name, n in zip(("real", "fake"), pair.sizes, strict=True):
-            check_count(name, n, metric.fewest)
-
-
-def _check_groups(pairs: Sequence[Pair], metrics: Sequence[str]) -> None:
-    """Check that the smallest group has enough samples for every metric."""
-    small = min(min(pair.sizes) for pair in pairs)
-    needed = max((METRICS[name].fewest for name in metrics), default=2)
-    if small < needed:
-        way_out = 'Merge small groups, or request `metrics=("clusters", "neighbors")`.'
-        expected = f"at least {needed} real and {needed} fake samples each for a classifier's curve"
-        raise ValueError(f"`groups` must hold {expected}; the smallest has {small}. {way_out}")
-
-
-def _check_statistics(name: str, found: Side, metrics: Sequence[str], groups: Groups | None) -> None:
-    """Check that every metric can be computed if statistics (mu, sigma) were given instead of samples."""
-    if found.moments is None:
-        return
-    if others := [metric for metric in metrics if not METRICS[metric].from_statistics]:
-        way_out = 'Pass `metrics=("fid",)` (--metrics fid), or samples instead of statistics.'
-        got = ", ".join(others)
-        raise ValueError(f"`{name}` holds statistics (mu, sigma), which give FID only; got metrics {got}. {way_out}")
-    if groups is not None:
-        raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
-
-
-def _groups_of(groups: Groups | None, name: str) -> Groups | None:
-    """The groups of one model."""
-    if groups is None or not isinstance(labels := groups.get("fake"), Mapping):
-        return groups
-    if name not in labels:
-        raise ValueError(f"`groups` must hold labels for each model; got none for {name!r}.")
-    return {**groups, "fake": labels[name]}
+def _preset(name: str, metrics: Iterable[str] | None, k: int, ties: str) -> Preset:
+    """The preset, after checking that no other choice than the default is made beside it."""
+    given = None if metrics is None else tuple(requested(metrics))
+    return preset_named(name, metrics=given, k=None if k == 5 else k, ties=None if ties == "closed" else ties)

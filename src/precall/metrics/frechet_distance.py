@@ -197,12 +197,11 @@ def _distance_interval(value: float, influences: dict[str, Array], level: float)
     return Interval(float(low**2), float(high**2), level, covers)
 
 
-def _compute(run: Run) -> Found:
-    """Compute FID from the features, or from the statistics that were given instead."""
-    run.report("fid")
-    real, fake = run.reference.side, run.side
-    score = _distance(_Gaussian.of(real.moments or real.features), _Gaussian.of(fake.moments or fake.features), 0.95)
-    return Found({"fid": replace(score, n_real=real.n, n_fake=fake.n)})
+def _found(name: str, run: Run, output: str | None) -> Found:
+    """The distance between an output of the encoder on both sides, or between statistics that were given instead."""
+    run.report(name)
+    score = _distance(*(_Gaussian.of(run.fitted(side, output)) for side in ("real", "fake")), 0.95)
+    return Found({name: replace(score, n_real=run.reference.side.n, n_fake=run.side.n)})
 
 
 FID = Metric(
@@ -210,8 +209,16 @@ FID = Metric(
     reads="Fréchet distance between Gaussians fitted to the features",
     scores=(ScoreInfo("fid", "FID", 0.0, INFINITY, "lower", "Fréchet distance of Gaussian fits", "table"),),
     interval="delta method: the expectation at these sample sizes, not the bias",
-    compute=_compute,
+    compute=lambda run: _found("fid", run, None),
     needs="features, or stored statistics (`Moments`, or a `.npz` of `mu` and `sigma`) on either side",
     default=True,
     from_statistics=True,
+)
+SFID = Metric(
+    name="sfid",
+    reads="Fréchet distance between Gaussians fitted to spatial features, which see where things are in an image",
+    scores=(ScoreInfo("sfid", "sFID", 0.0, INFINITY, "lower", "Fréchet distance of spatial features", "page"),),
+    interval="delta method: the expectation at these sample sizes, not the bias",
+    compute=lambda run: _found("sfid", run, "spatial"),
+    needs="an encoder with the output `spatial`, such as `inception-adm`",
 )

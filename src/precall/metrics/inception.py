@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -49,23 +50,23 @@ def inception_score(probabilities: object, *, splits: int = 1, level: float = 0.
     References:
         Salimans et al. (2016); docs/errata.md, VER-13.
     """
-    return _score(as_features("probabilities", probabilities), splits, level)
-
-
-def _score(rows: Features, splits: int, level: float) -> Score:
-    _check_probabilities(rows)
+    rows = as_features("probabilities", probabilities)
     n = len(rows)
     if int(splits) != splits or not 1 <= splits <= n // 2:
         raise ValueError(f"`splits` must be between 1 and n // 2 = {n // 2}; got {splits}. Lower it or pass more rows.")
-    level = checks.level("level", level)
-    edges = [n * i // int(splits) for i in range(int(splits) + 1)]
+    return _score(rows, [n * i // int(splits) for i in range(int(splits) + 1)], checks.level("level", level))
+
+
+def _score(rows: Features, edges: Sequence[int], level: float = 0.95) -> Score:
+    """The mean of the scores of the parts between the edges."""
+    _check_probabilities(rows)
     parts = [_divergences(rows[start:stop]) for start, stop in pairwise(edges)]
     scores = np.array([np.exp(part.mean()) for part in parts])  # exp E KL(P(Y|x) ‖ P(Y)), Salimans et al. (2016)
     # d log(mean of scores) = Σ score · d(mean divergence) / Σ score
-    errors = np.array([part.var(ddof=1) / len(part) for part in parts])
+    errors = np.array([part.var(ddof=1) / len(part) if len(part) > 1 else 0.0 for part in parts])
     deviation = float(np.sqrt((scores**2 * errors).sum()) / scores.sum())
     value = float(scores.mean())
-    return Score(value, _log_interval(value, deviation, level), n_fake=n, settings={"splits": int(splits)})
+    return Score(value, _log_interval(value, deviation, level), n_fake=len(rows), settings={"splits": len(parts)})
 
 
 def _check_probabilities(rows: Features) -> None:
@@ -101,7 +102,10 @@ def _log_interval(value: float, deviation: float, level: float) -> Interval:
 
 
 def _compute(run: Run) -> Found:
-    return Found({"inception_score": _score(run.pair.fake, 1, 0.95)})
+    """The score of the encoder's output `classes` or, if it has none, of the features themselves."""
+    preset, rows = run.reference.preset, run.side.outputs.get("classes", run.pair.fake)
+    size = len(rows) if preset is None or preset.part is None else preset.part
+    return Found({"inception_score": _score(rows, [*range(0, len(rows), size), len(rows)])})
 
 
 INCEPTION_SCORE = Metric(
@@ -110,5 +114,5 @@ INCEPTION_SCORE = Metric(
     scores=(ScoreInfo("inception_score", "IS", 1, INFINITY, "higher", "at most the number of classes", "page"),),
     interval="delta method on the log scale: the expectation at this sample size, not the bias",
     compute=_compute,
-    needs="class probabilities as the rows of `fake`",
+    needs="class probabilities as the rows of `fake`, or an encoder with the output `classes`",
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from precall.samples import SampleSet
     from precall.samples.arrays import Statistics
     from precall.samples.columns import TableChoice
+    from precall.samples.references import ReferenceRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,7 @@ class Side:
         protocol: The encoder, its protocol and the fingerprint of the content; empty if features were given.
         moments: Mean and covariance if statistics were given instead of samples. They are sufficient for FID only.
         counted: Whether the number of samples is known; a file of statistics may not contain it.
+        outputs: Further outputs of the encoder by name, each of shape (n, width); `features` is its first output.
     """
 
     features: Features
@@ -41,6 +43,32 @@ class Side:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     moments: Moments | None = None
     counted: bool = True
+    outputs: Mapping[str, Features] = field(default_factory=dict)
+
+    def output(self, name: str) -> Features:
+        """A further output of the encoder.
+
+        Raises:
+            ValueError: If the encoder has no output of this name.
+        """
+        if name in self.outputs:
+            return self.outputs[name]
+        got = ", ".join(self.outputs) or "none"
+        raise ValueError(
+            f"the encoder must have the output `{name}`; its further outputs are: {got}. Use the encoder "
+            "`inception-adm`, or a function of your own with the attribute `outputs`."
+        )
+
+    def stored_statistics(self, output: str | None) -> Moments | None:
+        """Mean and covariance that lie beside the samples in a `.npz` (`mu`, `sigma`; spatial: `mu_s`, `sigma_s`)."""
+        path = getattr(self.samples, "path", None)
+        if path is None or path.suffix.lower() != ".npz":
+            return None
+        from precall.samples.arrays import stored_statistics
+
+        names = ("mu", "sigma") if output is None else ("mu_s", "sigma_s")
+        found = stored_statistics(path, *names)
+        return None if found is None else Moments.from_statistics(*found, max(2, len(self.features)))
 
     @property
     def n(self) -> int | None:
@@ -91,6 +119,7 @@ def side(
     source: Any,
     *,
     encoder: Encoder | str | None = None,
+    default: str | None = None,
     reference: Side | None = None,
     table: TableChoice | None = None,
     loaded: dict[str, Encoder] | None = None,
@@ -104,20 +133,26 @@ def side(
         source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or anything that
             `open_samples` accepts.
         encoder: How to encode samples; None means the default encoder for their kind.
+        default: The encoder of samples that are not features if `encoder` is None, in place of that of their kind.
         reference: The real side, to which the encoder of tables is fitted.
         table: What the user says about the columns of the real table.
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
         progress: Called with (number of samples encoded, number of samples).
     """
-    found = _side(name, source, encoder, reference, table, {} if loaded is None else loaded, device, progress)
-    return found if device is None else replace(found, features=moved(found.features, exact_device(device)))
+    known = {} if loaded is None else loaded
+    found = _side(name, source, (encoder, default), reference, table, known, device, progress)
+    if device is None:
+        return found
+    place = exact_device(device)
+    outputs = {output: moved(matrix, place) for output, matrix in found.outputs.items()}
+    return replace(found, features=moved(found.features, place), outputs=outputs)
 
 
 def _side(
     name: str,
     source: Any,
-    encoder: Encoder | str | None,
+    encoder: tuple[Encoder | str | None, str | None],
     reference: Side | None,
     table: TableChoice | None,
     loaded: dict[str, Encoder],
@@ -133,19 +168,30 @@ def _side(
         return Side(as_features(name, source))
     from precall.encoders import EncodedFeatures, encode
     from precall.samples import open_samples
+    from precall.samples.references import ReferenceRows
 
     if isinstance(source, EncodedFeatures):
         return Side(as_features(name, source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         samples = _chosen(samples, table)
+    if isinstance(samples, ReferenceRows):
+        return _of_reference(samples)
     if samples.kind == "moments":
         return _of_statistics(cast("Statistics", samples))
     fitted_on = reference.samples if reference is not None else samples if name == "real" else None
     chosen = _loaded(samples, encoder, fitted_on, loaded, device)
     samples = _shown(samples, chosen)
     encoded = encode(samples, chosen, progress=progress)
-    return Side(as_features(name, encoded.array), samples, encoded.indices, encoded.to_dict())
+    features, outputs = _split(as_features(name, encoded.array), encoded.protocol.get("outputs", {}))
+    return Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
+
+
+def _split(features: Features, widths: Mapping[str, int]) -> tuple[Features, dict[str, Features]]:
+    """The first output of an encoder, and the further ones by name; they lie side by side in one matrix."""
+    ends = np.cumsum([0, *widths.values()])
+    parts = {name: features[:, a:b] for name, a, b in zip(widths, ends, ends[1:], strict=False)}
+    return (features, {}) if not parts else (parts.pop(next(iter(widths))), parts)
 
 
 def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
@@ -174,7 +220,7 @@ def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
 
 def _loaded(
     samples: SampleSet,
-    encoder: Encoder | str | None,
+    choice: tuple[Encoder | str | None, str | None],
     reference: SampleSet | None,
     loaded: dict[str, Encoder],
     device: str | None,
@@ -183,12 +229,25 @@ def _loaded(
     from precall.encoders import Encoder, default_encoder, load_encoder
     from precall.encoders.registry import runs_on_a_device
 
+    encoder, default = choice
     if isinstance(encoder, Encoder):
         return encoder
-    name = encoder or default_encoder(samples.kind)
+    name = encoder or (default if samples.kind != "features" else None) or default_encoder(samples.kind)
     if name not in loaded:
         loaded[name] = load_encoder(name, reference=reference, device=device if runs_on_a_device(name) else None)
     return loaded[name]
+
+
+def _of_reference(samples: ReferenceRows) -> Side:
+    """The side of a stored reference. Its protocol names the file, and the original samples."""
+    from precall.samples.references import OUTPUT
+
+    names = [name for name in samples.about["sha256"] if name.startswith(OUTPUT)]
+    outputs = {name.removeprefix(OUTPUT): as_features(name, samples.stored(name)) for name in names}
+    features, protocol = as_features("real", samples.array), samples.about["protocol"]
+    known = {"shape": list(features.shape), **protocol, "fingerprint": samples.fingerprint()}
+    known |= {"reference": samples.name, "made_from": protocol.get("fingerprint", "features")}
+    return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
 
 
 def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str, Any] | None = None) -> Side:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,46 @@ class Moments:
         if int(n) != n or n < 2:
             raise ValueError(f"`n` must be a whole number of at least 2 samples; got {n}.")
         return cls(int(n), mean, (covariance + covariance.T) / 2 * (n - 1))
+
+    def save(self, path: str | Path) -> Path:
+        """Write mean, covariance and number of samples to a `.npz` file with `mu`, `sigma` and `n`.
+
+        Other tools read `mu` and `sigma`. `assess` accepts such files where only FID is requested.
+
+        Args:
+            path: The file, whose name must end in `.npz`.
+
+        Example:
+            >>> import tempfile
+            >>> moments = Moments.of([[0.0, 1.0], [2.0, 0.0], [4.0, 5.0]])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     Moments.load(moments.save(f"{folder}/data.npz")).covariance.tolist() == moments.covariance.tolist()
+            True
+        """
+        from precall.files import open_atomically
+
+        place = Path(path)
+        if place.suffix.lower() != ".npz":
+            raise ValueError(f"`path` must end in .npz; got `{place}`.")
+        with open_atomically(place) as file:
+            np.savez(file, mu=self.mean, sigma=self.covariance, n=np.array(self.n))
+        return place
+
+    @classmethod
+    def load(cls, path: str | Path) -> Moments:
+        """The moments in a `.npz` file of `mu`, `sigma` and `n`.
+
+        Raises:
+            ValueError: If the file holds no statistics, or not the number of samples. Such a file can still be passed
+                to `assess` or `fid` by its path.
+        """
+        from precall.samples import open_samples
+        from precall.samples.arrays import Statistics
+
+        found = open_samples(str(path))
+        if not isinstance(found, Statistics) or found.n is None:
+            raise ValueError(f"`{path}` must hold `mu`, `sigma` and the number of samples `n`. Write it with `save`.")
+        return cls.from_statistics(found.mu, found.sigma, found.n)
 
     @classmethod
     def of_matrix(cls, features: Features) -> Moments:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from precall.metrics.classifiers.estimators import AUTO, BOOSTING, C2ST, KNN, LINEAR, MLP, QUADRATIC
 from precall.metrics.classifiers.simon import SIMON
 from precall.metrics.clusters import CLUSTERS, MAUVE
-from precall.metrics.frechet_distance import FID
+from precall.metrics.frechet_distance import FID, SFID
 from precall.metrics.inception import INCEPTION_SCORE
 from precall.metrics.kernel_distance import KID
 from precall.metrics.local_curves import LOCAL_COVERAGE, LOCAL_IPR, LOCAL_KDE, LOCAL_KNN
@@ -23,7 +23,8 @@ METRICS: dict[str, Metric] = {
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER),
         *(LOCAL_KDE, LOCAL_KNN, LOCAL_COVERAGE, LOCAL_IPR),
-        *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, FID, KID, INCEPTION_SCORE, C2ST, MAUVE),
+        *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, FID),
+        *(SFID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
 QUICK = ("clusters", "neighbors", "fid", "c2st")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from precall.metrics.assessment import Reference
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.clusters import Clusters
+    from precall.metrics.features import Features
+    from precall.metrics.moments import Moments
     from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
@@ -84,6 +86,17 @@ class Run:
         if self.k + 2 <= NEIGHBOR < min(self.sizes):
             balls = sweep.balls_around(self.pair.real, k=NEIGHBOR), sweep.balls_around(self.pair.fake, k=NEIGHBOR)
         return soft_supports(real=balls[0], fake=balls[1], progress=self.stage("soft supports"))
+
+    def fitted(self, side: str, output: str | None = None) -> Features | Moments:
+        """What a Fréchet distance is computed from: features of an output of the encoder, or stored statistics.
+
+        Statistics that lie beside the samples of a `.npz` are used if the preset says so. They are those of the whole
+        data set, of which the samples may be a part.
+        """
+        one = {"real": self.reference.side, "fake": self.side}[side]
+        preset = self.reference.preset
+        stored = one.stored_statistics(output) if preset is not None and preset.stored else None
+        return stored or one.moments or (one.features if output is None else one.output(output))
 
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
         """A sweep with another k, over all samples or over a subsample given by row indices."""

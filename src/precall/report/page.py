@@ -137,7 +137,9 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     n_fake = sorted({_count(one.protocol["n_fake"]) for one in comparison.values()}, key=lambda n: (len(n), n))
     several = f"{len(comparison)} with " if len(comparison) > 1 else ""
     each = " each" if len(comparison) > 1 and len(n_fake) == 1 else ""
+    preset = first.get("preset")
     known = {
+        **({} if preset is None else {"Preset": "; ".join([preset["name"], *preset["departures"]])}),
         "Data": f"{_count(first['n_real'])} real samples",
         "Models" if several else "Model": f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}",
         "Encoder": next(iter(comparison.values())).encoder or "none: features were given",

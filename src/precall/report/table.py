@@ -25,7 +25,14 @@ def text(comparison: Comparison) -> str:
     verdicts = [f"{shown(name)}: {one.verdict}" for name, one in comparison.items()]
     tables = [(shown(name), one.drift) for name, one in comparison.items()]
     drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
-    return "\n".join([heading(comparison), "", *aligned(rows), "", *verdicts, *drifts])
+    return "\n".join([heading(comparison), *departures(comparison), "", *aligned(rows), "", *verdicts, *drifts])
+
+
+def departures(comparison: Mapping[str, Assessment]) -> list[str]:
+    """Where the models' runs depart from the preset, one line per departure."""
+    presets = [one.protocol.get("preset", {}) for one in comparison.values()]
+    found = dict.fromkeys(line for preset in presets for line in preset.get("departures", ()))
+    return [f"  departs from the preset: {shown(line)}" for line in found]
 
 
 def heading(comparison: Mapping[str, Assessment]) -> str:
@@ -34,7 +41,8 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     fakes = dict.fromkeys(_count(one.protocol.get("n_fake")) for one in comparison.values())
     sizes = f"{_count(first.protocol.get('n_real'))} real and {', '.join(fakes)} fake samples"
     settings = f"k = {first.protocol.get('k')}, device {_device(first.protocol)}"
-    return f"encoder {shown(first.encoder or 'none (features were given)')}, {sizes}, {settings}"
+    preset = "" if "preset" not in first.protocol else f"preset {first.protocol['preset']['name']}, "
+    return f"{preset}encoder {shown(first.encoder or 'none (features were given)')}, {sizes}, {settings}"
 
 
 def _device(protocol: Mapping[str, Any]) -> str:
@@ -96,6 +104,8 @@ def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:
     """The scores to show: the main ones that are available, or else all of them."""
     available = dict.fromkeys(name for one in comparison.values() for name in one.scores)
+    if any("preset" in one.protocol for one in comparison.values()):
+        return list(available)  # a preset names the scores it reports
     main = [name for name, info in SCORES.items() if info.shown == "table" and name in available]
     return main or list(available)
 

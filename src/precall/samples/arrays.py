@@ -405,6 +405,13 @@ def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
     return Statistics(kind="moments", ids=(), name=str(path), mu=mu, sigma=sigma, n=n)
 
 
+def stored_statistics(path: Path, mu: str, sigma: str) -> tuple[Numbers, Numbers] | None:
+    """Mean and covariance that a `.npz` file holds under these names beside its samples, or None."""
+    with open_archive(path) as archive:
+        held = {member.filename.removesuffix(".npy") for member in archive.infolist()}
+    return tuple(_npz_arrays(path, mu, sigma)) if {mu, sigma} <= held else None  # type: ignore[return-value]
+
+
 def _count(stored: Numbers, path: Path) -> int:
     """The number of samples: one positive integer, in an array of any shape."""
     if stored.size != 1 or stored.dtype.kind not in "iuf" or not stored.flat[0] >= 1:

@@ -18,6 +18,7 @@ from precall.samples import (
     lmdb,
     parquet,
     reading,
+    references,
     remote,
     shards,
     streams,
@@ -44,6 +45,7 @@ OPENERS: dict[str, Opener] = {
     ".jsonl": texts.open_jsonl,
     ".csv": lambda path, key, on_error: tables.open_csv(path, on_error),
     ".tsv": lambda path, key, on_error: tables.open_csv(path, on_error),
+    ".precall": lambda path, key, on_error: references.open_reference(path, on_error),
 }
 # formats of which one file or several files in order are a source
 SHARDS: dict[str, ShardOpener] = {
@@ -68,6 +70,7 @@ def open_samples(
     | folder (recursive) or `.zip` of images, LMDB database | `"images"`; ids are paths or keys, in natural order |
     | `.tar` (WebDataset) | `"images"`, or `"text"` from members that end in `.txt` or `.json` |
     | `.npy`, `.npz`, `.safetensors`, array, tensor | `"features"` (n, d), or `"images"` (`uint8`, 3 or 4 dimensions) |
+    | `.precall` | `"features"`: a reference of `precall reference make` |
     | `.npz` with only `mu` and `sigma` | `"moments"`: FID statistics, which contain no samples |
     | `.h5`, `.hdf5` | `"features"`, `"images"` or `"text"` |
     | `.parquet`, PyArrow table, data frame of pandas or Polars | `"images"`, `"features"`, `"text"` or `"table"` |

@@ -273,5 +273,7 @@ def shrunk_covariance(x: Matrix) -> Array:
     from sklearn.covariance import oas
 
     d = x.shape[1]
-    covariance = np.asarray(oas(x.astype(np.float64))[0]).reshape(d, d)
+    covariance, shrinkage = oas(x.astype(np.float64))
+    # Of uncorrelated columns with equal variances, rounding can make the shrinkage a huge negative number. It is 1.
+    covariance = np.eye(d) * x.var() if shrinkage < 0 else np.asarray(covariance).reshape(d, d)
     return covariance + 1e-6 * np.eye(d)  # keeps it positive definite if a (standardised) column is constant

@@ -1,0 +1,216 @@
+"""Protocols of published evaluations by name: every choice that changes a number, in one place.
+
+A preset fixes the encoder, the numbers of samples, k, the balls, the metrics, the clusters, the normalisation and the
+precision. Results carry its name, and every way in which a run departs from it. Parity with the arithmetic of the
+original evaluators is tested in tests/metrics/test_presets.py and tests/peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from precall.theory import checks
+
+NONE = "none"
+UNIT_PCA = "rows of length 1, then the principal axes of both sets that hold 90 % of the variance"
+EXACT = "float32 features, float64 comparisons and sums"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The protocol of a published evaluation.
+
+    Attributes:
+        name: Its name in `preset=` and `--preset`.
+        source: The evaluator or paper that defines it.
+        encoder: The encoder of samples that are not features.
+        n_real: Customary number of real samples, or None for all there are.
+        n_fake: Customary number of fake samples, or None for all there are.
+        k: Number of neighbours that define a ball.
+        ties: "closed" (d ≤ radius) or "open" (d < radius).
+        metrics: The metrics that are computed.
+        scores: The scores that are reported.
+        clusters: Number of k-means cells, in words; "none" if there is no clustering.
+        runs: Number of k-means runs whose curves are averaged; 0 if there is no clustering.
+        normalisation: What is done to the features before they are compared.
+        dtype: Precision of features and of the arithmetic.
+        part: Number of samples per part of the Inception Score; None for all in one part.
+        stored: Whether statistics that are stored beside the samples of a `.npz` are used for the Fréchet distances.
+        balanced: Whether both sets must have the same number of samples.
+        remark: What differs from the original, or needs attention; empty if nothing.
+    """
+
+    name: str
+    source: str
+    encoder: str
+    n_real: int | None
+    n_fake: int | None
+    k: int
+    ties: str
+    metrics: tuple[str, ...]
+    scores: tuple[str, ...]
+    clusters: str = NONE
+    runs: int = 0
+    normalisation: str = NONE
+    dtype: str = EXACT
+    part: int | None = None
+    stored: bool = False
+    balanced: bool = False
+    remark: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All choices as JSON-ready values."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    def departures(self, *, encoder: str | None, n_real: int | None, n_fake: int | None) -> list[str]:
+        """In which ways a run departs from the protocol, as sentences without a full stop.
+
+        Args:
+            encoder: The encoder that was used, or None if features were given.
+            n_real: Number of real samples.
+            n_fake: Number of fake samples.
+
+        Example:
+            >>> PRESETS["prdc"].departures(encoder="vgg16", n_real=10_000, n_fake=900)
+            ['900 fake samples instead of 10000']
+        """
+        found = [] if encoder == self.encoder else [f"{_encoder(encoder)} instead of the encoder {self.encoder}"]
+        counts = (("real", n_real, self.n_real), ("fake", n_fake, self.n_fake))
+        found += [f"{n} {side} samples instead of {usual}" for side, n, usual in counts if usual not in (None, n)]
+        if self.balanced and n_real != n_fake:
+            found.append(f"unequal numbers of samples, {n_real} and {n_fake}; the original requires equal numbers")
+        return found
+
+
+def _encoder(name: str | None) -> str:
+    return "given features" if name in (None, "identity") else f"the encoder {name}"
+
+
+BALLS = ("precision", "recall", "density", "coverage")
+PRESETS: dict[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "adm",
+            "Dhariwal and Nichol (2021), evaluator of guided-diffusion",
+            "inception-adm",
+            n_real=None,
+            n_fake=50_000,
+            k=3,
+            ties="closed",
+            metrics=("neighbors", "fid", "sfid", "is"),
+            scores=("inception_score", "fid", "sfid", "precision", "recall"),
+            part=5000,
+            stored=True,
+            remark="the original compares distances in float16 where they are finite",
+        ),
+        Preset(
+            "stylegan",
+            "Karras et al. (2020), pr50k3_full of stylegan2-ada; Kynkäänniemi et al. (2019)",
+            "vgg16",
+            n_real=None,
+            n_fake=50_000,
+            k=3,
+            ties="closed",
+            metrics=("neighbors",),
+            scores=("precision", "recall"),
+            remark="the original uses at most 200,000 real samples and rounds features and radii to float16",
+        ),
+        Preset(
+            "dgm-eval",
+            "Stein et al. (2023), dgm-eval",
+            "dinov2",
+            n_real=50_000,
+            n_fake=50_000,
+            k=5,
+            ties="open",
+            metrics=("neighbors", "fid"),
+            scores=("fid", *BALLS),
+            remark="the original computes the k-NN scores on 10,000 random samples of each set",
+        ),
+        Preset(
+            "prdc",
+            "Naeem et al. (2020), package prdc",
+            "vgg16",
+            n_real=10_000,
+            n_fake=10_000,
+            k=5,
+            ties="open",
+            metrics=("neighbors",),
+            scores=BALLS,
+        ),
+        Preset(
+            "prd",
+            "Sajjadi et al. (2018), precision-recall-distributions",
+            "inception",
+            n_real=None,
+            n_fake=None,
+            k=5,
+            ties="closed",
+            metrics=("clusters",),
+            scores=("f8", "f1_8", "area", "tv", "invented", "missed"),
+            clusters="20",
+            runs=10,
+            balanced=True,
+            remark="k is not used; the original reads the curve at 1001 angles, and here it is exact",
+        ),
+        Preset(
+            "mauve",
+            "Pillutla et al. (2021), package mauve-text",
+            "minilm",
+            n_real=5000,
+            n_fake=5000,
+            k=5,
+            ties="closed",
+            metrics=("mauve",),
+            scores=("mauve",),
+            clusters="a tenth of the samples of the smaller set",
+            runs=1,
+            normalisation=UNIT_PCA,
+            remark="k is not used; the original takes features of GPT-2 large, which can be given as arrays",
+        ),
+        Preset(
+            "llm",
+            "Le Bronnec et al. (2024), with strict balls",
+            "ngrams",
+            n_real=None,
+            n_fake=None,
+            k=5,
+            ties="open",
+            metrics=("auto", "neighbors", "copies", "mauve", "c2st"),
+            scores=(*BALLS, "copies", "mauve", "area", "tv", "invented", "missed", "f8", "f1_8", "c2st"),
+            clusters="a tenth of the samples of the smaller set",
+            runs=1,
+            normalisation=UNIT_PCA,
+            remark="the default encoder works offline and sees spelling and style; minilm sees meaning",
+        ),
+    )
+}
+
+
+def preset_named(
+    name: str, *, metrics: Iterable[str] | None = None, k: int | None = None, ties: str | None = None
+) -> Preset:
+    """The preset of this name, after checking that nothing is chosen beside it.
+
+    Args:
+        name: A name in `PRESETS`.
+        metrics: Metrics that were requested beside it, or None.
+        k: Number of neighbours that was requested beside it, or None.
+        ties: Balls that were requested beside it, or None.
+
+    Raises:
+        ValueError: If the name is unknown, or a choice contradicts the preset.
+
+    Example:
+        >>> preset_named("prdc").ties
+        'open'
+    """
+    found = PRESETS[checks.choice("preset", name, PRESETS)]
+    given: Mapping[str, object] = {"metrics": None if metrics is None else tuple(metrics), "k": k, "ties": ties}
+    for what, value in given.items():
+        if value is not None and value != getattr(found, what):
+            raise ValueError(f"the preset {name!r} chooses `{what}`; got {value!r} as well. Leave out one of the two.")
+    return found

@@ -1,0 +1,71 @@
+"""Checks of what is requested of `assess`, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from precall.metrics.features import Pair, check_count
+from precall.metrics.inputs import Side
+from precall.metrics.memorization import MEMORIZATION
+from precall.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from precall.samples.columns import TableChoice
+
+Groups: TypeAlias = Mapping[str, Any]
+
+
+def table_choice(
+    columns: Sequence[str] | None, ignore: Sequence[str], kinds: Mapping[str, str] | None, show_rows: bool
+) -> TableChoice | None:
+    """What the user says about the columns of a table, or None."""
+    from precall.samples.columns import TableChoice
+
+    choice = TableChoice(columns, tuple(ignore), dict(kinds or {}), show_rows)
+    return choice if choice else None
+
+
+def check_holdout(names: Sequence[str], holdout: object | None) -> None:
+    """Check that there is a holdout if a metric needs one."""
+    if holdout is None and MEMORIZATION.name in names:
+        way_out = "Pass `holdout=` (--holdout): samples of the same law that the model was not trained on."
+        raise ValueError(f"the metric 'memorization' needs a holdout; got none. {way_out}")
+
+
+def check_sizes(pair: Pair, metrics: Sequence[Metric]) -> None:
+    """Check that there are enough samples for every metric."""
+    for metric in metrics:
+        for name, n in zip(("real", "fake"), pair.sizes, strict=True):
+            check_count(name, n, metric.fewest)
+
+
+def check_groups(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> None:
+    """Check that the smallest group has enough samples for every metric."""
+    small = min(min(pair.sizes) for pair in pairs)
+    needed = max((metric.fewest for metric in metrics), default=2)
+    if small < needed:
+        way_out = 'Merge small groups, or request `metrics=("clusters", "neighbors")`.'
+        expected = f"at least {needed} real and {needed} fake samples each for a classifier's curve"
+        raise ValueError(f"`groups` must hold {expected}; the smallest has {small}. {way_out}")
+
+
+def check_statistics(name: str, found: Side, metrics: Sequence[Metric], groups: Groups | None) -> None:
+    """Check that every metric can be computed if statistics (mu, sigma) were given instead of samples."""
+    if found.moments is None:
+        return
+    if others := [metric.name for metric in metrics if not metric.from_statistics]:
+        way_out = 'Pass `metrics=("fid",)` (--metrics fid), or samples instead of statistics.'
+        got = ", ".join(others)
+        raise ValueError(f"`{name}` holds statistics (mu, sigma), which give FID only; got metrics {got}. {way_out}")
+    if groups is not None:
+        raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
+
+
+def groups_of(groups: Groups | None, name: str) -> Groups | None:
+    """The groups of one model."""
+    if groups is None or not isinstance(labels := groups.get("fake"), Mapping):
+        return groups
+    if name not in labels:
+        raise ValueError(f"`groups` must hold labels for each model; got none for {name!r}.")
+    return {**groups, "fake": labels[name]}

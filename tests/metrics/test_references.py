@@ -1,0 +1,172 @@
+"""References on disk: the same numbers as the data itself, one sentence about a damaged file, and no pickles."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from precall.cli import app
+from precall.encoders import Encoder
+from precall.metrics.assessment import Reference, assess
+from precall.metrics.frechet_distance import fid
+from precall.metrics.moments import Moments
+from precall.metrics.neighbors import sweep
+from precall.samples import open_samples
+
+RNG = np.random.default_rng(2)
+REAL, FAKE = RNG.normal(size=(150, 5)), RNG.normal(0.4, 0.8, size=(100, 5))
+METRICS = ("clusters", "neighbors", "copies", "fid", "kid")
+IMAGES = RNG.integers(0, 256, (2, 60, 8, 8, 3), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return Reference.fit(REAL, k=3, ties="open", seed=4).save(tmp_path / "data.precall")
+
+
+def scores(found):
+    return {name: score.to_dict() for name, score in found.scores.items()}
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_a_loaded_reference_gives_the_same_numbers_without_the_work(path, monkeypatch):
+    expected = Reference.fit(REAL, k=3, ties="open", seed=4).assess(FAKE, metrics=METRICS)
+    loaded = Reference.load(path)
+    assert (loaded.k, loaded.ties, loaded.seed) == (3, "open", 4)
+    monkeypatch.setattr("precall.metrics.assessment.balls_around", lambda *_, **__: pytest.fail("balls are stored"))
+    assert scores(loaded.assess(FAKE, metrics=METRICS)) == scores(expected)
+
+
+@pytest.mark.parametrize("k", [3, 6])
+def test_assess_takes_the_file_and_the_object(path, k):
+    """With another k than the stored one, the balls are computed again."""
+    expected = scores(assess(real=REAL, fake=FAKE, metrics=METRICS, k=k))
+    assert scores(assess(real=str(path), fake=FAKE, metrics=METRICS, k=k)) == expected
+    assert scores(assess(real=Reference.load(path), fake=FAKE, metrics=METRICS, k=k)) == expected
+    assert scores(assess(real=path, fake=FAKE, metrics=METRICS, k=k)) == expected
+
+
+def test_a_reference_in_memory_shares_its_balls(monkeypatch):
+    reference = Reference.fit(REAL)
+    assert reference.balls is not None
+    made = []
+    plain = sweep.balls_around
+    monkeypatch.setattr("precall.metrics.assessment.balls_around", lambda *a, **b: made.append(1) or plain(*a, **b))
+    assess(real=reference, fake=FAKE, metrics=("neighbors",))
+    assert made == []
+
+
+def test_the_command_line_makes_and_takes_references_of_images(tmp_path):
+    for name, images in zip(("real", "fake"), IMAGES, strict=True):
+        np.save(tmp_path / f"{name}.npy", images)
+    made = run("reference", "make", tmp_path / "real.npy", "--encoder", "pixels", "--out", tmp_path / "r.precall")
+    assert made.exit_code == 0, made.output
+    assert "60 samples, 3072 dimensions (pixels)" in made.output
+    words = ("--fake", tmp_path / "fake.npy", "--metrics", "neighbors,fid", "--json")
+    plain = run("assess", "--real", tmp_path / "real.npy", "--encoder", "pixels", *words)
+    stored = run("assess", "--real", tmp_path / "r.precall", *words)
+    assert stored.exit_code == 0, stored.output
+    first, second = (json.loads(done.stdout)["models"]["fake.npy"] for done in (plain, stored))
+    assert second["scores"] == first["scores"]
+    assert second["scores"]["fid"]["label"] == "fid (pixels)"
+    again = run("assess", "--real", tmp_path / "r.precall", *words)
+    assert "from the cache" in again.stderr
+
+
+def test_another_encoder_than_that_of_the_reference_is_refused(tmp_path):
+    reference = Reference.fit(IMAGES[0], encoder="pixels").save(tmp_path / "r.precall")
+    flat = Encoder("pixels", "images", {"resize": "other"}, np.ravel, lambda rows: np.stack(rows)[:, :3072] / 255)
+    large = np.repeat(IMAGES[1], 4, axis=1).repeat(4, axis=2)
+    with pytest.raises(ValueError, match=r"must be encoded as the reference.*pixels.*differ in"):
+        assess(real=str(reference), fake=large, encoder=flat, metrics=("fid",))
+
+
+@pytest.mark.parametrize("member", ["features", "squared_radii", "reference"])
+def test_a_damaged_reference_costs_one_sentence(path, member, tmp_path):
+    """Every byte of an array is covered by its checksum."""
+    damaged = tmp_path / "damaged.precall"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(damaged, "w") as new:
+        for info in old.infolist():
+            data = bytearray(old.read(info))
+            if info.filename.startswith(member):
+                data[len(data) // 2] ^= 1
+            new.writestr(info.filename, bytes(data))
+        new.comment = old.comment
+    with pytest.raises(ValueError, match=r"damaged|must be a reference|must have version"):
+        Reference.load(damaged).assess(FAKE, metrics=("neighbors",))
+
+
+def test_a_cut_file_and_other_files_are_refused(path, tmp_path):
+    data = path.read_bytes()
+    for name, content in (("cut", data[: len(data) // 2]), ("text", b"hello"), ("empty", b"")):
+        (tmp_path / f"{name}.precall").write_bytes(content)
+        with pytest.raises(ValueError, match="must be a zip file"):
+            open_samples(str(tmp_path / f"{name}.precall"))
+    with zipfile.ZipFile(tmp_path / "other.precall", "w") as archive:
+        archive.writestr("a.txt", "b")
+    with pytest.raises(ValueError, match="must be a reference"):
+        Reference.load(tmp_path / "other.precall")
+
+
+def test_pickles_are_never_loaded(path, tmp_path):
+    """An array of objects with a valid checksum."""
+    import hashlib
+    import io
+
+    data = io.BytesIO()
+    np.save(data, np.array([[{}], [{}]], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(path) as old:
+        about = json.loads(old.read("reference.json"))
+    about["sha256"] = {"features": hashlib.sha256(data.getvalue()).hexdigest()}
+    with zipfile.ZipFile(tmp_path / "p.precall", "w") as new:
+        new.writestr("features.npy", data.getvalue())
+        new.writestr("reference.json", json.dumps(about))
+        new.comment = hashlib.sha256(json.dumps(about).encode()).hexdigest().encode()
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        Reference.load(tmp_path / "p.precall")
+
+
+def test_what_cannot_be_a_reference(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(f"{x:.2f},{y:.2f}" for x, y in REAL[:, :2]))
+    with pytest.raises(ValueError, match="cannot hold a table"):
+        Reference.fit(str(tmp_path / "t.csv")).save(tmp_path / "t.precall")
+    with pytest.raises(ValueError, match=r"ends in \.precall"):
+        Reference.fit(REAL).save(tmp_path / "t.npz")
+    np.save(tmp_path / "x.npy", REAL)
+    done = run("reference", "make", tmp_path / "x.npy", "--out", tmp_path / "x.npy")
+    assert done.exit_code == 2
+
+
+def test_statistics_are_those_that_other_tools_read(tmp_path):
+    path = Moments.of(REAL).save(tmp_path / "stats.npz")
+    with np.load(path) as held:
+        assert held["mu"] == pytest.approx(REAL.mean(0))
+        assert held["sigma"] == pytest.approx(np.cov(REAL, rowvar=False))
+        assert int(held["n"]) == len(REAL)
+    expected = fid(real=REAL, fake=FAKE).value
+    assert assess(real=str(path), fake=FAKE, metrics=("fid",)).scores["fid"].value == pytest.approx(expected, rel=1e-9)
+    assert fid(real=Moments.load(path), fake=FAKE).value == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match="give FID only"):
+        assess(real=str(path), fake=FAKE, metrics=("neighbors",))
+    with pytest.raises(ValueError, match=r"must end in \.npz"):
+        Moments.of(REAL).save(tmp_path / "stats.npy")
+    np.savez(tmp_path / "without.npz", mu=np.zeros(5), sigma=np.eye(5))
+    with pytest.raises(ValueError, match="the number of samples"):
+        Moments.load(tmp_path / "without.npz")
+
+
+def test_the_statistics_in_a_reference_are_those_of_the_data(path):
+    opened = open_samples(str(path))
+    assert opened.stored("mu") == pytest.approx(REAL.mean(0))
+    assert opened.stored("sigma") == pytest.approx(np.cov(REAL, rowvar=False))
+    assert opened.stored("no such array") is None
