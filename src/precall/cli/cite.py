@@ -45,6 +45,32 @@ PAPERS = (
         "MAUVE: Measuring the Gap Between Neural Text and Human Text Using Divergence Frontiers",
     ),
     ("two-sample test", "Lopez-Paz and Oquab (2017)", "Revisiting Classifier Two-Sample Tests"),
+    (
+        "local curves",
+        "Sykes et al. (2024)",
+        "Unifying and Extending Precision Recall Metrics for Assessing Generative Models",
+    ),
+    (
+        "symmetric precision and recall",
+        "Khayatkhoei and AbdAlmageed (2023)",
+        "Emergent Asymmetry of Precision and Recall for Measuring Fidelity and Diversity of Generative Models in High "
+        "Dimensions",
+    ),
+    (
+        "P-precision and P-recall",
+        "Park and Kim (2023)",
+        "Probabilistic Precision and Recall Towards Reliable Evaluation of Generative Models",
+    ),
+    (
+        "clipped density and coverage",
+        "Salvy et al. (2026)",
+        "Enhanced Generative Model Evaluation with Clipped Density and Coverage",
+    ),
+    (
+        "memorization",
+        "Jiralerspong et al. (2023)",
+        "Feature Likelihood Divergence: Evaluating the Generalization of Generative Models Using Samples",
+    ),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.metrics.features import Features, Pair, as_features, beside, float64, same_dimension, tiles
-from precall.metrics.metric import Found, Metric
+from precall.metrics.metric import Card, Found, Metric
 from precall.metrics.moments import Moments, degrees_of_freedom, influence_quantile, moments_of
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
@@ -203,4 +203,18 @@ FID = Metric(
     needs="features, or stored statistics (`Moments`, or a `.npz` of `mu` and `sigma`) on either side",
     default=True,
     from_statistics=True,
+    card=Card(
+        measures="The distance between two Gaussians with the means and covariances of the features.",
+        formula=r"\text{FID} = \lVert m - \hat m \rVert^2 + \mathrm{Tr}\left( S + \hat S - 2 (S \hat S)^{1/2} \right)",
+        symbols="$m, S$ are the mean and the covariance of the real features, $\\hat m, \\hat S$ those of the fake "
+        "features.",
+        chance="0 in the limit. The estimate is too large by an amount that falls as 1/n, so fresh real samples have "
+        "a positive FID.",
+        protocol="Encoder with its weights, resizing of images, and numbers of samples on both sides. Published FIDs "
+        "use Inception features and often 50,000 samples.",
+        limits="One number mixes quality and diversity. Only means and covariances count.",
+        misleads="Fewer samples give a larger FID, so models are comparable at equal sample sizes only. A model that "
+        "copies the training data has an excellent FID.",
+        papers=("Heusel et al. (2017)",),
+    ),
 )
