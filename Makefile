@@ -26,9 +26,10 @@ bench: .venv/.dev  ## the benchmarks, one after the other, on an otherwise idle 
 attack: .venv/.dev  ## attack every reader and every command for SECONDS, and add what was found to the totals
 	$(BIN)/python -m benchmarks.attack --seconds $(SECONDS) --seed $(SEED)
 
-docs: .venv/.dev  ## what docs/ holds that is generated
+docs: .venv/.dev  ## the generated parts of docs/, then the site in site/; a warning is an error
 	$(BIN)/python docs/generate.py
 	$(BIN)/python tools/audit.py --write
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 dist: .venv/.dev  ## wheel and sdist in dist/, each installed into a clean environment that runs the demo
 	$(BIN)/python tools/dist.py

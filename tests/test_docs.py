@@ -13,6 +13,12 @@ from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+# pages that a person wrote; the others are generated, or repeat files of the repository
+PAGES = sorted(
+    path
+    for path in (ROOT / "docs").rglob("*.md")
+    if path.parent.name not in ("cards", "reference") and path.name != "cli.md"
+)
 
 
 def blocks(text, language):
@@ -35,9 +41,36 @@ def test_readme_python_runs(tmp_path, monkeypatch):
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if "```python\n" in page.read_text()],
+    ids=lambda page: page.relative_to(ROOT / "docs").as_posix(),
+)
+def test_the_python_of_every_page_runs(page, workplace):
+    """The blocks of one page share their names."""
+    if page.stem == "results":  # it reads what an assessment wrote
+        run("assess", "--real", "real.npy", "--fake", "ours=a.npy", "--quick", "--out", "report")
+    names = {}
+    for block in blocks(page.read_text(), "python"):
+        exec(compile(block, page.name, "exec"), names)
+
+
+def test_modules_and_targets_that_pages_name_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for page in PAGES:
+        for line in (line for block in blocks(page.read_text(), "console") for line in block.splitlines()):
+            words = line.split()
+            assert words[0] in ("precall", "python", "make"), f"{page.name}: nothing runs {line!r}"
+            if words[0] == "python":
+                assert (ROOT / (words[2].replace(".", "/") + ".py")).exists(), line
+            if words[0] == "make":
+                assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), line
+
+
 def commands():
-    """Every `precall …` line of the README and of the help pages' examples."""
-    shown = [line for block in blocks(README, "console") for line in block.splitlines()]
+    """Every `precall …` line of the README, of the pages, and of the help pages' examples."""
+    texts = [README, *(page.read_text() for page in PAGES)]
+    shown = [line for text in texts for block in blocks(text, "console") for line in block.splitlines()]
     pages = (ROOT / "docs" / "cli.md").read_text()
     shown += [line.strip() for line in pages.splitlines() if line.startswith("    precall ")]
     return sorted({line for line in shown if line.startswith("precall ") and line != "precall demo"})
@@ -62,7 +95,11 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
     for name in ("real", "fake", "train", "test"):
         rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
         (tmp_path / f"{name}.csv").write_text("sex,x\n" + rows)
-    (tmp_path / "answers.jsonl").write_text("".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60)))
+    for name in ("answers", "other"):
+        lines = "".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60))
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    for name in ("real", "fake"):
+        (tmp_path / f"{name}.txt").write_text("".join(f"a line of text, number {i}\n" for i in range(60)))
     np.savez(tmp_path / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
     (tmp_path / "report").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -107,7 +144,7 @@ def test_help_pages_are_current():
 
 
 def test_internal_links_lead_somewhere():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

@@ -39,12 +39,39 @@ PAPERS = (
     ),
     ("KID", "Bińkowski et al. (2018)", "Demystifying MMD GANs"),
     ("Inception Score", "Salimans et al. (2016)", "Improved Techniques for Training GANs"),
+    ("sFID", "Nash et al. (2021)", "Generating Images with Sparse Representations"),
     (
         "MAUVE",
         "Pillutla et al. (2021)",
         "MAUVE: Measuring the Gap Between Neural Text and Human Text Using Divergence Frontiers",
     ),
     ("two-sample test", "Lopez-Paz and Oquab (2017)", "Revisiting Classifier Two-Sample Tests"),
+    (
+        "local curves",
+        "Sykes et al. (2024)",
+        "Unifying and Extending Precision Recall Metrics for Assessing Generative Models",
+    ),
+    (
+        "symmetric precision and recall",
+        "Khayatkhoei and AbdAlmageed (2023)",
+        "Emergent Asymmetry of Precision and Recall for Measuring Fidelity and Diversity of Generative Models in High "
+        "Dimensions",
+    ),
+    (
+        "P-precision and P-recall",
+        "Park and Kim (2023)",
+        "Probabilistic Precision and Recall Towards Reliable Evaluation of Generative Models",
+    ),
+    (
+        "clipped density and coverage",
+        "Salvy et al. (2026)",
+        "Enhanced Generative Model Evaluation with Clipped Density and Coverage",
+    ),
+    (
+        "memorization",
+        "Jiralerspong et al. (2023)",
+        "Feature Likelihood Divergence: Evaluating the Generalization of Generative Models Using Samples",
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, note
+from precall.cli.console import EncoderName, Key, OnError, bars, note
 from precall.cli.encoder_options import DeviceName
 from precall.devices import check_device
 
@@ -45,12 +45,12 @@ def make(
     """
     from precall.files import check_output
     from precall.metrics.assessment import Reference
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
     check_device(device)
     if out.suffix.lower() != ".precall":
         raise typer.BadParameter(f"expected a file that ends in .precall; got {out}", param_hint="--out")
-    if key is not None and Path(samples).suffix.lower() not in KEYED:
+    if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     check_output(out, sources=[samples])
     opened = open_samples(samples, key=key, on_error=on_error)

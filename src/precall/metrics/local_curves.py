@@ -19,7 +19,7 @@ import numpy as np
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.repeats import first_equal_row, kept_together
 from precall.metrics.features import Pair, tile_rows
-from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES, bounded_interval, readings
 from precall.printing import brief
 from precall.theory import checks
@@ -231,7 +231,7 @@ def _over(draws: list[dict[str, float]], summary: Callable[[list[float]], float]
     return {name: float(summary([draw[name] for draw in draws])) for name in draws[0]}
 
 
-def _metric(kind: str, reads: str) -> Metric:
+def _metric(kind: str, reads: str, formula: str) -> Metric:
     return Metric(
         name=f"local_{kind}",
         reads=f"{reads}, with sample splitting (Sykes et al.)",
@@ -240,10 +240,44 @@ def _metric(kind: str, reads: str) -> Metric:
         compute=lambda run: _found(run, kind),
         is_curve=True,
         fewest=FEWEST,
+        card=_card(formula),
     )
 
 
-LOCAL_KNN = _metric("knn", "share of reals among the nearest samples")
-LOCAL_KDE = _metric("kde", "ratio of kernel density estimates")
-LOCAL_COVERAGE = _metric("coverage", "counts in the smallest ball with k samples of one set")
-LOCAL_IPR = _metric("ipr", "number of k-NN balls of each set that contain a sample")
+def _card(formula: str) -> Card:
+    """The text that the four estimators share; they differ in the score of a sample."""
+    return Card(
+        measures="The whole precision-recall curve, from the numbers of real and fake samples near each sample. The "
+        "k-NN scores are error rates of such classifiers at one threshold; the curve uses all thresholds.",
+        formula=formula,
+        symbols="$s(z)$ is the score of a sample $z$ from the samples of the other half; its thresholds give the "
+        "curve. $k$ is the square root of the smaller number of samples ([theory](../theory.md#local-classifiers)).",
+        chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the mean "
+        "over permutations of the labels.",
+        protocol="Encoder, numbers of samples and seed. The samples are split in two halves.",
+        limits="All features count equally in the distance, and only half of the samples are counted around a point.",
+        misleads="In many dimensions distances become similar and the curve is too high.",
+        papers=("Sykes et al. (2024)",),
+    )
+
+
+LOCAL_KNN = _metric(
+    "knn",
+    "share of reals among the nearest samples",
+    r"s(z) = \text{number of reals among the } 2k \text{ nearest samples}",
+)
+LOCAL_KDE = _metric(
+    "kde",
+    "ratio of kernel density estimates",
+    r"s(z) = \log \sum_x e^{-\lvert z - x \rvert^2 / 2 h^2} - \log \sum_y e^{-\lvert z - y \rvert^2 / 2 h^2}",
+)
+LOCAL_COVERAGE = _metric(
+    "coverage",
+    "counts in the smallest ball with k samples of one set",
+    r"s(z) = \log N_P - \log N_Q \text{ in the smallest ball with } k \text{ samples of one set}",
+)
+LOCAL_IPR = _metric(
+    "ipr",
+    "number of k-NN balls of each set that contain a sample",
+    r"s(z) = \log (N_P + \tfrac12) - \log (N_Q + \tfrac12), \quad N = \text{number of balls that contain } z",
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from precall.metrics.score import Interval, Score, ScoreInfo, readings
 
@@ -31,6 +31,33 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Card:
+    """What to know before a metric is reported: the text of its page in the documentation.
+
+    Attributes:
+        measures: The question that it answers.
+        formula: Its definition in LaTeX, one formula per line.
+        symbols: What the symbols of the formula mean.
+        chance: Its value if the model were the data.
+        protocol: The choices that change its value.
+        limits: What it cannot show.
+        misleads: When it is far from what a reader would conclude.
+        papers: Papers to cite, as `precall cite` names them.
+        figure: What varies in its figure: the "shift" of a Gaussian, the share of "copies", or "none".
+    """
+
+    measures: str
+    formula: str
+    symbols: str
+    chance: str
+    protocol: str
+    limits: str
+    misleads: str
+    papers: tuple[str, ...]
+    figure: Literal["shift", "copies", "none"] = "shift"
+
+
+@dataclass(frozen=True)
 class Metric:
     """A metric: its name, its scores, its requirements and its computation, in one object.
 
@@ -45,6 +72,7 @@ class Metric:
         is_curve: Whether it estimates the whole precision-recall curve.
         from_statistics: Whether stored means and covariances are enough.
         fewest: Fewest samples per side.
+        card: The text of its page in the documentation.
     """
 
     name: str
@@ -57,6 +85,7 @@ class Metric:
     is_curve: bool = False
     from_statistics: bool = False
     fewest: int = 2
+    card: Card | None = None
 
 
 def curve_found(

@@ -49,9 +49,9 @@ class ReferenceRows(Rows):
 
     def stored(self, name: str) -> Numbers | None:
         """An array of the reference, or None if it has none of this name."""
-        if self.path is None or name not in self.about["sha256"]:
+        if not self.paths or name not in self.about["sha256"]:
             return None
-        return _array(self.path, name, self.about["sha256"][name])
+        return _array(self.paths[0], name, self.about["sha256"][name])
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of all settings and checksums."""
@@ -92,7 +92,7 @@ def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
     about = _about(path)
     n, place = int(about["n"]), Path(os.path.abspath(path))
     load = Once(lambda: _array(place, "features", about["sha256"]["features"]))
-    settings = {"name": str(path), "on_error": on_error, "load": load, "path": place, "about": about}
+    settings = {"name": str(path), "on_error": on_error, "load": load, "paths": (place,), "about": about}
     return ReferenceRows(kind="features", ids=Positions(n), **settings)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.result import ClassifierResult, certify
 from precall.metrics.classifiers.tasks import Matrix
 from precall.metrics.features import Pair, check_count
-from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES
 from precall.theory.arrays import Array, Flags
 
@@ -147,4 +147,18 @@ SIMON = Metric(
     compute=_compute,
     is_curve=True,
     fewest=FEWEST,
+    card=Card(
+        measures="The whole precision-recall curve, by the method of the paper: the median score of ten linear "
+        "classifiers, trained on one half of the samples and evaluated on the other.",
+        formula=r"\hat\alpha(\lambda) = \min_t \; \lambda \, \widehat{\mathrm{fpr}}(t) + \widehat{\mathrm{fnr}}(t)",
+        symbols="$\\mathrm{fpr}(t)$ is the share of reals below the threshold $t$, and $\\mathrm{fnr}(t)$ the share "
+        "of fakes above it.",
+        chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the mean "
+        "over permutations of the labels.",
+        protocol="Encoder, numbers of samples and seed. Half of the samples are used for training.",
+        limits="The classifiers are linear in the features, so the features have to be good (the paper uses "
+        "Inception).",
+        misleads="A model with the right mean and the wrong spread looks perfect.",
+        papers=("Simon et al. (2019)",),
+    ),
 )

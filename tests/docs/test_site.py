@@ -1,0 +1,82 @@
+"""The documentation site: it builds without a warning, needs no network, and has every public name and every metric."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import precall
+from precall.metrics.registry import METRICS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+LINKED = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*?(?:src|href)=[\"']?(https?:)?//", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site; a warning fails the build."""
+    out = tmp_path_factory.mktemp("site")
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "http_proxy": "http://127.0.0.1:9"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", out]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return out
+
+
+def public_names():
+    """Each public name with the name by which it is imported."""
+    rooms = [precall, *(importlib.import_module(f"precall.{room}") for room in ("metrics", "improve", "tune"))]
+    rooms += [importlib.import_module(f"precall.{room}") for room in ("samples", "encoders")]
+    return [f"{room.__name__}.{name}" for room in rooms for name in room.__all__]
+
+
+def test_every_public_name_is_in_the_reference(site):
+    shown = "".join(path.read_text() for path in (site / "reference").glob("*.html"))
+    text = re.sub(r"<[^>]+>", "", shown)
+    assert [name for name in public_names() if not re.search(rf"{re.escape(name)}\b", text)] == []
+
+
+def test_every_object_of_the_reference_has_its_docstring(site):
+    """The page of `assess` shows its arguments and its example as code."""
+    text = re.sub(r"<[^>]+>", "", (site / "reference" / "metrics.html").read_text())
+    assert "Precision and recall of a model's samples against data" in text.replace("&#39;", "'")
+    assert "&gt;&gt;&gt; report = assess(" in text
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_has_a_complete_card(name):
+    metric = METRICS[name]
+    assert metric.card is not None
+    text = (DOCS / "cards" / f"{name}.md").read_text()
+    for part in ("$$", "| range |", "| chance level |", "| what changes the value |", "**Limits.**", "**When it mis"):
+        assert part in text, part
+    assert ("**Cite.**" in text) is bool(metric.card.papers)
+    assert (DOCS / "cards" / f"{name}.svg").exists() is (metric.card.figure != "none")
+    assert f"](cards/{name}.md)" in (DOCS / "metrics.md").read_text()
+
+
+def test_pages_load_nothing_from_the_network(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 50
+    assert [page.name for page in pages if LINKED.search(page.read_text())] == []
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text()), style.name
+
+
+def test_formulas_are_mathml(site):
+    for page in site.rglob("*.html"):
+        assert "arithmatex" not in page.read_text(), page.name
+    assert (site / "theory.html").read_text().count("<math") > 200
+    assert 'display="block"' in (site / "cards" / "fid.html").read_text()
+
+
+def test_pictures_are_small():
+    pictures = [*(DOCS / "images").glob("*.png"), *(DOCS / "cards").glob("*.svg")]
+    assert {"demo-1280.png", "demo-400.png"} <= {path.name for path in pictures}
+    assert max(path.stat().st_size for path in pictures) <= 200_000
