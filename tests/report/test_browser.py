@@ -176,6 +176,36 @@ def test_real_against_real_stands_below_the_models(opened, made):
         assert same(row.locator(f'td[data-score="{name}"] .value').inner_text(), baseline[name]["value"])
 
 
+def test_scores_are_drawn_against_k_and_n(opened, made):
+    page, models = opened("images"), made("images").numbers["models"]
+    assert not page.locator("#stability").is_visible()
+    page.locator("#stability-box summary").click()
+    for score, label in {"precision": "precision", "coverage": "coverage", "fid": "FID"}.items():
+        page.locator("#stability-score").select_option(label=label)
+        shown = page.evaluate("[...document.querySelectorAll('[data-trend] circle title')].map(t => t.textContent)")
+        expected = []
+        for name, one in models.items():
+            for by, trend in one["stability"].items():
+                points = list(zip(trend["at"], trend["scores"].get(score, ()), strict=False))
+                if by == "n" and score in trend["scores"] and one["protocol"]["n_fake"] == 120:
+                    points.append((120, one["scores"][score]["value"]))
+                expected += [(name, by, at, value) for at, value in points if value is not None]
+        assert len(shown) == len(expected) > 4
+        for name, by, at, value in expected:
+            (text,) = [text for text in shown if text.startswith(f"{name}, {by} = {at}: ")]
+            assert same(text.rpartition(": ")[2], value)
+    said = " ".join(texts(page, "#stability figcaption"))
+    assert "against samples per side" in said
+    page.locator("#stability-score").select_option(label="recall")
+    by_k = page.locator("[data-trend=k] figcaption").inner_text()
+    assert "100 to 120 samples per side" in by_k
+    assert re.search(r"The order of the models (is the same at every|depends on) k\.", by_k)
+
+
+def test_without_trends_nothing_is_said_about_stability(opened):
+    assert opened("features").locator("#stability-box").count() == 0
+
+
 def test_large_numbers_are_short(opened):
     """KID of features in the thousands has seventeen digits."""
     page = opened("features")

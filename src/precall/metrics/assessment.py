@@ -14,11 +14,14 @@ from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
+from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around
 from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
 from precall.metrics.score import Score
+from precall.metrics.stability import score_trends
+from precall.metrics.trends import Trend
 from precall.printing import brief
 from precall.progress import Progress, stage_of
 from precall.theory import checks
@@ -296,8 +299,8 @@ class Reference:
         _check_statistics("fake", found, names, groups)
         same_dimension(real=self.features, fake=found.features)
         overall = self._assess(found, names, name, progress)
-        if AUTO.name in names:  # beside fourteen classifiers, the halves take no time
-            overall = replace(overall, baseline=self.baseline)
+        if AUTO.name in names:  # beside fourteen classifiers, halves and subsamples take little time
+            overall = replace(overall, baseline=self.baseline, stability=self._stability(found, names))
         return overall if groups is None else self._with_groups(overall, found, names, groups)
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
@@ -306,6 +309,11 @@ class Reference:
         if fake.moments is None and self.side.moments is None:
             _check_sizes(run.pair, metrics)
         return run.assessment(metrics, best_estimator(names))
+
+    def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
+        """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""
+        pair = Pair(self.features, fake.features)
+        return score_trends(pair, k=self.k, ties=self.ties, seed=self.seed) if NEIGHBORS.name in names else {}
 
     def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
         """The overall assessment, with one assessment per group and the largest gap between their curves."""

@@ -18,6 +18,7 @@ function start() {
   drawGates();
   drawSummary();
   drawScores();
+  startStability();
   if (data.models.some(m => m.curve)) {
     $("lam").addEventListener("input", () => { drawCurves(); drawAtSlope(); if (mapColor === "slope") drawLayers(); });
     redraw();
