@@ -320,12 +320,11 @@ class Reference:
         if set(groups) != {"real", "fake"}:
             raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
         pair = Pair(self.features, fake.features)
+        labels = {"real": self.side.of_rows(groups["real"]), "fake": fake.of_rows(groups["fake"])}
         split = split_groups(
-            groups_real=self.side.of_rows(groups["real"]),
-            groups_fake=fake.of_rows(groups["fake"]),
-            n_real=pair.sizes[0],
-            n_fake=pair.sizes[1],
+            groups_real=labels["real"], groups_fake=labels["fake"], n_real=pair.sizes[0], n_fake=pair.sizes[1]
         )
+        labelled = {side: replace(values, group=labels[side]) for side, values in overall.samples.items()}
         metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
         _check_groups([pair.rows(*rows) for rows in split.rows.values()], metrics)
         each = {
@@ -335,7 +334,7 @@ class Reference:
         curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
         gap = fairness(curves) if len(curves) > 1 else None
         alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
-        return replace(overall, groups=each, fairness=gap, protocol={**overall.protocol, "groups": alone})
+        return replace(overall, groups=each, fairness=gap, protocol={**overall.protocol, "groups": alone}, **labelled)
 
     def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
         """Assess one group; k is reduced if the group has too few samples."""

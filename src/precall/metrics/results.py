@@ -91,6 +91,7 @@ class PerSample:
         realism: Realism of a fake (Kynkäänniemi et al. 2019).
         copy_ratio: Distance of a fake to its nearest real, divided by that real's distance to its nearest other real.
         cluster: Cell of the sample in the first k-means repeat.
+        group: Label of the sample's group.
     """
 
     log_ratio: Array | None = None
@@ -99,6 +100,7 @@ class PerSample:
     realism: Array | None = None
     copy_ratio: Array | None = None
     cluster: npt.NDArray[np.int32] | None = None
+    group: npt.NDArray[np.generic] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
