@@ -271,7 +271,7 @@ def test_mauve_reads_a_tenth_of_the_samples_as_cells():
 
 
 def test_llm_takes_texts_as_they_are():
-    words = ["the", "cat", "sat", "on", "a", "mat", "and", "slept", "all", "day"]
+    words = ["the", "cat", "sat", "one", "hat", "mat", "and", "ate", "all", "day"]
     texts = [" ".join(RNG.choice(words, 12)) for _ in range(120)]
     machine = [" ".join(RNG.choice(words[:5], 12)) for _ in range(110)]
     found = assess(real=texts, fake=machine, preset="llm")

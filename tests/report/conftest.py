@@ -12,9 +12,12 @@ import pytest
 
 from precall.metrics.assessment import assess
 from precall.metrics.baseline import real_against_real
+from precall.metrics.features import Pair
 from precall.metrics.gates import Gate
 from precall.metrics.inputs import Side
 from precall.metrics.results import Comparison
+from precall.metrics.stability import score_trends
+from precall.metrics.trends import Trend
 from precall.report import folder
 from precall.samples import open_samples
 
@@ -42,7 +45,16 @@ def _images(_):
     found = assess(real=pictured(real), fake={name: pictured(one) for name, one in models.items()}, metrics=METRICS)
     halves = real_against_real(found["same"].sources["real"].features, k=5, ties="closed", seed=0)
     gates = (Gate("recall", "min", 0.8), Gate("fid", "max", 0.1))
-    return Comparison({name: replace(one, baseline=halves) for name, one in found.items()}, gates)
+    return Comparison(
+        {name: replace(one, baseline=halves, stability=_trends(one)) for name, one in found.items()}, gates
+    )
+
+
+def _trends(one):
+    """Scores against k; against n they are made up, because these samples are too few."""
+    pair = Pair(*(one.sources[side].features for side in ("real", "fake")))
+    made_up = {"precision": (0.6, 0.7), "recall": (0.5, 0.9), "fid": (None, 1.5)}
+    return score_trends(pair, k=5, ties="closed", seed=0) | {"n": Trend((30, 60), (30, 60), made_up)}
 
 
 def _texts(_):

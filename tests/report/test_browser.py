@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from precall.metrics.registry import SCORES
@@ -43,6 +44,11 @@ BLOCKS = """[...document.querySelectorAll('#scores h3')].map(h => {
     return [h.textContent, about.textContent, [...cells].map(td => td.dataset.score)]; })"""
 AT_SLOPE = """[...document.querySelectorAll('#at-lam tbody tr')].map(tr =>
     [...tr.querySelectorAll('td span:last-child')].map(td => td.textContent))"""
+LAYERS = "[...document.querySelectorAll('#map .points')].map(path => [path.dataset.layer, Number(path.dataset.count)])"
+NEIGHBORS = "[...document.querySelectorAll('#chosen-sample .neighbor')].map(button => button.dataset.id)"
+CHOSEN = """(() => { const ring = document.querySelector('#map .ring');
+    return [Number(ring.getAttribute('cx')), Number(ring.getAttribute('cy')),
+            document.querySelector('#chosen-sample strong').textContent]; })()"""
 SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
@@ -174,6 +180,36 @@ def test_real_against_real_stands_below_the_models(opened, made):
     baseline = made("images").numbers["models"]["same"]["baseline"]
     for name in ("precision", "coverage", "fid"):
         assert same(row.locator(f'td[data-score="{name}"] .value').inner_text(), baseline[name]["value"])
+
+
+def test_scores_are_drawn_against_k_and_n(opened, made):
+    page, models = opened("images"), made("images").numbers["models"]
+    assert not page.locator("#stability").is_visible()
+    page.locator("#stability-box summary").click()
+    for score, label in {"precision": "precision", "coverage": "coverage", "fid": "FID"}.items():
+        page.locator("#stability-score").select_option(label=label)
+        shown = page.evaluate("[...document.querySelectorAll('[data-trend] circle title')].map(t => t.textContent)")
+        expected = []
+        for name, one in models.items():
+            for by, trend in one["stability"].items():
+                points = list(zip(trend["at"], trend["scores"].get(score, ()), strict=False))
+                if by == "n" and score in trend["scores"] and one["protocol"]["n_fake"] == 120:
+                    points.append((120, one["scores"][score]["value"]))
+                expected += [(name, by, at, value) for at, value in points if value is not None]
+        assert len(shown) == len(expected) > 4
+        for name, by, at, value in expected:
+            (text,) = [text for text in shown if text.startswith(f"{name}, {by} = {at}: ")]
+            assert same(text.rpartition(": ")[2], value)
+    said = " ".join(texts(page, "#stability figcaption"))
+    assert "against samples per side" in said
+    page.locator("#stability-score").select_option(label="recall")
+    by_k = page.locator("[data-trend=k] figcaption").inner_text()
+    assert "100 to 120 samples per side" in by_k
+    assert re.search(r"The order of the models (is the same at every|depends on) k\.", by_k)
+
+
+def test_without_trends_nothing_is_said_about_stability(opened):
+    assert opened("features").locator("#stability-box").count() == 0
 
 
 def test_large_numbers_are_short(opened):
@@ -399,6 +435,82 @@ def test_the_map_is_linked_to_the_galleries(opened, made):
         page.locator(f"[data-color={color}]").click()
         assert page.locator("#map path.points").count() >= layers
         assert page.locator(f"[data-color={color}]").get_attribute("aria-pressed") == "true"
+
+
+def test_the_map_shows_groups(opened):
+    page = opened("texts")
+    page.locator("[data-color=group]").click()
+    layers = page.evaluate(LAYERS)
+    assert layers == [["group x", 110], ["group y", 110]]
+    assert opened("images").locator("[data-color=group]").count() == 0
+
+
+def test_arrow_keys_move_over_the_map(opened):
+    page = opened("images")
+    page.locator("#map-keys").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#chosen-sample").is_visible()
+    places = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        before = page.evaluate(CHOSEN)
+        page.keyboard.press(key)
+        after = page.evaluate(CHOSEN)
+        axis, sign = {"ArrowRight": (0, 1), "ArrowLeft": (0, -1), "ArrowDown": (1, 1), "ArrowUp": (1, -1)}[key]
+        assert sign * (after[axis] - before[axis]) > 0, key
+        places.append(after)
+    assert page.locator("#map .tip").inner_text().splitlines()[0] == places[-1][2]
+    page.keyboard.press("Escape")
+    assert not page.locator("#chosen-sample").is_visible()
+    assert page.locator("#map .ring").count() == 0
+
+
+def test_a_chosen_sample_has_its_neighbours_and_its_card(opened, made):
+    page, one = opened("images"), made("images").found["invents"]
+    page.locator("#model").select_option("invents")
+    page.locator("#invented .card").first.focus()
+    hover(page, "#map .ring")
+    page.mouse.down()
+    page.mouse.up()
+    side, row = page.evaluate(CHOSEN)[2].split(" · ")
+    listed = [key.split(":") for key in page.evaluate(NEIGHBORS)]
+    points = {name: np.asarray(source.features) for name, source in one.sources.items()}
+    for among in ("real", "fake"):
+        distances = np.linalg.norm(points[among] - points[side][int(row)], axis=1)
+        nearest = np.sort(distances)[1:4] if among == side else np.sort(distances)[:3]
+        found = [distances[int(other)] for name, other in listed if name == among]
+        assert found == pytest.approx(nearest)
+    page.locator("#chosen-sample .neighbor").first.click()
+    assert page.evaluate(CHOSEN)[2] == " · ".join(listed[0])
+    page.locator("#chosen-sample .neighbor").nth(3).focus()
+    assert page.locator("#map .ring").count() == 2
+    page.locator("[data-color=ratio]").click()  # another colour keeps the choice
+    assert page.evaluate(CHOSEN)[2] == " · ".join(listed[0])
+    page.locator("#missed .card").first.focus()
+    hover(page, "#map .ring")
+    page.mouse.down()
+    page.mouse.up()
+    side, row = page.evaluate(CHOSEN)[2].split(" · ")
+    page.locator("#chosen-sample .more").click()
+    assert f"{side}:{row}" in page.evaluate("document.activeElement.dataset.ids")
+
+
+def test_arrow_keys_move_between_the_samples_of_a_gallery(opened):
+    page = opened("images")
+    page.locator("#missed .card").first.focus()
+    index = "[...document.querySelectorAll('#missed .card')].indexOf(document.activeElement)"
+    for key, place in {"ArrowRight": 1, "ArrowLeft": 0, "End": 15, "Home": 0}.items():
+        page.keyboard.press(key)
+        assert page.evaluate(index) == place
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(index) > 2
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    first = page.locator("#larger p").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    captions = texts(page, "#missed .caption")
+    assert [first, page.locator("#larger p").first.inner_text()] == captions[:2]
+    page.keyboard.press("Escape")
+    assert page.evaluate(index) == 1
 
 
 def test_samples_are_found_by_name(opened):

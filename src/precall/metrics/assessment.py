@@ -15,6 +15,7 @@ from precall.metrics.features import Features, Pair, same_dimension
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
+from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset, preset_named
@@ -32,6 +33,8 @@ from precall.metrics.requests import (
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
 from precall.metrics.score import Score
+from precall.metrics.stability import score_trends
+from precall.metrics.trends import Trend
 from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
@@ -390,8 +393,8 @@ class Reference:
     ) -> Assessment:
         """The assessment with its baseline and its groups."""
         overall = self._assess(fake, names, name, progress)
-        if AUTO.name in names:  # beside fourteen classifiers, the halves take no time
-            overall = replace(overall, baseline=self.baseline)
+        if AUTO.name in names:  # beside fourteen classifiers, halves and subsamples take little time
+            overall = replace(overall, baseline=self.baseline, stability=self._stability(fake, names))
         return overall if groups is None else self._with_groups(overall, fake, names, groups)
 
     def _by_preset(
@@ -433,17 +436,21 @@ class Reference:
             check_sizes(run.pair, metrics)
         return run.assessment(metrics, best_estimator(names))
 
+    def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
+        """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""
+        pair = Pair(self.features, fake.features)
+        return score_trends(pair, k=self.k, ties=self.ties, seed=self.seed) if NEIGHBORS.name in names else {}
+
     def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
         """The overall assessment, with one assessment per group and the largest gap between their curves."""
         if set(groups) != {"real", "fake"}:
             raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
         pair = Pair(self.features, fake.features)
+        labels = {"real": self.side.of_rows(groups["real"]), "fake": fake.of_rows(groups["fake"])}
         split = split_groups(
-            groups_real=self.side.of_rows(groups["real"]),
-            groups_fake=fake.of_rows(groups["fake"]),
-            n_real=pair.sizes[0],
-            n_fake=pair.sizes[1],
+            groups_real=labels["real"], groups_fake=labels["fake"], n_real=pair.sizes[0], n_fake=pair.sizes[1]
         )
+        real, synthetic = (replace(overall.samples[side], group=labels[side]) for side in ("real", "fake"))
         metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
         check_groups([pair.rows(*rows) for rows in split.rows.values()], [METRICS[metric] for metric in metrics])
         each = {
@@ -453,7 +460,8 @@ class Reference:
         curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
         gap = fairness(curves) if len(curves) > 1 else None
         alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
-        return replace(overall, groups=each, fairness=gap, protocol={**overall.protocol, "groups": alone})
+        protocol = {**overall.protocol, "groups": alone}
+        return replace(overall, real=real, fake=synthetic, groups=each, fairness=gap, protocol=protocol)
 
     def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
         """Assess one group; k is reduced if the group has too few samples."""

@@ -61,13 +61,13 @@ class Side:
 
     def stored_statistics(self, output: str | None) -> Moments | None:
         """Mean and covariance that lie beside the samples in a `.npz` (`mu`, `sigma`; spatial: `mu_s`, `sigma_s`)."""
-        path = getattr(self.samples, "path", None)
-        if path is None or path.suffix.lower() != ".npz":
+        paths = getattr(self.samples, "paths", ())
+        if len(paths) != 1 or paths[0].suffix.lower() != ".npz":
             return None
         from precall.samples.arrays import stored_statistics
 
         names = ("mu", "sigma") if output is None else ("mu_s", "sigma_s")
-        found = stored_statistics(path, *names)
+        found = stored_statistics(paths[0], *names)
         return None if found is None else Moments.from_statistics(*found, max(2, len(self.features)))
 
     @property

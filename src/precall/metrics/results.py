@@ -18,6 +18,7 @@ from precall.metrics.column_drift import ColumnDrift
 from precall.metrics.gates import Gate
 from precall.metrics.groups import FairnessGap
 from precall.metrics.score import Interval, Score, named, plain
+from precall.metrics.trends import Trend
 from precall.metrics.verdict import verdict
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
@@ -90,6 +91,7 @@ class PerSample:
         realism: Realism of a fake (Kynkäänniemi et al. 2019).
         copy_ratio: Distance of a fake to its nearest real, divided by that real's distance to its nearest other real.
         cluster: Cell of the sample in the first k-means repeat.
+        group: Label of the sample's group.
     """
 
     log_ratio: Array | None = None
@@ -98,6 +100,7 @@ class PerSample:
     realism: Array | None = None
     copy_ratio: Array | None = None
     cluster: npt.NDArray[np.int32] | None = None
+    group: npt.NDArray[np.generic] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +122,8 @@ class Assessment:
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
         baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
+        stability: Scores against the neighbours "k" and against the sample size "n", on subsamples; empty unless "auto"
+            and "neighbors" were requested.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
@@ -139,6 +144,7 @@ class Assessment:
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
     baseline: Mapping[str, Score] = field(default_factory=dict)
+    stability: Mapping[str, Trend] = field(default_factory=dict)
     drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
@@ -199,6 +205,7 @@ class Assessment:
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
+            **({"stability": {by: one.to_dict() for by, one in self.stability.items()}} if self.stability else {}),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
         }
 
@@ -220,6 +227,7 @@ class Assessment:
             groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
             fairness=None if gap is None else FairnessGap.from_dict(gap),
             baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
+            stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
             drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
         )
 

@@ -54,26 +54,35 @@ def fitting(models: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str,
 
 
 def _first(name: str, shown: Any, keep: int) -> Any:
-    """The first `keep` samples of a gallery; one sample per side and cluster; a map that is thinner in proportion."""
+    """The first `keep` samples of a gallery; one sample per side and cluster; a map that is thinner in proportion.
+
+    A thinner map may list neighbours that it no longer holds; the page leaves these out.
+    """
     if name == "mosaic":
         return [{**cell, "samples": cell["samples"][:: max(1, len(cell["samples"]) // 2)]} for cell in shown]
     if name != "map":
         return shown[:keep]
     points = {side: len(shown[side]["id"]) * keep // PER_GALLERY for side in ("real", "fake")}
-    return shown | {
-        side: {key: value[:n] if isinstance(value, list) else value for key, value in shown[side].items()}
-        for side, n in points.items()
-    }
+    return shown | {side: {key: _cut(value, n) for key, value in shown[side].items()} for side, n in points.items()}
+
+
+def _cut(values: Any, n: int) -> Any:
+    """The first n values of a list, also in the lists of neighbours by side."""
+    if isinstance(values, Mapping):
+        return {key: _cut(of_side, n) for key, of_side in values.items()}
+    return values[:n] if isinstance(values, list) else values
 
 
 def _rows(one: Assessment) -> dict[str, list[int]]:
-    """The rows that the galleries show, by side."""
-    rows: dict[str, list[int]] = {"real": [], "fake": []}
+    """The rows that the galleries show, by side: each sample, and its nearest one on the other side."""
+    rows: dict[str, list[int]] = {"real": [], "fake": _copied(one).tolist()}
     if one.real.log_ratio is not None and one.fake.log_ratio is not None:
         rows["real"] += _largest(one.real.log_ratio).tolist()
         rows["fake"] += _largest(-one.fake.log_ratio).tolist()
-    rows["fake"] += _copied(one).tolist()
-    return rows
+    nearest = {"real": (one.fake.nearest, rows["fake"]), "fake": (one.real.nearest, rows["real"])}
+    return {
+        side: [*rows[side], *([] if index is None else index[of].tolist())] for side, (index, of) in nearest.items()
+    }
 
 
 def _chosen(one: Assessment) -> dict[str, Any]:

@@ -18,6 +18,7 @@ function start() {
   drawGates();
   drawSummary();
   drawScores();
+  startStability();
   if (data.models.some(m => m.curve)) {
     $("lam").addEventListener("input", () => { drawCurves(); drawAtSlope(); if (mapColor === "slope") drawLayers(); });
     redraw();
@@ -27,6 +28,10 @@ function start() {
   $("model").replaceChildren(...names.map(name => el("option", {value: name}, name)));
   $("model").addEventListener("change", drawDetail);
   $("search").addEventListener("input", search);
+  $("map-keys").addEventListener("keydown", mapKey);
+  document.querySelectorAll(".gallery").forEach(gallery => gallery.addEventListener("keydown", galleryKey));
+  $("larger").addEventListener("keydown", largerKey);
+  $("larger").addEventListener("close", () => enlarged && enlarged.focus());
   const detailed = ["drift", "missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
   if (data.models.some(m => detailed.some(part => m[part] && (!Array.isArray(m[part]) || m[part].length)))) drawDetail();
   else $("detail").remove();

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
 
-SCRIPTS = ("page_dom", "page_charts", "page_scores", "page_curve", "page_samples", "page_map", "page")
+SCRIPTS = ("page_dom", "page_charts", "page_scores", "page_stability", "page_curve", "page_samples", "page_map", "page")
 MOST_BYTES = 4_000_000  # of samples on the page, which then stays below 5 MB
 ALSO_SHOWN = ("invented", "missed", "copies")  # on the page, but not in the printed table
 NEIGHBORS = ("neighbors", "symmetric", "clipped", "probabilistic")
@@ -47,6 +47,10 @@ BLOCKS = {  # title: what the scores of the block mean
     "nearest-neighbour scores, which do not see proportions.",
     "Distances, tests and copies": "One number for the whole difference. FID and KID depend on the scale of the "
     "features, and FID is larger for fewer samples: compare them only on this page and at equal sample sizes.",
+}
+TRENDS = {  # setting: its name on an axis; the page draws one chart for each setting that the results hold
+    "k": "neighbours k",
+    "n": "samples per side",
 }
 DIVERGENCE_NAMES = {
     "kl": "Kullback-Leibler",
@@ -123,6 +127,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
         "ranking": ranking(comparison),
         "blocks": _blocks(comparison),
         "baseline": _baseline(comparison),
+        "trends": _trends(comparison),
         "models": [
             _model(name, one) | dict(shown) for (name, one), shown in zip(comparison.items(), samples, strict=True)
         ],
@@ -193,6 +198,32 @@ def _baseline(comparison: Comparison) -> dict[str, Any] | None:
         "name": f"real against real ({n} samples each)",
         "scores": {key: _score(one) for key, one in scores.items()},
     }
+
+
+def _trends(comparison: Comparison) -> dict[str, Any]:
+    """Scores against k and n, one line per model: the scores and the settings, and the points of each model."""
+    lines = {
+        by: {name: _points_of(by, one) for name, one in comparison.items() if by in one.stability} for by in TRENDS
+    }
+    drawn = {by: of for by, of in lines.items() if of}
+    computed = {score for of in drawn.values() for points in of.values() for score in points["scores"]}
+    return {
+        "scores": [_column(name, next(iter(comparison.values())).encoder) for name in SCORES if name in computed],
+        "settings": [{"by": by, "label": TRENDS[by], "models": of} for by, of in drawn.items()],
+        "used": {"k": next(iter(comparison.values())).protocol["k"]},
+    }
+
+
+def _points_of(by: str, one: Assessment) -> dict[str, Any]:
+    """The trend of one model. Against n it ends with the scores of all samples, if both sides have as many."""
+    trend, n = one.stability[by].to_dict(), one.protocol["n_fake"]
+    if by == "n" and n == one.protocol["n_real"]:
+        ends = {name: one.scores.get(name) for name in trend["scores"]}
+        trend["at"], trend["n"] = [*trend["at"], n], [*trend["n"], n]
+        trend["scores"] = {
+            name: [*trend["scores"][name], None if end is None else encoded(end.value)] for name, end in ends.items()
+        }
+    return trend
 
 
 def _block(score: str) -> str:

@@ -6,12 +6,12 @@ function ticks([low, high], log) {
   return [0, 1, 2, 3, 4, 5].map(i => low + (high - low) * i / 5).map(v => [v, String(+v.toPrecision(3))]);
 }
 
-function frame(figure, {x, y, xLabel, yLabel, title, log = false, right = 14}) {
+function frame(figure, {x, y, xLabel, yLabel, title, log = false, right = 14, xTicks}) {
   const root = svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title});
   const along = v => L + (W - L - right) * (v - x[0]) / (x[1] - x[0]);
   const px = v => along(log ? Math.log10(v) : v);
   const py = v => H - B - (H - B - T) * (v - y[0]) / (y[1] - y[0]);
-  for (const [v, text] of ticks(x, log)) root.append(svg("line", {x1: along(v), x2: along(v), y1: T, y2: H - B, class: "grid"}),
+  for (const [v, text] of xTicks || ticks(x, log)) root.append(svg("line", {x1: along(v), x2: along(v), y1: T, y2: H - B, class: "grid"}),
     svg("text", {x: along(v), y: H - B + 17, "text-anchor": "middle"}, text));
   for (const [v, text] of ticks(y, false)) root.append(svg("line", {x1: L, x2: W - right, y1: py(v), y2: py(v), class: "grid"}),
     svg("text", {x: L - 7, y: py(v) + 4, "text-anchor": "end"}, text));

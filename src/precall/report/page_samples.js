@@ -39,16 +39,34 @@ const sided = (entry, side, other) => [{sample: entry.sample, side}, ...(entry.n
 
 function card(looks, caption, ...more) {
   const ids = looks.map(({sample, side}) => `${side}:${sample.id}`);
-  return el("button", {type: "button", class: "card", "data-ids": JSON.stringify(ids), onclick: () => enlarge(looks, caption),
+  return el("button", {type: "button", class: "card", "data-ids": JSON.stringify(ids), onclick() { enlarge(this, looks, caption); },
     onmouseenter: () => point(ids), onfocus: () => point(ids), onmouseleave: () => point([]), onblur: () => point([]),
   }, pair(looks), el("div", {class: "soft caption"}, caption), ...more);
 }
-function enlarge(looks, caption) {
+let enlarged = null;  // the card whose samples are shown large
+function enlarge(card, looks, caption) {
   const box = $("larger");
+  enlarged = card;
   box.replaceChildren(el("form", {method: "dialog"}, el("button", {}, "Close")), pair(looks), el("p", {}, caption),
     ...looks.map(({sample, side}) => el("p", {class: "soft"}, `${side}: ${sample.id}`)));
   box.onclick = event => event.target === box && box.close();
-  box.showModal();
+  if (!box.open) box.showModal();
+  box.querySelector("button").focus();
+}
+// arrow keys move between the cards of a gallery, and between samples that are shown large
+const visibleCards = gallery => [...gallery.querySelectorAll(".card")].filter(card => !card.hidden);
+function neighborCard(card, key) {
+  const cards = visibleCards(card.closest(".gallery")), at = cards.indexOf(card), columns = cards.filter(other => other.offsetTop === cards[0].offsetTop).length;
+  const step = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns}[key];
+  return key === "Home" ? cards[0] : key === "End" ? cards[cards.length - 1] : step ? cards[at + step] : undefined;
+}
+function galleryKey(event) {
+  const card = event.target.closest(".card"), next = card && neighborCard(card, event.key);
+  if (next) { next.focus(); event.preventDefault(); }
+}
+function largerKey(event) {
+  const next = ["ArrowLeft", "ArrowRight"].includes(event.key) && enlarged && enlarged.isConnected && neighborCard(enlarged, event.key);
+  if (next) { next.click(); event.preventDefault(); }
 }
 
 const FIRST = 6;  // cards of texts and rows are large, so only the first few are shown at once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from precall.metrics.results import Assessment, PerSample
 
 MOST = 2000  # points per side
+NEAR = 3  # neighbours of each point that are listed, per side
 GRID = 1000  # coordinates are whole numbers between 0 and this
 
 
 def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, Any] | None:
-    """Coordinates, log-ratio, cluster and id of up to 2,000 samples per side, or None if there are too few features.
+    """Coordinates, log-ratio, cluster, group and id of up to 2,000 samples per side; None if there are too few samples.
 
     The axes are those of the data alone, so the maps of several models can be compared. They are fitted to the real
-    samples that are shown.
+    samples that are shown. Each point lists its nearest neighbours among the samples that are shown, by their distance
+    in all features.
 
     Args:
         one: A fresh assessment, which still has its features.
@@ -35,18 +37,40 @@ def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, 
     axes, explained = _axes(points["real"])
     flat = {name: (x - points["real"].mean(axis=0)) @ axes for name, x in points.items()}
     low, high = (end([end(x, axis=0) for x in flat.values()], axis=0) for end in (np.min, np.max))
+    near, groups = _neighbors(points), _groups(one)
     scale = GRID / max(float((high - low).max()), np.finfo(float).tiny)
     return {
         "explained": [round(float(share), 3) for share in explained],
         "size": [int(extent) for extent in np.ceil((high - low) * scale)],
+        **({"groups": groups} if groups else {}),
         **{
-            name: _side(sides[name], rows[name], (flat[name] - low) * scale, values)
+            name: _side(sides[name], rows[name], (flat[name] - low) * scale, values, groups) | {"near": near[name]}
             for name, values in one.samples.items()
         },
     }
 
 
-def _side(side: Side, rows: Index, flat: Array, values: PerSample) -> dict[str, Any]:
+def _groups(one: Assessment) -> list[str]:
+    """The names of all groups, or none if there are no groups."""
+    labels = [values.group for values in one.samples.values() if values.group is not None]
+    return sorted({str(label) for of_side in labels for label in np.unique(of_side)})
+
+
+def _neighbors(points: Mapping[str, Array]) -> dict[str, dict[str, list[list[int]]]]:
+    """For each point of each side, the positions of its nearest points on either side, the nearest first."""
+    from sklearn.neighbors import NearestNeighbors
+
+    found: dict[str, dict[str, list[list[int]]]] = {name: {} for name in points}
+    for among, fitted in points.items():
+        nearest = NearestNeighbors(n_neighbors=min(NEAR, len(fitted) - 1), algorithm="brute").fit(fitted)
+        for name, asked in points.items():
+            # without an argument, a point is not its own neighbour
+            index = nearest.kneighbors(None if name == among else asked, return_distance=False)
+            found[name][among] = index.tolist()
+    return found
+
+
+def _side(side: Side, rows: Index, flat: Array, values: PerSample, groups: Sequence[str]) -> dict[str, Any]:
     """The points of one side, one list per property."""
     x, y = np.rint(flat).astype(int).T
     shown: dict[str, Any] = {"n": len(side.features), "x": x.tolist(), "y": y.tolist()}
@@ -55,6 +79,8 @@ def _side(side: Side, rows: Index, flat: Array, values: PerSample) -> dict[str, 
         shown["ratio"] = np.round(np.clip(values.log_ratio[rows], -99, 99), 2).tolist()
     if values.cluster is not None:
         shown["cluster"] = values.cluster[rows].tolist()
+    if values.group is not None:
+        shown["group"] = [groups.index(str(label)) for label in values.group[rows]]
     return shown
 
 
