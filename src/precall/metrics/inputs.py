@@ -61,7 +61,7 @@ class Side:
 
     def stored_statistics(self, output: str | None) -> Moments | None:
         """Mean and covariance that lie beside the samples in a `.npz` (`mu`, `sigma`; spatial: `mu_s`, `sigma_s`)."""
-        paths = getattr(self.samples, "paths", ())
+        paths: tuple[Path, ...] = getattr(self.samples, "paths", ())
         if len(paths) != 1 or paths[0].suffix.lower() != ".npz":
             return None
         from precall.samples.arrays import stored_statistics
