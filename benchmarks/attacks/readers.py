@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import tarfile
 import zipfile
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -143,6 +144,57 @@ def _txt(path: Path) -> None:
 
 def _jsonl(path: Path) -> None:
     path.write_text("".join(json.dumps({"text": f"answer {i}", "n": i}) + "\n" for i in range(10)))
+
+
+def _tar(path: Path) -> None:
+    with tarfile.open(path, "w") as archive:
+        for index in range(2):
+            _add(archive, f"{index}.png", png(index))
+            _add(archive, f"{index}.json", json.dumps({"a": [f"text {index}"]}).encode())
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+
+
+def _images_in_parquet(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"image": [{"bytes": png(index), "path": None} for index in range(2)]}), path)
+
+
+def _mixed_parquet(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"age": list(range(20)), "city": ["a", "b"] * 10, "x": [0.5] * 20}), path)
+
+
+def _arrow(path: Path) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"text": [f"text {i}" for i in range(20)], "features": matrix(20).tolist()})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
+
+
+def _hdf5(path: Path) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file.create_dataset("features", data=matrix(), chunks=(8, 3), compression="gzip")
+        file["texts"] = ["a text", "another"]
+
+
+def _lmdb(folder: Path) -> None:
+    import lmdb
+
+    with lmdb.open(str(folder), map_size=1 << 20, lock=False) as database, database.begin(write=True) as transaction:
+        for index in range(60):
+            transaction.put(f"{index}".encode(), png(index % 2) * (1 if index % 9 else 30))
 
 
 # ------------------------------------------------------------------------------------------------ groups, results, runs
@@ -355,6 +407,16 @@ TARGETS: dict[str, Target] = {
     "ppm": samples_in("images", _image("ppm")),
     "tiff": samples_in("images", _image("tiff")),
     "zip": samples_in("a.zip", _zip),
+    "tar": samples_in("a.tar", _tar),
+    "tar json": samples_in("a.tar", _tar, key="a.0"),
+    "parquet images": samples_in("a.parquet", _images_in_parquet),
+    "parquet table": samples_in("a.parquet", _mixed_parquet),
+    "parquet text": samples_in("a.parquet", _mixed_parquet, key="city"),
+    "arrow": samples_in("a.arrow", _arrow),
+    "arrow text": samples_in("a.arrow", _arrow, key="text"),
+    "hdf5": samples_in("a.h5", _hdf5, key="features"),
+    "hdf5 text": samples_in("a.h5", _hdf5, key="texts"),
+    "lmdb": samples_in("a.lmdb", _lmdb),
     "groups": groups,
     "results": results,
     "run folder": run_folder,

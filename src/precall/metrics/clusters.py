@@ -181,14 +181,15 @@ def histogram_spectrum(labels_real: CellLabels, labels_fake: CellLabels) -> Rati
 
 
 def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
-    """`x` centred, and scaled to [−1, 1] by a power of two.
+    """`x` centred, and scaled to [−1, 1] by a power of two, in place, since it may fill a good part of the memory.
 
     The cells do not change. Centring keeps the digits that float32 would lose to an offset, and scaling keeps squares
     from overflowing.
     """
-    centre = x[0] + (x - x[0]).mean(axis=0)
-    centred = x - centre
-    scaled = np.ldexp(centred, -np.frexp(np.abs(centred).max())[1])
+    parts = np.array_split(x, max(1, x.shape[1] // 256), axis=1)
+    centre = x[0] + np.concatenate([(part - part[0]).mean(axis=0) for part in parts])
+    centred = np.subtract(x, centre, out=x)
+    scaled = np.ldexp(centred, -np.frexp(max(centred.max(), -centred.min()))[1], out=centred)
     return np.asarray(scaled, dtype=np.float32)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_TEXTS = 20_000  # texts whose length is measured, evenly spaced
 APART = 0.3  # distance between the distributions of lengths above which they differ a lot
+RATIO = 1.5  # of quantiles, above which they differ a lot
 LEVEL = 1.95  # quantile of Kolmogorov's distribution, 99.9 %
 
 
@@ -59,17 +60,21 @@ def _lengths(real: Side, other: Side, name: str) -> list[str]:
 
 
 def lengths_differ(a: Array, b: Array) -> bool:
-    """Whether two samples of lengths differ a lot: sup |F − G| ≥ 0.3, and more than expected by chance.
+    """Whether two samples of lengths differ a lot.
+
+    They do if their distributions differ more than by chance, sup |F − G| ≥ 0.3, and the 10 %, 50 % or 90 % quantile
+    of one is at least 1.5 times that of the other.
 
     Example:
         >>> lengths_differ(np.arange(100.0), np.arange(100.0) + 5), lengths_differ(np.arange(100.0), np.full(100, 50.0))
         (False, True)
     """
+    low, high = np.sort([np.quantile(one, [0.1, 0.5, 0.9]) for one in (a, b)], axis=0)
     a, b, both = np.sort(a), np.sort(b), np.concatenate([a, b])
-    apart = np.abs(
-        np.searchsorted(a, both, "right") / len(a) - np.searchsorted(b, both, "right") / len(b)
-    ).max()  # Kolmogorov and Smirnov's sup |F − G|
-    return bool(apart >= max(APART, LEVEL * np.sqrt(1 / len(a) + 1 / len(b))))
+    shares = [np.searchsorted(one, both, "right") / len(one) for one in (a, b)]
+    apart = np.abs(shares[0] - shares[1]).max()  # Kolmogorov and Smirnov's sup |F − G|
+    by_chance = LEVEL * np.sqrt(1 / len(a) + 1 / len(b))
+    return bool(apart >= max(APART, by_chance) and (high >= RATIO * np.maximum(low, 1)).any())
 
 
 def _text_lengths(side: Side) -> Array:
