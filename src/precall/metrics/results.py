@@ -118,6 +118,7 @@ class Assessment:
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
         baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
+        encoders: The assessment with each further encoder, by its name; empty with a single encoder.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
@@ -138,6 +139,7 @@ class Assessment:
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
     baseline: Mapping[str, Score] = field(default_factory=dict)
+    encoders: Mapping[str, Assessment] = field(default_factory=dict)
     drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
@@ -199,6 +201,7 @@ class Assessment:
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
+            **({"encoders": {name: one.to_dict() for name, one in self.encoders.items()}} if self.encoders else {}),
         }
 
     @classmethod
@@ -220,6 +223,7 @@ class Assessment:
             fairness=None if gap is None else FairnessGap.from_dict(gap),
             baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
             drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
+            encoders={name: cls.from_dict(one) for name, one in saved.get("encoders", {}).items()},
         )
 
     def plot(self) -> Figure:
