@@ -7,20 +7,21 @@ import json
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import EncoderName, Key, OnError, bars, emit, note, tell_skipped
-from precall.cli.encoder_options import DeviceName, PresetName, check_preset
+from precall.cli.console import Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.encoder_options import DeviceName, EncoderNames, PresetName, check_preset
 from precall.devices import check_device
 from precall.printing import shown
 
 if TYPE_CHECKING:
     from precall.cli.results_cache import Entry
+    from precall.encoders import Encoder
     from precall.metrics.gates import Gate
     from precall.metrics.results import Assessment, Comparison
     from precall.samples import SampleSet
@@ -44,7 +45,7 @@ def assess(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the metrics that take little time: clusters, neighbors, fid, c2st.")
     ] = False,
-    encoder: EncoderName = None,
+    encoder: EncoderNames = None,
     device: DeviceName = "auto",
     preset: PresetName = None,
     key: Key = None,
@@ -151,7 +152,7 @@ def assess(
 def assessed(
     real: SampleSet,
     fakes: Mapping[str, SampleSet],
-    encoder: str | None,
+    encoder: Sequence[str] | None,
     settings: Mapping[str, Any],
     *,
     holdout: SampleSet | None = None,
@@ -164,17 +165,21 @@ def assessed(
     from precall.cli import results_cache
     from precall.metrics.results import Comparison
 
-    encoder = encoder or getattr(real, "encoder", None)  # that of a stored reference
+    stored = getattr(real, "encoder", None)  # that of a stored reference
+    names: list[str | None] = list(encoder) if encoder else [stored]
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
-    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("preset"), settings.get("device"))
+    chosen = settings.get("preset"), settings.get("device")
+    encoders: dict[str, Encoder | None] = {}
+    for one in names:
+        encoders |= results_cache.encoders_in_use(one, sides, *chosen)
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
     cache = results_cache.ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}
     found = {} if fresh else _kept(entries)
     missing = {name: one for name, one in fakes.items() if name not in found}
     if missing:
-        only = next(iter(encoders.items())) if len(encoders) == 1 else (encoder, None)
-        arguments = {"real": real, "holdout": holdout, "encoder": only[1] or only[0], **settings}
+        loaded = [encoders.get(str(name)) or name for name in (encoders if len(encoders) == 1 else names)]
+        arguments = {"real": real, "holdout": holdout, "encoder": loaded[0] if len(loaded) == 1 else loaded, **settings}
         found |= _computed(missing, entries, arguments)
     return Comparison({name: found[name] for name in fakes})
 

@@ -13,6 +13,14 @@ DeviceName = Annotated[
         "Comparisons that need float64 run on the CPU instead of MPS."
     ),
 ]
+EncoderNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Encoder for samples that are not features; give it several times to compare encoders. Images: random-vgg "
+        "(default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams "
+        "(default), minilm. Or your own: package.module:function (searched in PYTHONPATH)."
+    ),
+]
 PresetName = Annotated[
     str | None,
     typer.Option(
@@ -26,8 +34,7 @@ def check_preset(name: str, metrics: list[str] | None, k: int, ties: str) -> Non
     """Refuse an unknown preset, and choices beside it that contradict it."""
     from precall.metrics.presets import preset_named
 
-    given = {"k": None if k == 5 else k, "ties": None if ties == "closed" else ties}
     try:
-        preset_named(name, metrics=metrics, **given)  # type: ignore[arg-type]
+        preset_named(name, metrics=metrics, k=None if k == 5 else k, ties=None if ties == "closed" else ties)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--preset") from None

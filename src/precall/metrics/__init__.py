@@ -11,6 +11,9 @@ file that computes it and listed in `registry.py`.
     classifiers/  classifier curves, with certificates and a two-sample test
     clusters, frechet_distance, kernel_distance, inception, densities    further estimators
     moments, groups, intervals    means and covariances, fairness gaps between groups, confidence intervals
+    presets, preset_run, normalisation    protocols of published evaluations
+    reference_file, several_encoders, requests    references on disk, several encoders, checks of what is requested
+    torch_kmeans    k-means on an accelerator
     inputs, features    the inputs of `assess` as checked feature matrices
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),

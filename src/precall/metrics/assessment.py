@@ -33,6 +33,7 @@ from precall.metrics.requests import (
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
 from precall.metrics.score import Score
+from precall.metrics.several_encoders import by_encoder, encoders_of, opened_once
 from precall.metrics.stability import score_trends
 from precall.metrics.trends import Trend
 from precall.printing import brief
@@ -56,7 +57,7 @@ def assess(  # type: ignore[overload-overlap]
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
-    encoder: Encoder | str | None = None,
+    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -77,7 +78,7 @@ def assess(
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
-    encoder: Encoder | str | None = None,
+    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -97,7 +98,7 @@ def assess(
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
-    encoder: Encoder | str | None = None,
+    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -128,7 +129,8 @@ def assess(
             groups. With several models, `"fake"` maps their names to labels. Groups that only one side has are named
             in the protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
-            for their kind.
+            for their kind. With a list of several, every model is assessed with each of them: the result is that of the
+            first one, and its attribute `encoders` holds those of the others.
         preset: The protocol of a published evaluation, a name in `precall.metrics.presets.PRESETS` ("adm", "stylegan",
             "dgm-eval", "prdc", "prd", "mauve", "llm"). It chooses `metrics`, `k` and `ties`, and the encoder if none is
             given. Results carry its name and list where the run departs from it.
@@ -196,7 +198,7 @@ def assess_each(
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
-    encoder: Encoder | str | None = None,
+    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -227,14 +229,22 @@ def assess_each(
     names = requested(metrics)
     check_holdout(names, holdout)
     table = table_choice(columns, ignore, kinds, show_rows)
-    settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "encoder": encoder, "device": device}
-    source = real.side if isinstance(real, Reference) else real
-    reference = Reference.fit(source, holdout=holdout, table=table, preset=protocol, progress=progress, **settings)
-    if isinstance(real, Reference):
-        reference = reference.taking_over(real)
+    settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "device": device, "holdout": holdout}
+    settings |= {"table": table, "preset": protocol, "progress": progress}
+    chosen, several = encoders_of(encoder, real)
+    data = opened_once(real, several)
+    references = [_reference(data, {**settings, "encoder": one}) for one in chosen]
     for name, one in fake.items():
-        of_model = groups_of(groups, name)
-        yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
+        samples, of_model = opened_once(one, several), groups_of(groups, name)
+        how: dict[str, Any] = {"metrics": names, "name": str(name), "groups": of_model, "progress": progress}
+        yield by_encoder([reference.assess(samples, **how) for reference in references])
+
+
+def _reference(real: object, settings: Mapping[str, Any]) -> Reference:
+    """The data with these settings; what a given reference has computed is taken over."""
+    if not isinstance(real, Reference):
+        return Reference.fit(real, **settings)
+    return Reference.fit(real.side, **settings).taking_over(real)
 
 
 @brief
@@ -315,8 +325,12 @@ class Reference:
         check_device(device)
         loaded: dict[str, Encoder] = {}
         stage = stage_of(progress, "encode real")
-        how = {"encoder": encoder, "default": None if preset is None else preset.encoder, "device": device}
-        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)  # type: ignore[arg-type]
+        how: dict[str, Any] = {
+            "encoder": encoder,
+            "default": None if preset is None else preset.encoder,
+            "device": device,
+        }
+        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
             check_k(k, n_real=len(found.features))
         stored = _stored(found)
@@ -415,8 +429,13 @@ class Reference:
     def _encoded(self, name: str, source: object, progress: StageProgress | None) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""
         default = None if self.preset is None else self.preset.encoder
-        how = {"encoder": self.encoder, "default": default, "loaded": self.loaded, "device": self.device}
-        found = side(name, source, reference=self.side, progress=progress, **how)  # type: ignore[arg-type]
+        how: dict[str, Any] = {
+            "encoder": self.encoder,
+            "default": default,
+            "loaded": self.loaded,
+            "device": self.device,
+        }
+        found = side(name, source, reference=self.side, progress=progress, **how)
         check_same_encoder(self.side, found)
         return found
 

@@ -124,6 +124,7 @@ class Assessment:
         baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
         stability: Scores against the neighbours "k" and against the sample size "n", on subsamples; empty unless "auto"
             and "neighbors" were requested.
+        encoders: The assessment with each further encoder, by its name; empty with a single encoder.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
@@ -145,6 +146,7 @@ class Assessment:
     fairness: FairnessGap | None = None
     baseline: Mapping[str, Score] = field(default_factory=dict)
     stability: Mapping[str, Trend] = field(default_factory=dict)
+    encoders: Mapping[str, Assessment] = field(default_factory=dict)
     drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
@@ -207,6 +209,7 @@ class Assessment:
             "protocol": plain(self.protocol),
             **({"stability": {by: one.to_dict() for by, one in self.stability.items()}} if self.stability else {}),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
+            **({"encoders": {name: one.to_dict() for name, one in self.encoders.items()}} if self.encoders else {}),
         }
 
     @classmethod
@@ -229,6 +232,7 @@ class Assessment:
             baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
             stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
             drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
+            encoders={name: cls.from_dict(one) for name, one in saved.get("encoders", {}).items()},
         )
 
     def plot(self) -> Figure:

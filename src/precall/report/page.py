@@ -21,6 +21,7 @@ import numpy as np
 from precall.files import write_atomically
 from precall.metrics.registry import METRICS, SCORES, metric_of
 from precall.metrics.score import encoded, named, plain
+from precall.metrics.several_encoders import disagreements
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
@@ -147,7 +148,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         **({} if preset is None else {"Preset": "; ".join([preset["name"], *preset["departures"]])}),
         "Data": f"{_count(first['n_real'])} real samples",
         "Models" if several else "Model": f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}",
-        "Encoder": next(iter(comparison.values())).encoder or "none: features were given",
+        "Encoder": _encoders(comparison),
         "Features": f"{first['dimension']:,} dimensions",
         "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
         "Device": first.get("device", "cpu"),
@@ -174,9 +175,19 @@ def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
     }
 
 
+def _encoders(comparison: Comparison) -> str:
+    """The encoders, and where they disagree."""
+    first = next(iter(comparison.values()))
+    if not first.encoders:
+        return first.encoder or "none: features were given"
+    others = ", ".join(first.encoders)
+    return " ".join([f"{first.encoder}; scores also with {others}.", *disagreements(comparison)])
+
+
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
-    encoder = next(iter(comparison.values())).encoder
+    first = next(iter(comparison.values()))
+    encoder = "encoder" if first.encoders else first.encoder
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
     blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
     for name in available:
@@ -253,6 +264,10 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         "headline": headline(one.scores),
         "n": one.protocol["n_fake"],
         "scores": {score: _score(found) for score, found in one.scores.items()},
+        "encoders": [
+            {"name": f"{name} ({encoder})", "scores": {score: _score(found) for score, found in other.scores.items()}}
+            for encoder, other in one.encoders.items()
+        ],
     }
     if one.drift is not None:
         shown["drift"] = _drift(one.drift)

@@ -15,7 +15,7 @@ function arrow(better) {
 
 function drawSummary() {
   const {by, order, close} = data.ranking;
-  const rule = {area: "Ranked by the area under the precision-recall curve; a model that copies the data comes last.", fid: "Ranked by FID, because not every model has a curve; a model that copies the data comes last."}[by] || "Not ranked: the models share no score to rank them by.";
+  const rule = {area: "Ranked by the area under the precision-recall curve; a model that copies the data comes last.", fid: `Ranked by ${labelOf("fid")}, because not every model has a curve; a model that copies the data comes last.`}[by] || "Not ranked: the models share no score to rank them by.";
   $("ranked-by").textContent = names.length < 2 ? "" : rule + (close.length ? " “≈” marks a model whose interval overlaps that of the model before it: their order is uncertain." : "");
   $("summary").replaceChildren(...order.map((name, i) => {
     const m = byName.get(name);
@@ -65,7 +65,7 @@ function scoreTable(columns, rows, caption, first = "Model") {
 function drawScores() {
   const cut = (list, size) => Array.from({length: Math.ceil(list.length / size)}, (_, i) => list.slice(i * size, i * size + size));
   const table = (columns, title) => el("table", {class: "scores", role: "table"}, ...scoreTable(columns,
-    [...data.models.map((m, i) => ({name: m.name, mark: color(i), cells: columns.map(c => scoreCell(m.scores[c.key], c))})), ...baselineRow(columns)], title));
+    [...data.models.flatMap((m, i) => [m, ...m.encoders].map(one => ({name: one.name, mark: color(i), cells: columns.map(c => scoreCell(one.scores[c.key], c))}))), ...baselineRow(columns)], title));
   $("scores").replaceChildren(...data.blocks.flatMap(block => [el("h3", {}, block.title), el("p", {class: "soft"}, block.about),
     ...cut(block.columns, 6).map(columns => table(columns, block.title))]));
   const every = [...new Set(data.models.flatMap(m => Object.keys(m.scores)))].sort();

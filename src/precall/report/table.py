@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.metrics.registry import SCORES
 from precall.metrics.score import named
+from precall.metrics.several_encoders import disagreements, each_encoder
 from precall.printing import aligned, shown
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ SHOWN_COLUMNS = 5  # columns, and pairs of columns, of a table that are printed
 def text(comparison: Comparison) -> str:
     """Scores of all models and their groups, chance levels, and a verdict for each model."""
     first = next(iter(comparison.values()))
-    rows = [["model", *(first.label(name) for name in columns(comparison))], *_rows(comparison)]
+    labels = [named(name, name, _encoder(first)) for name in columns(comparison)]
+    rows = [["model", *(["encoder"] if first.encoders else []), *labels], *_rows(comparison)]
     verdicts = [f"{shown(name)}: {one.verdict}" for name, one in comparison.items()]
     tables = [(shown(name), one.drift) for name, one in comparison.items()]
     drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
-    return "\n".join([heading(comparison), *departures(comparison), "", *aligned(rows), "", *verdicts, *drifts])
+    above, below = [heading(comparison), *departures(comparison)], [*verdicts, *disagreements(comparison), *drifts]
+    return "\n".join([*above, "", *aligned(rows), "", *below])
 
 
 def departures(comparison: Mapping[str, Assessment]) -> list[str]:
@@ -35,6 +38,11 @@ def departures(comparison: Mapping[str, Assessment]) -> list[str]:
     return [f"  departs from the preset: {shown(line)}" for line in found]
 
 
+def _encoder(one: Assessment) -> str | None:
+    """What names the encoder in the heading of a distance; with several encoders, a column of its own does."""
+    return "encoder" if one.encoders else one.encoder
+
+
 def heading(comparison: Mapping[str, Assessment]) -> str:
     """How the numbers were made, in one line: the encoder, the numbers of samples, k and the device."""
     first = next(iter(comparison.values()))
@@ -42,7 +50,9 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     sizes = f"{_count(first.protocol.get('n_real'))} real and {', '.join(fakes)} fake samples"
     settings = f"k = {first.protocol.get('k')}, device {_device(first.protocol)}"
     preset = "" if "preset" not in first.protocol else f"preset {first.protocol['preset']['name']}, "
-    return f"{preset}encoder {shown(first.encoder or 'none (features were given)')}, {sizes}, {settings}"
+    encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
+    plural = "s" if first.encoders else ""
+    return f"{preset}encoder{plural} {shown(encoders or 'none (features were given)')}, {sizes}, {settings}"
 
 
 def _device(protocol: Mapping[str, Any]) -> str:
@@ -58,8 +68,9 @@ def _count(n: int | None) -> str:
 
 def html(comparison: Comparison) -> str:
     """The same as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
-    encoder = next(iter(comparison.values())).encoder
-    head = ["model", *(f"{named(_label(name), name, encoder)}{_arrow(name)}" for name in columns(comparison))]
+    first = next(iter(comparison.values()))
+    labels = [f"{named(_label(name), name, _encoder(first))}{_arrow(name)}" for name in columns(comparison)]
+    head = ["model", *(["encoder"] if first.encoders else []), *labels]
     lines = ["".join(f'<th scope="col">{escape(name)}</th>' for name in head)]
     for name, *cells in _rows(comparison):
         lines.append(f'<th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells))
@@ -70,10 +81,16 @@ def html(comparison: Comparison) -> str:
 
 def _rows(comparison: Comparison) -> list[list[str]]:
     """One row per model and per group, and the chance levels."""
-    names = columns(comparison)
-    each_and_groups = [each for one in comparison.values() for each in (one, *one.groups.values())]
-    rows = [[shown(each.name), *(cell(each, score) for score in names)] for each in each_and_groups]
-    return [*rows, ["chance", *(_chance(comparison, score) for score in names)]]
+    names, several = columns(comparison), any(one.encoders for one in comparison.values())
+    each = [(one, str(encoder)) for model in comparison.values() for encoder, one in _each(model)]
+    models = [([shown(one.name), encoder], [cell(one, score) for score in names]) for one, encoder in each]
+    models.append((["chance", ""], [_chance(comparison, score) for score in names]))
+    return [[*(head if several else head[:1]), *cells] for head, cells in models]
+
+
+def _each(model: Assessment) -> list[tuple[str | None, Assessment]]:
+    """A model with each encoder, and its groups."""
+    return [*each_encoder(model).items(), *((model.encoder, group) for group in model.groups.values())]
 
 
 def _label(name: str) -> str:

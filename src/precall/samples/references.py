@@ -92,8 +92,14 @@ def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
     about = _about(path)
     n, place = int(about["n"]), Path(os.path.abspath(path))
     load = Once(lambda: _array(place, "features", about["sha256"]["features"]))
-    settings = {"name": str(path), "on_error": on_error, "load": load, "paths": (place,), "about": about}
-    return ReferenceRows(kind="features", ids=Positions(n), **settings)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {
+        "name": str(path),
+        "on_error": on_error,
+        "load": load,
+        "paths": (place,),
+        "about": about,
+    }
+    return ReferenceRows(kind="features", ids=Positions(n), **settings)
 
 
 def _about(path: Path) -> dict[str, Any]:
