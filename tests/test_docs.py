@@ -38,6 +38,7 @@ def test_readme_python_runs(tmp_path, monkeypatch):
     for block in blocks(README, "python"):
         exec(compile(block, "README.md", "exec"), names)
     assert names["report"].scores["density"].interval is not None
+    assert names["report"].verdict
     assert (tmp_path / "report.html").exists()
 
 
@@ -69,7 +70,8 @@ def test_modules_and_targets_that_pages_name_exist():
 
 def commands():
     """Every `precall …` line of the README, of the pages, and of the help pages' examples."""
-    texts = [README, *(page.read_text() for page in PAGES)]
+    texts = [README[: README.index("## Five tasks")] + README[README.index("## What you get") :]]
+    texts += [page.read_text() for page in PAGES]  # the five tasks of the README have a test of their own
     shown = [line for text in texts for block in blocks(text, "console") for line in block.splitlines()]
     pages = (ROOT / "docs" / "cli.md").read_text()
     shown += [line.strip() for line in pages.splitlines() if line.startswith("    precall ")]
@@ -99,7 +101,8 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
         lines = "".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60))
         (tmp_path / f"{name}.jsonl").write_text(lines)
     for name in ("real", "fake"):
-        (tmp_path / f"{name}.txt").write_text("".join(f"a line of text, number {i}\n" for i in range(60)))
+        lines = "".join(f"a line of {name} text, number {rng.integers(1000)}\n" for _ in range(60))
+        (tmp_path / f"{name}.txt").write_text(lines)
     np.savez(tmp_path / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
     (tmp_path / "report").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -115,6 +118,37 @@ def test_documented_commands_run(command, workplace):
     expected = (0, 3) if any(word.startswith("--min-") for word in words) else (0,)  # a gate may rightly fail
     assert done.returncode in expected, done.stderr
     assert "Traceback" not in done.stderr
+
+
+TASKS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##)", README[README.index("## Five tasks") :], re.DOTALL | re.MULTILINE))
+WRITES = {  # what a cold reader has afterwards
+    "Compare two folders of images": "report/report.html",
+    "Check a synthetic table": "report/report.html",
+    "Compare texts": "report/report.html",
+    "Use precision and recall in a training loop": None,
+    "Plan a budget and spend it": "kept.txt",
+}
+
+
+def test_the_readme_has_the_five_tasks():
+    assert list(TASKS) == list(WRITES)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_cold_reader_does_each_task_with_three_commands_or_ten_lines(task, workplace, capsys):
+    (shell,) = blocks(TASKS[task], "console") or [""]
+    (python,) = blocks(TASKS[task], "python") or [""]
+    assert len(shell.splitlines()) <= 3
+    assert len(python.splitlines()) <= 10
+    assert bool(shell) != bool(python)
+    exec(compile(python, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    for command in shell.splitlines():
+        done = run(*shlex.split(command)[1:])
+        assert done.returncode == 0, done.stderr
+        printed += done.stdout
+    assert printed.strip()
+    assert WRITES[task] is None or (workplace / WRITES[task]).read_text()
 
 
 def run(*words):

@@ -27,4 +27,4 @@ def test_the_example_runs(script, tmp_path):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 7
+    assert len(EXAMPLES) >= 12

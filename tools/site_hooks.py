@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
+DOCS = ROOT / "docs"
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]+)[^)]*\)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -53,11 +55,11 @@ def _named(entry: Any) -> set[str]:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages and the pictures that lie outside docs/."""
+    """Add the pages, the pictures and the examples that lie outside docs/."""
     for name, path in OUTSIDE.items():
         files.append(File.generated(config, name, content=(ROOT / path).read_text(encoding="utf-8")))
-    for picture in sorted((ROOT / "experiments").rglob("*.png")):
-        files.append(File.generated(config, picture.relative_to(ROOT).as_posix(), abs_src_path=str(picture)))
+    for path in (*sorted((ROOT / "experiments").rglob("*.png")), *sorted((ROOT / "examples").glob("*.py"))):
+        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
 
 
@@ -66,8 +68,16 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     up = "../" * page.file.src_uri.count("/")
     for name, path in OUTSIDE.items():
         markdown = re.sub(rf"\]\((?:\.\./)*{re.escape(path)}", f"]({up}{name}", markdown)
-    markdown = re.sub(r"\]\((?:\.\./)+experiments/([^)]+\.png)", rf"]({up}experiments/\1", markdown)
-    return markdown.replace("](docs/", "](") if page.file.src_uri in OUTSIDE else markdown
+    markdown = re.sub(r"\]\((?:\.\./)+(experiments/[^)]+\.png|examples/[^)]+\.py)", rf"]({up}\1", markdown)
+    if page.file.src_uri in OUTSIDE:
+        return markdown.replace("](docs/", "](")
+    return LINK.sub(lambda match: _kept(match, DOCS / page.file.src_uri), markdown)
+
+
+def _kept(match: re.Match[str], page: Path) -> str:
+    """A link, or only its text if it leads to a file of the repository that is not on the site."""
+    target = (page.parent / match[2]).resolve()
+    return match[1] if target.exists() and DOCS not in target.parents else match[0]
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,26 @@ def test_formulas_are_mathml(site):
         assert "arithmatex" not in page.read_text(), page.name
     assert (site / "theory.html").read_text().count("<math") > 200
     assert 'display="block"' in (site / "cards" / "fid.html").read_text()
+
+
+def test_the_search_works_in_pages_that_are_opened_as_files(site):
+    """In Chromium, without a server. Nothing is requested from the network."""
+    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    if chromium is None:
+        give_up("no Chromium found: `apt-get install chromium` installs it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page, outside = browser.new_page(), []
+        page.on("request", lambda one: None if one.url.startswith(("file:", "data:")) else outside.append(one.url))
+        page.goto((site / "index.html").as_uri())
+        page.click(".md-search__input")
+        page.keyboard.type("memorized", delay=20)
+        page.wait_for_selector(".md-search-result__item", timeout=20_000)
+        assert outside == []
+        browser.close()
 
 
 def test_pictures_are_small():
