@@ -25,6 +25,7 @@ from precall.theory import checks
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.metrics.neighbors.kernels import Kernel
     from precall.samples.columns import TableChoice
 
 Groups: TypeAlias = Mapping[str, Any]
@@ -214,6 +215,7 @@ class Reference:
         progress: Called with (stage, done, total) while the k-NN balls are computed.
         loaded: The encoders in use, by name; each is loaded once.
         holdout: Features of samples that the models have not seen, or None.
+        swept: The k-NN balls so far, by the kernel whose sums they have.
 
     Example:
         >>> import numpy as np
@@ -231,16 +233,21 @@ class Reference:
     progress: Progress | None = field(default=None, repr=False)
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
     holdout: Side | None = None
+    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
 
     @property
     def features(self) -> Features:
         """The real features, shape (n, d)."""
         return self.side.features
 
-    @cached_property
-    def balls(self) -> Balls:
-        """The k-NN balls of the real samples, computed when first needed and then kept."""
-        return balls_around(self.features, k=self.k, progress=stage_of(self.progress, "real balls"))
+    def balls(self, kernel: Kernel | None = None) -> Balls:
+        """The k-NN balls of the real samples, with the sums of a kernel, computed when first needed and then kept."""
+        if kernel is None:
+            kernel = next(iter(self.swept), None)  # the balls are the same with any kernel
+        if kernel not in self.swept:
+            stage = stage_of(self.progress, "real balls")
+            self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
+        return self.swept[kernel]
 
     @cached_property
     def baseline(self) -> dict[str, Score]:
@@ -302,7 +309,7 @@ class Reference:
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
         metrics = [METRICS[metric] for metric in names]
-        run = Run(self, fake, name, progress)
+        run = Run(self, fake, name, progress, names)
         if fake.moments is None and self.side.moments is None:
             _check_sizes(run.pair, metrics)
         return run.assessment(metrics, best_estimator(names))
