@@ -27,6 +27,32 @@ def blobs(rng, weights, n, spread=0.1):
     return np.concatenate([x, rng.normal(0, spread, (n, 1))], axis=1)
 
 
+def wide_modes(rng, weights, n, centres):
+    """Modes in many columns, whose noise is as large in every column as the distance of the modes is in all of them."""
+    return (centres[rng.choice(len(centres), n, p=weights)] + rng.normal(size=(n, centres.shape[1]))).astype(np.float32)
+
+
+def test_principal_axes_of_many_columns_give_the_cells_of_all_columns(backend, monkeypatch):
+    """Two of four modes are dropped; k-means sees it on 24 principal axes as it does in 600 columns."""
+    rng = np.random.default_rng(0)
+    centres = 0.3 * rng.normal(size=(4, 600))
+    real, fake = (wide_modes(rng, weights, 600, centres) for weights in ([0.25] * 4, [0.5, 0.5, 0, 0]))
+    assert module._projected(real, 6 * 4).shape == (600, 24)
+    projected = kmeans_histograms(real=real, fake=fake, n_clusters=4, repeats=3)
+    monkeypatch.setattr(module, "_projected", lambda x, most: x)
+    whole = kmeans_histograms(real=real, fake=fake, n_clusters=4, repeats=3)
+    lam = np.array([0.25, 0.5, 1, 2, 4])
+    np.testing.assert_allclose(projected.spectrum.alpha(lam), whole.spectrum.alpha(lam), atol=0.03)
+    assert projected.spectrum.alpha(1.0) == pytest.approx(0.5, abs=0.03)
+
+
+def test_many_cells_and_equal_rows_are_clustered_in_any_number_of_columns(backend):
+    x = np.random.default_rng(0).normal(size=(250, 600)).astype(np.float32)
+    assert module._projected(x, 6 * 100) is x
+    equal = kmeans_histograms(real=np.ones((60, 600)), fake=np.ones((60, 600)), n_clusters=1, repeats=1)
+    assert equal.spectrum.area == 1
+
+
 def test_separated_blobs_give_the_discrete_curve(backend):
     """Cells = modes: the histogram curve is that of the mode weights; a dropped mode costs recall, not precision."""
     rng = np.random.default_rng(0)

@@ -16,6 +16,8 @@ from scipy.special import comb
 from precall.metrics import features as features_module
 from precall.metrics import frechet_distance
 from precall.metrics import kernel_distance as module
+from precall.metrics.assessment import Reference, assess
+from precall.metrics.features import Pair
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
 from precall.metrics.moments import (
@@ -25,6 +27,7 @@ from precall.metrics.moments import (
     gaussian_frontier,
     influence_quantile,
 )
+from precall.metrics.neighbors import distances, kernels
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -257,10 +260,37 @@ def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(23, 3)), rng.normal(size=(17, 3)) + 1
     whole = kid(real=x, fake=y)
-    monkeypatch.setattr(module, "BLOCK", 5)
+    monkeypatch.setitem(distances.TILE_SIDES, "cpu", (16, 16))
+    monkeypatch.setitem(kernels.AT_ONCE, "cpu", 5)
     blocks = kid(real=x, fake=y)
     assert blocks.value == pytest.approx(whole.value, rel=1e-12)
     assert blocks.interval.high == pytest.approx(whole.interval.high, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kid_from_the_products_of_the_sweep_is_kid_of_its_own_pass(dtype):
+    """With rows that occur once, and with rows that occur so often that the sweep keeps only some of them."""
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(70, 5)).astype(dtype), (rng.normal(size=(60, 5)) + 0.5).astype(dtype)
+    tolerance = 1e-6 if dtype == np.float32 else 1e-11
+    for fakes in (fake, np.concatenate([fake, np.repeat(fake[:3], 20, axis=0)])):
+        scores = assess(real=real, fake=fakes, metrics=("neighbors", "kid")).scores
+        without = assess(real=real, fake=fakes, metrics=("neighbors",)).scores
+        assert all(scores[name].value == score.value for name, score in without.items())
+        together, alone = scores["kid"], kid(real=real, fake=fakes)
+        wanted = kid_by_pairs(real.astype(np.float64), fakes.astype(np.float64), 3)
+        for score in (together, alone):
+            assert score.value == pytest.approx(wanted, rel=tolerance)
+            assert score.interval.high == pytest.approx(alone.interval.high, rel=tolerance)
+            assert (score.n_real, score.n_fake) == (70, len(fakes))
+
+
+def test_balls_of_the_data_are_swept_once_for_all_models():
+    rng = np.random.default_rng(0)
+    reference = Reference.fit(rng.normal(size=(50, 3)))
+    for metrics in (("neighbors", "kid"), ("neighbors",), ("kid", "copies")):
+        reference.assess(rng.normal(size=(40, 3)) + 1, metrics=metrics)
+    assert len(reference.swept) == 1
 
 
 def test_kid_keeps_its_digits_far_from_the_origin():
@@ -346,10 +376,11 @@ def test_residuals_are_those_of_the_additive_fit():
     design = np.eye(7)[i] + np.eye(7)[j]  # the constant is in its span
     k = kernel(x, x)[i, j]
     left = k - design @ np.linalg.lstsq(design, k, rcond=None)[0]
-    assert module._Within.of(x, kernel).residual == pytest.approx(left @ left / (7 * 4 / 2))
+    sums = [one.result() for one in kernels.kernel_sums(module.kernel_of(Pair(x, y)), x, y)]
+    assert module._Within(sums[0][0], sums[0][2]).residual == pytest.approx(left @ left / (7 * 4 / 2))
     between = kernel(x, y)
     left = between - between.mean(0) - between.mean(1, keepdims=True) + between.mean()
-    assert module._Between.of(x, y, kernel).residual == pytest.approx(np.sum(left**2) / (6 * 5))
+    assert module._Between(*sums[2]).residual == pytest.approx(np.sum(left**2) / (6 * 5))
 
 
 def test_kid_expects_nothing_of_equal_sets():

@@ -42,6 +42,7 @@ from precall.theory import checks
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.metrics.neighbors.kernels import Kernel
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
 
@@ -263,6 +264,7 @@ class Reference:
         holdout: Features of samples that the models have not seen, or None.
         device: Where the features of the models are put, or None for no choice.
         preset: The protocol of a published evaluation, or None.
+        swept: The k-NN balls so far, by the kernel whose sums they have.
 
     Example:
         >>> import numpy as np
@@ -282,16 +284,21 @@ class Reference:
     holdout: Side | None = None
     device: str | None = None
     preset: Preset | None = None
+    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
 
     @property
     def features(self) -> Features:
         """The real features, shape (n, d)."""
         return self.side.features
 
-    @cached_property
-    def balls(self) -> Balls:
-        """The k-NN balls of the real samples, computed when first needed and then kept."""
-        return balls_around(self.features, k=self.k, progress=stage_of(self.progress, "real balls"))
+    def balls(self, kernel: Kernel | None = None) -> Balls:
+        """The k-NN balls of the real samples, with the sums of a kernel, computed when first needed and then kept."""
+        if kernel is None:
+            kernel = next(iter(self.swept), None)  # the balls are the same with any kernel
+        if kernel not in self.swept:
+            stage = stage_of(self.progress, "real balls")
+            self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
+        return self.swept[kernel]
 
     @cached_property
     def baseline(self) -> dict[str, Score]:
@@ -337,16 +344,14 @@ class Reference:
         encoder = encoder if stored is None or encoder is not None else stored.encoder
         fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
         if stored is not None and (balls := load_balls(stored, found, k)) is not None:
-            fitted.__dict__["balls"] = balls  # the place of the cached property
+            fitted.swept[None] = balls
         return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
 
     def taking_over(self, other: Reference) -> Reference:
         """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
         encoder = self.encoder if self.encoder is not None else other.encoder
-        found = replace(self, encoder=encoder, loaded=other.loaded)
-        if self.k == other.k and self.features is other.features:
-            found.__dict__["balls"] = other.balls
-        return found
+        same = self.k == other.k and self.features is other.features
+        return replace(self, encoder=encoder, loaded=other.loaded, swept=other.swept if same else self.swept)
 
     def save(self, path: str | Path) -> Path:
         """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
@@ -364,7 +369,7 @@ class Reference:
             (3, 80)
         """
         settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
-        return save_side(path, self.side, self.balls, settings)
+        return save_side(path, self.side, self.balls(), settings)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Reference:
@@ -450,7 +455,7 @@ class Reference:
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
         metrics = [METRICS[metric] for metric in names]
-        run = Run(self, fake, name, progress)
+        run = Run(self, fake, name, progress, names)
         if fake.moments is None and self.side.moments is None:
             check_sizes(run.pair, metrics)
         return run.assessment(metrics, best_estimator(names))

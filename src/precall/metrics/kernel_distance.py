@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, Pair, beside, float64
+from precall.metrics.features import Features, Pair, float64
 from precall.metrics.metric import Card, Found, Metric
 from precall.metrics.moments import DECIDED_BY_OUTLIERS, decided_by_outliers, degrees_of_freedom, influence_quantile
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
@@ -17,10 +17,11 @@ from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
 
 if TYPE_CHECKING:
+    from precall.metrics.neighbors.kernels import Kernel, KernelSums
     from precall.metrics.run import Run
 
-BLOCK = 1024  # rows per block: memory for two blocks and their product does not depend on the number of samples
-Kernel = Callable[[Any, Any], Any]
+BLOCK = 1024  # rows that are read at once
+DEGREE = 3  # of the metric "kid", as in Bińkowski et al.
 
 
 def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> Score:
@@ -28,10 +29,10 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
 
         KID = E k(X, X′) + E k(Y, Y′) − 2 E k(X, Y),   k(x, y) = (x·y/d + 1)^degree
 
-    It is estimated by the U-statistic over all pairs, so there are no subsets and no seed. The memory is that of one
-    block of pairs. Inner products of float32 features are computed in float32, everything else in float64. The
-    expectation of KID is 0 if and only if the two distributions agree in all moments up to `degree`; the estimate may
-    be negative.
+    It is estimated by the U-statistic over all pairs, so there are no subsets and no seed. `assess` reads it off the
+    products of the k-NN sweep if both are requested. The memory is that of one tile of pairs. Inner products of float32
+    features are computed in float32, everything else in float64. The expectation of KID is 0 if and only if the two
+    distributions agree in all moments up to `degree`; the estimate may be negative.
 
     The estimate is unbiased, so its interval covers the true KID. The variance is that of the U-statistic with terms of
     both orders,
@@ -75,18 +76,23 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
 
 
 def _distance(pair: Pair, degree: int, level: float) -> Score:
+    from precall.metrics.neighbors.kernels import kernel_sums
+
     both = pair.together()
-    x, y = both.real, both.fake
-    if x.dtype != y.dtype:
-        x, y = float64(x), float64(y)
-    size = _kernel_size(x, y, degree)
-    kernel = _shifted_kernel(x, degree, size)
-    xx, yy, xy = _Within.of(x, kernel), _Within.of(y, kernel), _Between.of(x, y, kernel)
+    kernel = kernel_of(both, degree)
+    return _score(kernel, kernel_sums(kernel, both.real, both.fake), level)
+
+
+def _score(kernel: Kernel, sums: Sequence[KernelSums], level: float) -> Score:
+    """The score from the sums within the reals, within the fakes and between them."""
+    (rows, _, squares), (rows_fake, _, squares_fake), between = (one.result() for one in sums)
+    xx, yy, xy = _Within(rows, squares), _Within(rows_fake, squares_fake), _Between(*between)
     value = xx.mean + yy.mean - 2 * xy.mean  # the U-statistic, Gretton et al. (2012), Lemma 6
-    interval = _interval(value, xx, yy, xy, level, size) if min(xx.n, yy.n) >= 4 else None
-    unstable = {"interval": DECIDED_BY_OUTLIERS} if interval is None and min(xx.n, yy.n) >= 4 else {}
-    settings = {"degree": degree, "kernel": "(x·y/d + 1)^degree"} | unstable
-    return Score(size * value, interval, 0.0, len(x), len(y), settings)
+    enough = min(xx.n, yy.n) >= 4
+    interval = _interval(value, xx, yy, xy, level, kernel.size) if enough else None
+    unstable = {"interval": DECIDED_BY_OUTLIERS} if enough and interval is None else {}
+    settings = {"degree": kernel.degree, "kernel": "(x·y/d + 1)^degree"} | unstable
+    return Score(kernel.size * value, interval, 0.0, xx.n, yy.n, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +101,6 @@ class _Within:
 
     rows: Array
     squares: float
-
-    @classmethod
-    def of(cls, features: Features, kernel: Kernel) -> _Within:
-        rows, squares = np.zeros(len(features)), 0.0
-        for i, a in _blocks(features):
-            k = _without_diagonal(kernel(a, a))
-            rows[i] += to_numpy(k.sum(1))
-            squares += float((k * k).sum())
-            for j, b in _blocks(features, i.stop):
-                k = kernel(a, b)
-                rows[i] += to_numpy(k.sum(1))
-                rows[j] += to_numpy(k.sum(0))
-                squares += 2 * float((k * k).sum())
-        return cls(rows, squares)
 
     @property
     def n(self) -> int:
@@ -133,17 +125,6 @@ class _Between:
     rows: Array
     columns: Array
     squares: float
-
-    @classmethod
-    def of(cls, x: Features, y: Features, kernel: Kernel) -> _Between:
-        rows, columns, squares = np.zeros(len(x)), np.zeros(len(y)), 0.0
-        for i, a in _blocks(x):
-            for j, b in _blocks(y):
-                k = kernel(a, b)
-                rows[i] += to_numpy(k.sum(1))
-                columns[j] += to_numpy(k.sum(0))
-                squares += float((k * k).sum())
-        return cls(rows, columns, squares)
 
     @property
     def mean(self) -> float:
@@ -179,71 +160,37 @@ def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float
     return Interval(float(size * (centre - width)), float(size * (centre + width)), level, covers)
 
 
-def _shifted_kernel(x: Features, degree: int, size: float = 1.0) -> Kernel:
-    """The kernel minus a constant near its mean, divided by `size`, for blocks of rows.
+def kernel_of(pair: Pair, degree: int = DEGREE) -> Kernel:
+    """The kernel for this pair: its shift is its value at the mean of the first real samples."""
+    import torch
 
-    The constant changes neither the MMD nor its variance, and it avoids cancellation in the sums of squares. Products
-    are computed in the precision of the features, centred and scaled so that none of it is lost: float32 features are
-    not known more precisely. Everything else is in float64.
-    """
-    dimension = x.shape[1]
-    centre, unit = _centre_and_unit(x)
-    c = to_numpy(float64(centre))
-    shift = _power(np.float64(c @ c / dimension), degree)
+    from precall.metrics.neighbors.kernels import Kernel, power
 
-    def kernel(a: Any, b: Any) -> Any:
-        a, b = (a - centre) / unit, (b - centre) / unit
-        u = float64(a @ b.T)  # x·y = (x − c)·(y − c) + (x − c)·c + (y − c)·c + c·c
-        u *= unit * unit / dimension
-        u += (float64(a) @ beside(u, c * (unit / dimension)))[:, None]
-        u += float64(b) @ beside(u, c * (unit / dimension)) + c @ c / dimension
-        k = _power(u, degree) - shift
-        return k if size == 1 else k / size
-
-    return kernel
-
-
-def _centre_and_unit(x: Features) -> tuple[Any, float]:
-    """The mean of the first block of rows, and the power of two above the largest distance of a value from it."""
-    centre = x[:BLOCK].mean(0)
-    largest = max(float(abs(block - centre).max()) for _, block in _blocks(x))
-    return centre, float(2.0 ** np.frexp(largest)[1])
+    size = _kernel_size(pair.real, pair.fake, degree)
+    centre = to_numpy(float64(pair.real[:BLOCK]).mean(0))
+    shift = float(power(torch.tensor(centre @ centre / pair.dimension), degree))
+    single = all(str(features.dtype).endswith("float32") for features in (pair.real, pair.fake))
+    return Kernel(degree, pair.dimension, shift, size, single)
 
 
 def _kernel_size(x: Features, y: Features, degree: int) -> float:
     """1, or the largest value of the kernel if its square could overflow."""
-    largest = max(float(abs(block).max()) for values in (x, y) for _, block in _blocks(values))
+    largest = max(float(abs(block).max()) for values in (x, y) for block in _blocks(values))
     if degree * np.log10(1 + largest) > 150:  # |k| ≤ (1 + x²)^degree must be at most about 10^300
         reason = f"KID of features as large as {largest:.3g} exceeds the largest number"
         raise ValueError(f"{reason}. Divide both sets by the same number.")
     return (1 + largest**2) ** degree if degree * np.log10(1 + largest) > 70 else 1.0
 
 
-def _power(u: Any, degree: int) -> Any:
-    """(1 + u)^degree − 1, without the loss of small u to the 1."""
-    power = u
-    for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
-        power = power * (1 + u) + u
-    return power
-
-
-def _blocks(features: Features, start: int = 0) -> Iterator[tuple[slice, Any]]:
-    """Slices of rows from `start` on, with the rows."""
-    for first in range(start, len(features), BLOCK):
-        rows = slice(first, min(first + BLOCK, len(features)))
-        yield rows, features[rows]
-
-
-def _without_diagonal(k: Any) -> Any:
-    """The square matrix `k` with its diagonal set to 0, in place."""
-    index = range(len(k))
-    k[index, index] = 0
-    return k
+def _blocks(features: Features) -> Iterator[Any]:
+    """The rows in blocks."""
+    for first in range(0, len(features), BLOCK):
+        yield features[first : first + BLOCK]
 
 
 def _compute(run: Run) -> Found:
     run.report("kid")
-    return Found({"kid": _distance(run.pair, 3, 0.95)})
+    return Found({"kid": _score(run.kernel, run.kernel_sums, 0.95)})
 
 
 KID = Metric(

@@ -14,6 +14,7 @@ from precall import __version__
 from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Pair, device_of
 from precall.metrics.inputs import Side
+from precall.metrics.kernel_distance import KID, kernel_of
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_supports
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from precall.metrics.clusters import Clusters
     from precall.metrics.features import Features
     from precall.metrics.moments import Moments
+    from precall.metrics.neighbors.kernels import Kernel, KernelSums
     from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
@@ -46,10 +48,14 @@ class Run:
         pair: Checked features of both.
         classifiers: Results of the classifiers so far, by name; a metric that trains one adds it here.
         clusters: The k-means histograms, once the metric has computed them.
+        metrics: Names of the requested metrics. Work for one of them may serve another.
     """
 
-    def __init__(self, reference: Reference, side: Side, name: str, progress: Progress | None) -> None:
+    def __init__(
+        self, reference: Reference, side: Side, name: str, progress: Progress | None, metrics: Sequence[str]
+    ) -> None:
         self.reference, self.side, self.name, self.progress = reference, side, name, progress
+        self.metrics = metrics
         self.pair = Pair(reference.features, side.features)
         self.holdout = None if reference.holdout is None else reference.holdout.features
         self.k, self.ties, self.seed = reference.k, reference.ties, reference.seed
@@ -65,24 +71,57 @@ class Run:
     def neighborhoods(self) -> Neighborhoods:
         """The k-nearest-neighbour sweep over all pairs."""
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
-        balls = {"real": self.reference.balls, "fake": self.fake_balls}
-        return sweep.cross(**balls, ties=self.ties, progress=self.stage("neighbors"))
+        stage = self.stage("neighbors")
+        return sweep.cross_balls(self.real_balls, self.fake_balls, ties=self.ties, progress=stage, sums=self._between)
+
+    @cached_property
+    def real_balls(self) -> sweep.Balls:
+        """The k-NN balls of the real samples."""
+        return self.reference.balls(self._read_kernel)
 
     @cached_property
     def fake_balls(self) -> sweep.Balls:
         """The k-NN balls of the fake samples."""
-        return sweep.balls_around(self.pair.fake, k=self.k, progress=self.stage("fake balls"))
+        stage = self.stage("fake balls")
+        return sweep.balls_around(self.pair.fake, k=self.k, progress=stage, kernel=self._read_kernel)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The kernel of KID."""
+        return kernel_of(self.pair.together())
+
+    @property
+    def _read_kernel(self) -> Kernel | None:
+        """The kernel if KID is requested: a sweep then reads its sums off the products that it computes anyway."""
+        return self.kernel if KID.name in self.metrics else None
+
+    @cached_property
+    def _between(self) -> KernelSums | None:
+        from precall.metrics.neighbors.kernels import KernelSums
+
+        return None if self._read_kernel is None else KernelSums(self._read_kernel)
+
+    @property
+    def kernel_sums(self) -> Sequence[KernelSums]:
+        """Sums of the kernel within the reals, within the fakes and between them, from the sweep if there is one."""
+        from precall.metrics.neighbors.kernels import kernel_sums
+
+        if self._neighborhoods_so_far() is None:
+            pair = self.pair.together()
+            return kernel_sums(self.kernel, pair.real, pair.fake)
+        swept = self.real_balls.sums, self.fake_balls.sums, self._between
+        return [one for one in swept if one is not None]
 
     @cached_property
     def clipped(self) -> Neighborhoods:
         """The sweep with balls of the reals of at most the median radius."""
-        balls = {"real": sweep.clipped(self.reference.balls), "fake": self.fake_balls}
+        balls = {"real": sweep.clipped(self.real_balls), "fake": self.fake_balls}
         return sweep.cross(**balls, ties=self.ties, progress=self.stage("clipped balls"))
 
     @cached_property
     def soft_supports(self) -> tuple[SoftSupport, SoftSupport]:
         """The soft supports of the reals and of the fakes. They need four neighbours, whatever k is."""
-        balls = self.reference.balls, self.fake_balls
+        balls = self.real_balls, self.fake_balls
         if self.k + 2 <= NEIGHBOR < min(self.sizes):
             balls = sweep.balls_around(self.pair.real, k=NEIGHBOR), sweep.balls_around(self.pair.fake, k=NEIGHBOR)
         return soft_supports(real=balls[0], fake=balls[1], progress=self.stage("soft supports"))

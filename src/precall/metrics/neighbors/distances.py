@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -265,13 +265,35 @@ def factor_roundoff(device: torch.device) -> float:
     return 1.0
 
 
-def tiles(left: Frame, right: Frame, *, precision: Precision | None = None) -> Iterator[Tile]:
+class ProductReader(Protocol):
+    """Reads the products of the tiles before they become distances (see `kernels`)."""
+
+    def start(self, left: Frame, right: Frame) -> Precision:
+        """Prepare to read the products of left × right; returns the precision in which they must be computed."""
+        ...
+
+    def read(self, products: Tensor, rows: slice, columns: slice) -> None:
+        """Read a tile of −2 z·w, padded to whole groups."""
+        ...
+
+
+def tiles(
+    left: Frame, right: Frame, *, precision: Precision | None = None, products: ProductReader | None = None
+) -> Iterator[Tile]:
     """The tiles of left × right, row by row, with products in the given precision or else in the fastest one.
 
     If both are the same frame, only the square tiles on the diagonal and the tiles to the right of them are computed.
     Tiles share their memory: a tile is valid until the next one is requested.
+
+    Args:
+        left: The points that form the rows.
+        right: The points that form the columns.
+        precision: Precision of the products.
+        products: Reads the products of each tile, and chooses the precision.
     """
-    precision, (height, width), d = precision or Precision.of(left, right), tile_shape(left.cloud), left.cloud.dimension
+    if precision is None:
+        precision = Precision.of(left, right) if products is None else products.start(left, right)
+    (height, width), d = tile_shape(left.cloud), left.cloud.dimension
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
     columns = _Columns(right, width, precision)
     for start, stop in ranges(left.cloud.n, height):
@@ -283,10 +305,15 @@ def tiles(left: Frame, right: Frame, *, precision: Precision | None = None) -> I
         for first, last in square + ranges(right.cloud.n, width, stop if left is right else 0):
             others, column_slack = columns.factors(first, last)
             low = memory.resize_(len(factors), others.shape[1])
-            if (first, last) in square:
-                _symmetric_product(factors, others, low).fill_diagonal_(torch.inf)
+            product = _symmetric_product if (first, last) in square else _product
+            if products is None:
+                product(factors, others, low)
             else:
-                torch.mm(factors, others, out=low)
+                product(factors[:, :d], others[:d], low)
+                products.read(low, slice(start, stop), slice(first, last))
+                low.addmm_(factors[:, d:], others[d:])
+            if (first, last) in square:
+                low.fill_diagonal_(torch.inf)
             yield Tile(low, slice(start, stop), slice(first, last), row_slack, column_slack)
 
 
@@ -310,13 +337,16 @@ class _Columns:
         return factors.T.contiguous(), slack
 
 
-def _symmetric_product(factors: Tensor, others: Tensor, out: Tensor) -> Tensor:
-    """Bounds of d² between points of one set: block rows of the upper triangle, and their mirror images."""
+def _product(factors: Tensor, others: Tensor, out: Tensor) -> None:
+    torch.mm(factors, others, out=out)
+
+
+def _symmetric_product(factors: Tensor, others: Tensor, out: Tensor) -> None:
+    """The product for points of one set: block rows of the upper triangle, and their mirror images."""
     blocks, least = TRIANGLE
     for start, stop in ranges(len(factors), max(least, len(factors) // blocks)):
         torch.mm(factors[start:stop], others[:, start:], out=out[start:stop, start:])
         out[stop:, start:stop] = out[start:stop, stop:].T
-    return out
 
 
 def tile_shape(cloud: Cloud) -> tuple[int, int]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from precall.metrics.neighbors.distances import Cloud, Frame, Tile
+    from precall.metrics.neighbors.kernels import Kernel, KernelSums
     from precall.metrics.neighbors.tallies import Depth
 
 
@@ -51,6 +52,7 @@ class Balls:
             samples repeats its largest radius.
         nearest: The nearest other samples within the set.
         cloud: The samples, prepared for the sweep.
+        sums: Sums of a kernel over all pairs of the set, if they were requested.
     """
 
     k: tuple[int, ...]
@@ -59,6 +61,7 @@ class Balls:
     squared_margins: Array
     nearest: Nearest
     cloud: Cloud = field(repr=False)
+    sums: KernelSums | None = field(default=None, repr=False)
 
     @property
     def radii(self) -> Array:
@@ -159,11 +162,16 @@ def within(
 
 
 def balls_around(
-    features: Features, *, k: int | Iterable[int], neighbors: int = 1, progress: StageProgress | None = None
+    features: Features,
+    *,
+    k: int | Iterable[int],
+    neighbors: int = 1,
+    progress: StageProgress | None = None,
+    kernel: Kernel | None = None,
 ) -> Balls:
-    """`within` for features that have been checked already."""
+    """`within` for features that have been checked already; `Balls.sums` has the sums of a `kernel` if one is given."""
     levels = _levels(k, neighbors, samples=len(features))
-    return _within("samples", features, levels, neighbors, _Watch(progress, len(features) ** 2))
+    return _within("samples", features, levels, neighbors, _Watch(progress, len(features) ** 2), kernel)
 
 
 def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProgress | None = None) -> Neighborhoods:
@@ -187,6 +195,13 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
         Kynkäänniemi et al. (2019), eq. 2; Naeem et al. (2020), eq. 3 and 4.
     """
     checks.choice("ties", ties, ("closed", "open"))
+    return cross_balls(real, fake, ties=ties, progress=progress)
+
+
+def cross_balls(
+    real: Balls, fake: Balls, *, ties: str, progress: StageProgress | None = None, sums: KernelSums | None = None
+) -> Neighborhoods:
+    """`cross` with checked `ties`; `sums` reads the kernel between the two sets off the same products."""
     same_dimension(real=real.cloud.features, fake=fake.cloud.features)
     if real.k != fake.k:
         way_out = "Pass the same `k` to `within` for both."
@@ -194,7 +209,7 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
     if real.cloud.device != fake.cloud.device:
         devices = f"{real.cloud.device} and {fake.cloud.device}"
         raise ValueError(f"`real` and `fake` must be on the same device; got {devices}. Move one before `within`.")
-    return _cross(real, fake, ties, _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii)))
+    return _cross(real, fake, ties, _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii)), sums)
 
 
 def clipped(balls: Balls) -> Balls:
@@ -226,8 +241,15 @@ class _Watch:
             self.progress(self.done, self.total)
 
 
-def _within(name: str, features: Features, k: tuple[int, ...], neighbors: int, watch: _Watch) -> Balls:
-    from precall.metrics.neighbors import distances
+def _within(
+    name: str,
+    features: Features,
+    k: tuple[int, ...],
+    neighbors: int,
+    watch: _Watch,
+    kernel: Kernel | None = None,
+) -> Balls:
+    from precall.metrics.neighbors import distances, kernels
     from precall.metrics.neighbors.tallies import Shortlist
 
     # Two more neighbours than k: they take over if one or two samples are left out.
@@ -236,7 +258,8 @@ def _within(name: str, features: Features, k: tuple[int, ...], neighbors: int, w
     frame = distances.Frame(cloud, distances.common_centre(cloud))
     _check_range(name, frame)
     nearest = Shortlist(cloud.n, size, partial(distances.squared_distances, cloud, cloud), cloud.device)
-    for tile in distances.tiles(frame, frame):
+    sums = None if kernel is None else kernels.KernelSums(kernel)
+    for tile in distances.tiles(frame, frame, products=sums):
         square = tile.rows == tile.columns
         for view in (tile,) if square else (tile, tile.transposed()):
             nearest.read(view, distances.group_minima(view.low))
@@ -244,10 +267,10 @@ def _within(name: str, features: Features, k: tuple[int, ...], neighbors: int, w
     squared, index = (values[cloud.stand_in] for values in nearest.result())
     radii, levels = to_numpy(squared), [min(level, size) for level in margin_levels(k)]
     balls, margins = (radii[:, [level - 1 for level in chosen]] for chosen in (k, levels))
-    return Balls(k, neighbors, balls, margins, _nearest(squared, cloud.position[index]), cloud)
+    return Balls(k, neighbors, balls, margins, _nearest(squared, cloud.position[index]), cloud, sums)
 
 
-def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
+def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch, sums: KernelSums | None = None) -> Neighborhoods:
     from precall.metrics.neighbors import distances
 
     centre = distances.common_centre(real.cloud, fake.cloud)
@@ -257,7 +280,7 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch) -> Neighborhoods:
     # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
     around_real, around_fake = _BallReadings(real, fake, ties), _BallReadings(fake, real, ties)
     depths = around_real.depths()
-    for tile in distances.tiles(*frames):
+    for tile in distances.tiles(*frames, products=sums):
         around_real.read(tile)
         around_fake.read(tile.transposed())
         for depth in depths:

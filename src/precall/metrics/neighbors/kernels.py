@@ -1,0 +1,140 @@
+"""Sums over the polynomial kernel matrices of KID, read off the products of the tiles.
+
+The tiles of a sweep contain the inner products of all pairs of samples, and KID needs the same ones. `KernelSums` reads
+them before they become distances, so that a sweep and KID together take one pass over the pairs. This module imports
+torch, like `precall.metrics.neighbors.distances`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from precall.metrics.neighbors.distances import DOUBLE, Cloud, Frame, Precision, common_centre, ranges, tiles
+from precall.theory.arrays import Array, to_numpy
+
+AT_ONCE = {"cpu": 1 << 18, "accelerator": 1 << 24}  # kernel values that are computed at once: 2 MiB, 128 MiB
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The kernel `((x·y/d + 1)^degree − 1 − shift) / size`.
+
+    The shift changes neither KID nor its variance; near the mean of the kernel, it avoids cancellation in sums of
+    squares.
+
+    Attributes:
+        degree: Degree of the polynomial.
+        dimension: d, the number of columns.
+        shift: A constant near the mean of the kernel.
+        size: 1, or the largest value of the kernel if its square could overflow.
+        single: Whether both sample sets are float32. Products are then computed in float32, otherwise in float64.
+    """
+
+    degree: int
+    dimension: int
+    shift: float
+    size: float
+    single: bool
+
+    def __call__(self, u: Tensor) -> Tensor:
+        """Values of the kernel at u = x·y/d."""
+        k = power(u, self.degree).sub_(self.shift)
+        return k if self.size == 1 else k.div_(self.size)
+
+
+def power(u: Tensor, degree: int) -> Tensor:
+    """(1 + u)^degree − 1, without the loss of small u to the 1."""
+    value, factor = u.clone(), 1 + u
+    for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
+        value.mul_(factor).add_(u)
+    return value
+
+
+class KernelSums:
+    """Row sums, column sums and the sum of squares of a kernel matrix, in float64.
+
+    Within one sample set, pairs of a sample with itself are left out, and the column sums are the row sums. A sample
+    that represents several equal input rows counts as often.
+
+    Attributes:
+        rows: Sum over the columns of each row, shape (number of kept rows,).
+        columns: Sum over the rows of each column.
+        squares: Sum of the squares of all entries.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def start(self, left: Frame, right: Frame) -> Precision:
+        """Prepare to read the products of left × right; returns the precision in which they must be computed."""
+        self.left, self.right, d = left.cloud, right.cloud, self.kernel.dimension
+        # x·y = z·w + z·c + w·c + c·c, with z = x − c and w = y − c
+        self.row_terms = _along_centre(left) / d
+        self.column_terms = (_along_centre(right) + left.centre @ left.centre) / d
+        self.rows = torch.zeros_like(self.row_terms)
+        self.columns = self.rows if left is right else torch.zeros_like(self.column_terms)
+        self.row_weight, self.column_weight = _weight(left.cloud), _weight(right.cloud)
+        self.squares = 0.0
+        precision = Precision.of(left, right)
+        return precision if self.kernel.single and precision.roundoff == 0 else DOUBLE
+
+    def read(self, products: Tensor, rows: slice, columns: slice) -> None:
+        """Add a tile of −2 z·w, which is left unchanged."""
+        (height, width), within = (part.stop - part.start for part in (rows, columns)), self.rows is self.columns
+        size = AT_ONCE["cpu" if products.device.type == "cpu" else "accelerator"]
+        for start, stop in ranges(height, max(1, size // width)):
+            here = slice(rows.start + start, rows.start + stop)
+            u = products[start:stop, :width].to(torch.float64, copy=True).mul_(-0.5 / self.kernel.dimension)
+            k = self.kernel(u.add_(self.row_terms[here, None]).add_(self.column_terms[columns]))
+            if within and rows == columns:
+                self._leave_out_diagonal(k[:, start:stop], here)
+                self._add(k, here, columns, 1)
+            else:
+                self.columns[columns] += self.row_weight[here] @ k
+                self._add(k, here, columns, 2 if within else 1)
+
+    def _leave_out_diagonal(self, k: Tensor, here: slice) -> None:
+        """Set the pairs of a sample with itself to 0; those with equal input rows that it represents are added."""
+        weight, values = self.row_weight[here], k.diagonal().clone()
+        self.rows[here] += (weight - 1) * values
+        self.squares += float((weight * (weight - 1)) @ values**2)
+        k.fill_diagonal_(0)
+
+    def _add(self, k: Tensor, here: slice, columns: slice, times: int) -> None:
+        self.rows[here] += k @ self.column_weight[columns]
+        self.squares += times * float(self.row_weight[here] @ (k.square_() @ self.column_weight[columns]))
+
+    def result(self) -> tuple[Array, Array, float]:
+        """The row sums and column sums of all input samples, and the sum of squares."""
+        rows, columns = self.rows[self.left.stand_in], self.columns[self.right.stand_in]
+        return to_numpy(rows), to_numpy(columns), self.squares
+
+
+def _along_centre(frame: Frame) -> Tensor:
+    """(x − c)·c of every row."""
+    return torch.cat([(rows - frame.centre) @ frame.centre for rows in frame.cloud.blocks()])
+
+
+def _weight(cloud: Cloud) -> Tensor:
+    """Number of input rows that each kept row represents, in float64."""
+    weight = torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight
+    return weight.double()
+
+
+def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, KernelSums, KernelSums]:
+    """Sums of the kernel within the reals, within the fakes and between them, without a sweep."""
+    clouds = Cloud(real, 0), Cloud(fake, 0)
+    frames = [Frame(cloud, common_centre(cloud)) for cloud in clouds]
+    both = Frame(clouds[0], common_centre(*clouds)), Frame(clouds[1], common_centre(*clouds))
+    return _read(kernel, frames[0], frames[0]), _read(kernel, frames[1], frames[1]), _read(kernel, *both)
+
+
+def _read(kernel: Kernel, left: Frame, right: Frame) -> KernelSums:
+    sums = KernelSums(kernel)
+    for _ in tiles(left, right, products=sums):
+        pass
+    return sums
