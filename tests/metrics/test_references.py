@@ -40,11 +40,12 @@ def run(*words):
 
 
 def test_a_loaded_reference_gives_the_same_numbers_without_the_work(path, monkeypatch):
-    expected = Reference.fit(REAL, k=3, ties="open", seed=4).assess(FAKE, metrics=METRICS)
+    metrics = [name for name in METRICS if name != "kid"]  # its kernel depends on the fakes
+    expected = Reference.fit(REAL, k=3, ties="open", seed=4).assess(FAKE, metrics=metrics)
     loaded = Reference.load(path)
     assert (loaded.k, loaded.ties, loaded.seed) == (3, "open", 4)
     monkeypatch.setattr("precall.metrics.assessment.balls_around", lambda *_, **__: pytest.fail("balls are stored"))
-    assert scores(loaded.assess(FAKE, metrics=METRICS)) == scores(expected)
+    assert scores(loaded.assess(FAKE, metrics=metrics)) == scores(expected)
 
 
 @pytest.mark.parametrize("k", [3, 6])
@@ -58,7 +59,7 @@ def test_assess_takes_the_file_and_the_object(path, k):
 
 def test_a_reference_in_memory_shares_its_balls(monkeypatch):
     reference = Reference.fit(REAL)
-    assert reference.balls is not None
+    assert reference.balls() is not None
     made = []
     plain = sweep.balls_around
     monkeypatch.setattr("precall.metrics.assessment.balls_around", lambda *a, **b: made.append(1) or plain(*a, **b))
