@@ -69,7 +69,7 @@ def _nearest(x: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 
     size = max(1, AT_ONCE // len(centres))
     norms = (centres * centres).sum(1)
-    parts = [(norms - 2 * rows @ centres.T).min(1) for rows in x.split(size)]
+    parts = [(norms - 2 * rows @ centres.T).min(1) for rows in torch.split(x, size)]
     cell = torch.cat([part.indices for part in parts])
     least = torch.cat([part.values for part in parts]) + (x * x).sum(1)
     return cell, least.clamp(min=0)
