@@ -202,8 +202,7 @@ def _scaled_on_device(pair: Pair) -> Tensor:
     """`_scaled` of both sets, on their device."""
     import torch
 
-    real, fake = (torch.as_tensor(float64(one)) for one in (pair.real, pair.fake))
-    x = torch.cat([real, fake])
+    x = torch.cat([torch.as_tensor(float64(one)) for one in (pair.real, pair.fake)])
     centred = x - x.mean(0)
     return torch.ldexp(centred, -torch.frexp(centred.abs().max())[1]).float()
 

@@ -200,8 +200,8 @@ def _distance_interval(value: float, influences: dict[str, Array], level: float)
 def _found(name: str, run: Run, output: str | None) -> Found:
     """The distance between an output of the encoder on both sides, or between statistics that were given instead."""
     run.report(name)
-    real, fake = (_Gaussian.of(run.fitted(side, output)) for side in ("real", "fake"))
-    score = _distance(real, fake, 0.95)
+    P, Q = (_Gaussian.of(run.fitted(side, output)) for side in ("real", "fake"))
+    score = _distance(P, Q, 0.95)
     return Found({name: replace(score, n_real=run.reference.side.n, n_fake=run.side.n)})
 
 

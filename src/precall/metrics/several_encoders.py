@@ -54,7 +54,7 @@ def by_encoder(found: Sequence[Assessment]) -> Assessment:
 
 def each_encoder(one: Assessment) -> dict[str | None, Assessment]:
     """The assessments of a model by encoder, the main one first."""
-    return dict([(one.encoder, one), *one.encoders.items()])
+    return {one.encoder: one} | dict(one.encoders)
 
 
 def disagreements(comparison: Mapping[str, Assessment]) -> list[str]:
