@@ -19,6 +19,8 @@ from precall.metrics.results import Comparison
 from precall.metrics.stability import score_trends
 from precall.metrics.trends import Trend
 from precall.report import folder
+from precall.report.galleries import galleries
+from precall.report.projection import MOST
 from precall.samples import open_samples
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -53,7 +55,8 @@ def _images(_):
 def _trends(one):
     """Scores against k; against n they are made up, because these samples are too few."""
     pair = Pair(*(one.sources[side].features for side in ("real", "fake")))
-    made_up = {"precision": (0.6, 0.7), "recall": (0.5, 0.9), "fid": (None, 1.5)}
+    rising = (0.5, 0.9) if one.name == "drops" else (0.6, 0.7)
+    made_up = {"precision": (0.6, 0.7), "recall": rising, "fid": (None, 1.5)}
     return score_trends(pair, k=5, ties="closed", seed=0) | {"n": Trend((30, 60), (30, 60), made_up)}
 
 
@@ -98,15 +101,62 @@ def _features(_):
 MAKERS = {"images": _images, "texts": _texts, "table": _table, "features": _features}
 
 
+def photographs(rng, n):
+    """Pictures that compress as badly as photographs: smooth shades with noise."""
+    shade = np.linspace(0, 150, 96)[None, :, None, None] * rng.random((n, 1, 1, 3))
+    return (shade + rng.normal(40, 12, (n, 96, 96, 3)).clip(0, 100)).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def pictured():
+    """One model of photographs, some of which it copies."""
+    rng = np.random.default_rng(0)
+    real, fake = photographs(rng, 60), photographs(rng, 60)
+    fake[:5] = real[:5]
+    sides = (Side(one.mean(axis=(1, 2)) / 255, open_samples(one), np.arange(60)) for one in (real, fake))
+    return assess(**dict(zip(("real", "fake"), sides, strict=True)), metrics=("linear", "neighbors", "copies"))
+
+
+@pytest.fixture(scope="session")
+def large(pictured):
+    """Ten models whose pages are as full as those of 50,000 photographs: nothing is computed from these."""
+    rng = np.random.default_rng(0)
+    shown, n = galleries(pictured), MOST
+    points = {
+        "n": 50_000, "x": rng.integers(0, 1000, n).tolist(), "y": rng.integers(0, 1000, n).tolist(),
+        "ratio": np.round(rng.normal(size=n), 2).tolist(), "cluster": rng.integers(0, 20, n).tolist(),
+        "group": rng.integers(0, 10, n).tolist(),
+        "near": {side: rng.integers(0, n, (n, 3)).tolist() for side in ("real", "fake")},
+        "id": [f"a/folder/with/a/long/name/photograph_{i:06d}.jpeg" for i in range(n)],
+    }  # fmt: skip
+    cells = [{"real": 0.05, "fake": 0.05, "samples": [entry["sample"] for entry in shown["missed"][:4]]}] * 20
+    drawn = {"explained": [0.5, 0.2], "size": [1000, 1000], "groups": [f"group {i}" for i in range(10)]}
+    full = {**shown, "mosaic": cells, "map": {**drawn, "real": points, "fake": points}}
+    sizes = {**pictured.protocol, "n_real": 50_000, "n_fake": 50_000}
+    one = replace(pictured, galleries=full, protocol=sizes, stability=_trends(pictured))
+    return Comparison({f"model {i}": replace(one, name=f"model {i}") for i in range(10)}, (Gate("recall", "min", 0.5),))
+
+
+def repeated(found, count):
+    """A comparison of this many models: the first ones, or all of them repeated under other names."""
+    models = list(found.values())
+    named = {f"{models[i % len(models)].name} {i}": models[i % len(models)] for i in range(count)}
+    return replace(found, assessments={name: replace(one, name=name) for name, one in named.items()})
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """A function that returns the report of one kind: its comparison, its page, and its numbers from the JSON."""
+    """A function that returns a report: its comparison, its page, and its numbers from the JSON.
+
+    "images" is the report of that kind; "images × 10" has ten models.
+    """
     known = {}
 
     def report(kind):
         if kind not in known:
-            directory = tmp_path_factory.mktemp(kind)
-            found = MAKERS[kind](directory)
+            base, _, count = kind.partition(" × ")
+            directory = tmp_path_factory.mktemp(base)
+            found = repeated(report(base).found, int(count)) if count else MAKERS[kind](directory)
             path = folder.write(found, directory / "report", command="precall assess …")
             numbers = json.loads((directory / "report" / "results.json").read_text())
             known[kind] = SimpleNamespace(kind=kind, found=found, path=path, numbers=numbers)
@@ -129,6 +179,14 @@ def browser():
         started = p.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def axe(browser):
+    """A function that runs axe-core on a page and returns what it found."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return lambda page, options: Axe().run(page, options=options).response
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from precall.metrics.assessment import assess
 from precall.metrics.results import Assessment, Comparison, PerSample
 from precall.metrics.score import Interval, Score, readings
 from precall.report import page
-from precall.report.summary import headline, improvable, ranking, recommendation
+from precall.report.summary import caveat, headline, improvable, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum
 
 
@@ -57,6 +57,20 @@ PROPORTIONS = assessed([0.5, 0.5], [0.7, 0.3])
 )
 def test_the_recommendation_follows_from_the_verdict(one, said):
     assert said in recommendation(one), one.verdict
+
+
+def test_a_verdict_does_not_contradict_the_scores_beside_it():
+    """The test sees no difference, but the interval of the missed share lies above its chance level."""
+    one = assessed([0.9, 0.1], [1.0, 0.0], p_value=0.5)
+    assert one.verdict.startswith("Indistinguishable")
+    said = "The missed share lies above chance, but the two-sample test, which decides the verdict"
+    assert caveat(one) == f"{said}, confirms no difference."
+    by_chance = {name: replace(score, chance=0.09) for name, score in one.scores.items() if name != "c2st"}
+    assert caveat(replace(one, scores={**by_chance, "c2st": one.scores["c2st"]})) is None
+    assert caveat(assessed([0.9, 0.1], [1.0, 0.0])) is None  # the verdict names the difference
+    assert caveat(PERFECT) is None
+    shown = page.page_data(Comparison({"m": replace(one, protocol=_protocol())}))["models"][0]
+    assert shown["caveat"] == caveat(one)
 
 
 def test_the_gain_of_a_budget_is_that_of_the_refined_spectrum():

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from precall.printing import shown
-from precall.report import table
+from precall.report import notebook, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +53,8 @@ def picture(comparison: Comparison, format: str, *, dpi: int) -> bytes:
 
 
 def inline(comparison: Comparison) -> str:
-    """What a notebook shows: the figure if there is a curve, then the table."""
-    text = table.html(comparison)
+    """What a notebook shows: the figure if there is a curve, then the table and the first samples of the galleries."""
+    text = table.html(comparison) + notebook.samples(comparison)
     if all(one.estimator is None for one in comparison.values()):
         return text
     data = b64encode(picture(comparison, "png", dpi=80)).decode()

@@ -37,10 +37,17 @@ def galleries(one: Assessment) -> Mapping[str, Any]:
     """
     if one.galleries or not one.sources:
         return one.galleries
-    shown = dict(_chosen(one)) if one.sources["fake"].samples is not None else {}
+    shown = samples_shown(one)
     hidden = any(side.table is not None and not side.table["rows_shown"] for side in one.sources.values())
     found = None if hidden else sample_map(one, _rows(one) if shown else {})
     return shown if found is None else {**shown, "map": found}
+
+
+def samples_shown(one: Assessment) -> Mapping[str, Any]:
+    """The samples to show for one model, by gallery, without the map; empty if only features are known."""
+    if one.galleries or not one.sources:
+        return {name: shown for name, shown in one.galleries.items() if name != "map"}
+    return _chosen(one) if one.sources["fake"].samples is not None else {}
 
 
 def fitting(models: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:

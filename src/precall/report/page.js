@@ -5,6 +5,25 @@ function drawExperts() {
   lines($("readings"), "weights", data.weights || [], {log: true, xLabel: "slope λ", yLabel: "weight · λ", title: "Weight of each trade-off in a divergence (per log λ)"});
 }
 
+// on paper nothing can be unfolded: what is folded is opened for printing, and folded again
+let folded = [];
+function unfoldForPrint(printing) {
+  if (printing && !folded.length) {
+    folded = [...document.querySelectorAll("details:not([open]), .gallery .card[hidden]")];
+    folded.forEach(node => node.matches("details") ? node.open = true : node.hidden = false);
+  } else if (!printing) {
+    folded.forEach(node => node.matches("details") ? node.open = false : node.hidden = true);
+    folded = [];
+  }
+}
+function watchPrint() {
+  const printing = matchMedia("print");
+  printing.addEventListener("change", () => unfoldForPrint(printing.matches));
+  addEventListener("beforeprint", () => unfoldForPrint(true));
+  addEventListener("afterprint", () => unfoldForPrint(false));
+  if (printing.matches) unfoldForPrint(true);
+}
+
 // a page that `precall report --serve` shows reloads when the results have changed
 function watch(version) {
   setInterval(async () => {
@@ -35,6 +54,7 @@ function start() {
   const detailed = ["drift", "missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
   if (data.models.some(m => detailed.some(part => m[part] && (!Array.isArray(m[part]) || m[part].length)))) drawDetail();
   else $("detail").remove();
+  watchPrint();
   if (data.version) watch(data.version);
 }
 start();

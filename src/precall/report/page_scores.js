@@ -22,6 +22,7 @@ function drawSummary() {
     const rank = names.length < 2 || !by ? "" : (close.includes(name) ? "≈" : "") + (i + 1);
     return el("li", {mark: colorOf(name), "data-model": name}, el("div", {class: "rank"}, rank),
       el("div", {}, el("div", {class: "model"}, name), el("p", {class: "verdict"}, tied(m.verdict)),
+        m.caveat ? el("p", {class: "soft caveat"}, tied(m.caveat)) : null,
         el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), tied(m.recommendation))),
       el("dl", {class: "numbers"}, ...m.headline.map(key => headlineNumber(key, m.scores[key]))));
   }));
@@ -30,7 +31,7 @@ function headlineNumber(key, score) {
   const column = COLUMNS.get(key), share = column.unit;
   const interval = score.interval ? el("small", {}, share ? `${bare(score.interval.low)} to ${percent(score.interval.high)}` : intervalText(score)) : null;
   return el("div", {class: "number", "data-score": key}, el("dt", {title: column.meaning}, labelOf(key), arrow(column.better)),
-    el("dd", {}, share ? percent(score.value) : number(score.value, spreadOf(score)), interval));
+    el("dd", {}, share ? percent(score.value) : number(score.value, spreadOf(score)), interval, score.chance === null ? null : el("small", {class: "chance", title: "expected of a model equal to the data"}, "chance " + (share ? percent(score.chance) : number(score.chance, spreadOf(score))))));
 }
 
 // the limits that were given, with the score of each model: met or not
@@ -40,7 +41,7 @@ function drawGates() {
   $("gates-met").textContent = failed ? `${failed} of ${data.gates.length} not met.` : data.gates.length > 1 ? `All ${data.gates.length} are met.` : "It is met.";
   const columns = ["score", "value", "limit", "result"].map(key => ({key, label: key}));
   const cell = (i, ...shown) => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[i].label), ...shown);
-  const limit = gate => `${gate.kind === "min" ? "at least" : "at most"} ${number(gate.limit)}`;
+  const limit = gate => `${gate.kind === "min" ? "at least" : "at most"} ${WORDS[gate.limit] || minus(String(gate.limit))}`;
   const cells = gate => [cell(0, el("span", {title: gate.column.meaning}, gate.column.label)), scoreCell(gate.found, {...gate.column, label: columns[1].label, better: null}), cell(2, el("span", {}, limit(gate))),
     cell(3, el("strong", {class: gate.met ? "pass" : "fail"}, gate.met ? "✓ pass" : "✗ fail"), gate.certain ? null : el("span", {class: "interval"}, "the interval includes the limit"))];
   $("gates").replaceChildren(...scoreTable(columns, data.gates.map(gate => ({name: gate.model, mark: colorOf(gate.model), cells: cells(gate), kind: gate.met ? "met" : "missed"})), "Gates"));

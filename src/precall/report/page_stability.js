@@ -1,4 +1,5 @@
 // -------------------------------------------------------------------- scores against k and against n
+const SMALL = 0.03;  // differences below this part of the axis do not count as an order
 const counted = n => n.toLocaleString("en-US");
 
 // the points of one model at which the score is known and finite
@@ -6,11 +7,13 @@ function trendPoints(points, key) {
   const values = points.scores[key] || [];
   return points.at.map((at, i) => ({at, n: points.n[i], value: values[i]})).filter(p => Number.isFinite(p.value));
 }
-// whether the models have the same order at every value at which all of them are known
-function sameOrder(series) {
-  const shared = series[0].points.map(p => p.at).filter(at => series.every(s => s.points.some(p => p.at === at)));
-  const order = at => series.map(s => [s.points.find(p => p.at === at).value, s.name]).sort((a, b) => a[0] - b[0]).map(pair => pair[1]).join("\u0000");
-  return new Set(shared.map(order)).size <= 1;
+// whether two models change places, each time by more than `margin`
+function changesOrder(series, margin) {
+  const valueAt = (s, at) => (s.points.find(p => p.at === at) || {}).value;
+  return series.some((a, i) => series.slice(i + 1).some(b => {
+    const gaps = a.points.map(p => p.value - valueAt(b, p.at));
+    return gaps.some(gap => gap > margin) && gaps.some(gap => gap < -margin);
+  }));
 }
 
 function drawTrend({by, label, models}, column) {
@@ -31,8 +34,8 @@ function drawTrend({by, label, models}, column) {
       chart.root.append(dot);
     }
   }
-  const order = series.length < 2 ? "" : sameOrder(series) ? ` The order of the models is the same at every ${by}.` : ` The order of the models depends on ${by}.`;
-  figure.querySelector("figcaption").textContent = `${column.label} against ${label}.${trendNote(by, all)}${order}`;
+  const order = series.length < 2 ? "" : changesOrder(series, SMALL * top) ? ` The order of the models depends on ${by}.` : ` No two models clearly change places as ${by} varies.`;
+  figure.querySelector("figcaption").textContent = `${column.label[0].toUpperCase()}${column.label.slice(1)} against ${label}.${trendNote(by, all)}${order}`;
   return figure;
 }
 // what was subsampled

@@ -69,6 +69,27 @@ def recommendation(one: Assessment) -> str:
     return _unsure(one, score) or _curation(one.spectrum, share) or otherwise
 
 
+def caveat(one: Assessment) -> str | None:
+    """What a reader must know if a score beside the verdict "indistinguishable" lies above its chance level, or None.
+
+    The verdict rests on a test of all samples, and the intervals are computed for each score alone, so the two may
+    disagree.
+    """
+    if _kind(one) != "Indistinguishable":
+        return None
+    above = [name for name in headline(one.scores) if _above_chance(one.scores[name])]
+    if not above:
+        return None
+    shares = f"The {' and the '.join(above)} share {'lies' if len(above) == 1 else 'lie'}"
+    test = "two-sample test" if "c2st" in one.scores else "total variation"
+    return f"{shares} above chance, but the {test}, which decides the verdict, confirms no difference."
+
+
+def _above_chance(score: Score) -> bool:
+    """Whether the whole interval of a score lies above its chance level."""
+    return score.interval is not None and score.chance is not None and score.interval.low > score.chance
+
+
 _BROADER = (
     "Sample more broadly (weaker truncation or guidance, a higher temperature): curation cannot add what is missing."
 )

@@ -1,0 +1,64 @@
+"""What a notebook shows of the samples: the most missed, invented and copied ones, as HTML without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from precall.report.galleries import samples_shown
+
+if TYPE_CHECKING:
+    from precall.metrics.results import Assessment, Comparison
+
+SHOWN = 6  # samples per gallery
+MODELS = 4  # models whose samples are shown; the page shows those of all models
+TITLES = {  # gallery: its title, the side of its samples and the side of their nearest ones
+    "missed": ("Missed: real samples that the model covers least, each with its nearest fake", "real", "fake"),
+    "invented": ("Invented: fakes that the data supports least, each with its nearest real sample", "fake", "real"),
+    "copies": ("Copies: fakes that nearly coincide with a real sample", "fake", "real"),
+}
+
+
+def samples(comparison: Comparison) -> str:
+    """The first samples of each gallery of the first models; an empty string if only features are known.
+
+    Samples are read again from where they were. If they are no longer there, nothing is shown instead of an error.
+    """
+    shown = {name: _galleries(one) for name, one in list(comparison.items())[:MODELS]}
+    begin = "<details open>" if len(comparison) == 1 else "<details>"
+    return "".join(
+        f"{begin}<summary>Samples of {escape(name)}</summary>{found}</details>"
+        for name, found in shown.items()
+        if found
+    )
+
+
+def _galleries(one: Assessment) -> str:
+    try:
+        found = samples_shown(one)
+    except (OSError, ValueError):
+        return ""
+    return "".join(_gallery(found[name][:SHOWN], *texts) for name, texts in TITLES.items() if found.get(name))
+
+
+def _gallery(entries: list[Mapping[str, Any]], title: str, side: str, other: str) -> str:
+    cards = "".join(_card(entry, side, other) for entry in entries)
+    return f'<p>{title}</p><div style="display:flex;flex-wrap:wrap;gap:8px">{cards}</div>'
+
+
+def _card(entry: Mapping[str, Any], side: str, other: str) -> str:
+    looks = [_look(entry["sample"], side), *([] if entry["nearest"] is None else [_look(entry["nearest"], other)])]
+    style = "display:flex;gap:4px;border:1px solid #8888;border-radius:4px;padding:4px"
+    return f'<div style="{style}">{"".join(looks)}</div>'
+
+
+def _look(sample: Mapping[str, Any], side: str) -> str:
+    """One sample: a small picture, or the beginning of its text or row."""
+    name = f"{side}: {sample['id']}"
+    if "image" in sample:
+        picture = f'<img src="{escape(sample["image"])}" alt="{escape(name)}" title="{escape(name)}" width="64">'
+        return f'<span style="image-rendering:pixelated">{picture}</span>'
+    row = ", ".join(f"{column}: {cell}" for column, cell in sample.get("row", ()))
+    text = (sample.get("text") or row or "")[:200]
+    return f'<span style="max-width:220px;font-size:smaller"><b>{escape(name)}</b><br>{escape(text)}</span>'
