@@ -76,6 +76,23 @@ def _rows(one: Assessment) -> dict[str, list[int]]:
     return rows
 
 
+def gallery_rows(one: Assessment, side: str) -> dict[int, list[str]]:
+    """The galleries that each row of a side is in: row → names; empty if only features are known."""
+    found: dict[int, list[str]] = {}
+    if one.sources["fake"].samples is None:
+        return found
+    both = one.real.log_ratio is not None and one.fake.log_ratio is not None
+    rows = {
+        "missed": _largest(one.real.log_ratio) if both and side == "real" and one.real.log_ratio is not None else (),
+        "invented": _largest(-one.fake.log_ratio) if both and side == "fake" and one.fake.log_ratio is not None else (),
+        "copies": _copied(one) if side == "fake" else (),
+    }
+    for name, chosen in rows.items():
+        for row in chosen:
+            found.setdefault(int(row), []).append(name)
+    return found
+
+
 def _chosen(one: Assessment) -> dict[str, Any]:
     """The samples of each gallery."""
     shown: dict[str, Any] = {}
