@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from precall import tune as tune
     from precall.metrics.assessment import Reference as Reference
     from precall.metrics.assessment import assess as assess
+    from precall.metrics.assessment import tradeoff as tradeoff
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
+    from precall.metrics.tradeoff import Tradeoff as Tradeoff
     from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
@@ -36,8 +38,10 @@ _HOME = {
     "Divergence": "theory.divergences",
     "RatioSpectrum": "theory.spectrum",
     "Reference": "metrics.assessment",
+    "Tradeoff": "metrics.tradeoff",
     "assess": "metrics.assessment",
     "load": "report.folder",
+    "tradeoff": "metrics.assessment",
 }
 _load, _ = lazily(__name__, _HOME)
 

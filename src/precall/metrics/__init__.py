@@ -3,9 +3,9 @@
 What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
 file that computes it and listed in `registry.py`.
 
-    assessment    the public functions: `assess` and `Reference`
+    assessment    the public functions: `assess`, `tradeoff` and `Reference`
     run           one model against one reference: shared work, and collection of the results
-    results       `Assessment`, `Comparison`: the one form of a result
+    results       `Assessment`, `Comparison`: the one form of a result; `tradeoff` adds the settings of a knob
     registry      all metrics; `metric` defines a metric, and `score` a score
     neighbors/    k-nearest-neighbour scores, from one exact pass over the pairs
     classifiers/  classifier curves, with certificates and a two-sample test

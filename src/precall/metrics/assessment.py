@@ -1,4 +1,5 @@
-"""`assess(real=, fake=)`: from sample sets to curves, scores with intervals, and a certificate."""
+"""`assess(real=, fake=)`: from sample sets to curves, scores with intervals, and a certificate. `tradeoff`: the same
+along a sampling knob."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
+from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around
 from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
 from precall.metrics.score import Score
+from precall.metrics.tradeoff import Tradeoff, named
 from precall.printing import brief
 from precall.progress import Progress, stage_of
 from precall.theory import checks
@@ -198,6 +201,37 @@ def assess_each(
     for name, one in fake.items():
         of_model = _groups_of(groups, name)
         yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
+
+
+def tradeoff(
+    *, real: object, fake: Mapping[str, Mapping[float, Any]], metrics: Iterable[str] | None = None, **settings: Any
+) -> Tradeoff:
+    """Precision and recall of models along a sampling knob, such as temperature, truncation, guidance or steps.
+
+    Args:
+        real: The data, as in `assess`.
+        fake: For each model, samples by the value of its knob: `{"ours": {0.7: a, 1.0: b}, "theirs": {…}}`.
+        metrics: Metrics to compute, as in `assess`; by default auto and neighbors. They must include an estimator of
+            the curve. The metric neighbors is always computed, because precision and recall are its scores.
+        **settings: Further arguments of `assess`, such as `k`, `seed`, `encoder` and `progress`.
+
+    Returns:
+        A `Tradeoff`: the assessment of each setting, the best setting for a trade-off λ or for a recall floor, the
+        upper envelope of each model, and which model is ahead for which λ.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(4, 200, 2))
+        >>> fake = {"ours": {0.5: 0.5 * x[1], 1.0: x[2]}, "theirs": {1.0: x[3] + 2}}
+        >>> found = tradeoff(real=x[0], fake=fake, metrics=("clusters",))
+        >>> found.setting(lam=0.5).name, found["ours@0.5"].scores["recall"].value < 0.6
+        ('ours@1', True)
+    """
+    names = {*requested(("auto",) if metrics is None else metrics), NEIGHBORS.name}
+    if best_estimator(names) is None:
+        raise ValueError('`metrics` must include an estimator of the curve, such as "auto" or "clusters"; got none.')
+    samples, by_model = named(fake)
+    return Tradeoff(assess(real=real, fake=samples, metrics=names, **settings).assessments, by_model)
 
 
 @brief

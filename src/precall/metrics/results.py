@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from precall.metrics.column_drift import ColumnDrift
 from precall.metrics.groups import FairnessGap
-from precall.metrics.score import Interval, Score, plain
+from precall.metrics.score import CurveIntervals, Interval, Score, plain
 from precall.metrics.verdict import verdict
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
@@ -118,6 +118,7 @@ class Assessment:
         groups: Assessment of each group, by label; empty without groups.
         fairness: Largest gap between two groups' curves, or None.
         baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
+        curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
@@ -138,6 +139,7 @@ class Assessment:
     groups: Mapping[Any, Assessment] = field(default_factory=dict)
     fairness: FairnessGap | None = None
     baseline: Mapping[str, Score] = field(default_factory=dict)
+    curve_intervals: CurveIntervals | None = None
     drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
@@ -158,6 +160,16 @@ class Assessment:
     def samples(self) -> dict[str, PerSample]:
         """Values per sample, `samples["real"]` and `samples["fake"]`."""
         return {"real": self.real, "fake": self.fake}
+
+    def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
+        """The values per sample as one row per sample of both sides: `pandas.DataFrame(report.sample_table())`.
+
+        Each row has the model, the side, the name and the position of the sample, its log-ratio, membership, realism
+        and copy ratio, the nearest sample of the other side with its distance, its cluster, and its galleries.
+        """
+        from precall.report import sample_table
+
+        return sample_table.rows(self)
 
     @property
     def fid(self) -> Score:
@@ -188,6 +200,7 @@ class Assessment:
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
+            **({} if self.curve_intervals is None else {"curve_intervals": self.curve_intervals.to_dict()}),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
         }
 
@@ -209,6 +222,7 @@ class Assessment:
             groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
             fairness=None if gap is None else FairnessGap.from_dict(gap),
             baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
+            curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
             drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
         )
 
@@ -253,6 +267,10 @@ class Comparison(Mapping[str, Assessment]):
         if not isinstance(saved.get("models"), Mapping) or not saved["models"]:
             raise ValueError("saved results must hold at least one model under `models`.")
         return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()})
+
+    def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
+        """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
+        return [row for one in self.values() for row in one.sample_table()]
 
     def plot(self) -> Figure:
         """Matplotlib figure of all curves."""

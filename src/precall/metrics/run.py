@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.clusters import Clusters
     from precall.metrics.neighbors.scores import Neighborhoods
-    from precall.metrics.score import Score
+    from precall.metrics.score import CurveIntervals, Score
     from precall.theory.spectrum import RatioSpectrum
 
 PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch")
@@ -100,13 +101,16 @@ class Run:
         """Compute the metrics. Scores of curves other than the best one are prefixed by the name of their estimator."""
         spectra: dict[str, RatioSpectrum] = {}
         scores: dict[str, Score] = {}
+        known: CurveIntervals | None = None
         for metric in metrics:
             found = metric.compute(self)
             if found.spectrum is not None:
                 spectra[metric.name] = found.spectrum
+            if metric.name == best:
+                known = found.curve_intervals
             prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
             scores |= {prefix + name: score for name, score in found.scores.items()}
-        return self._gathered(metrics, best, spectra, scores)
+        return replace(self._gathered(metrics, best, spectra, scores), curve_intervals=known)
 
     def _gathered(
         self,
