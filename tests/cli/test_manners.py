@@ -52,6 +52,14 @@ def test_quiet_prints_results_and_errors_only(files, quiet):
     assert "precall: " in run(*quiet, "--real", "absent.npy", *words[2:]).stderr
 
 
+def test_quiet_says_nothing_about_the_columns_of_a_table(files, tmp_path):
+    for name in ("real", "fake"):
+        (tmp_path / f"{name}.csv").write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(60)))
+    words = ("assess", "--real", "real.csv", "--fake", "fake.csv", "--metrics", "fid")
+    assert "columns: x" in run(*words).stderr
+    assert run(*words, "--quiet").stderr == ""
+
+
 def test_bibtex_has_an_entry_for_every_paper():
     entries = run("cite", "--bibtex").stdout.split("\n\n")
     assert len(entries) == 1 + len(PAPERS)

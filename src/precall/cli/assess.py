@@ -360,15 +360,15 @@ def _report_columns(found: Comparison) -> None:
     plan = next(iter(found.values())).protocol.get("real", {}).get("protocol", {})
     if "left_out" in plan:
         kinds = ", ".join(f"{shown(name)} {column['kind']}" for name, column in plan["columns"].items())
-        typer.echo(f"columns: {kinds}", err=True)
-        for note in plan["notes"]:
-            typer.echo(note, err=True)
+        note(f"columns: {kinds}")
+        for sentence in plan["notes"]:
+            note(sentence)
 
 
 def _report_contents(found: Comparison) -> None:
     """Say what a report contains of tables."""
     if (contents := next(iter(found.values())).protocol.get("contains")) is not None:
-        typer.echo(contents, err=True)
+        note(contents)
 
 
 def _report_shared_rows(found: Comparison) -> None:
