@@ -99,7 +99,7 @@ def one(part: str, n: int, place: Path) -> tuple[Row, Any]:
 def watch(note: str, *words: str) -> None:
     """Run `precall <words>` in this process; note its peak memory after the encoding and at the end."""
     from precall.cli import app
-    from precall.metrics.assessment import Reference
+    from precall.metrics.reference import Reference
 
     assess, seen = Reference._assess, [0.0]  # type: ignore[attr-defined]
 

@@ -40,7 +40,7 @@ def test_an_assessment_prints_as_a_table_and_a_sentence(compared):
     assert head.split() == ["model", "precision", "recall", "density", "coverage", "fid", "area"]
     assert row.startswith("near")
     assert str(near.scores["recall"]) in row
-    assert chance.split()[3] == "1"  # density
+    assert chance.split()[3] == "1.00"  # density, with the decimals of its column
     assert not empty
     assert verdict == f"near: {near.verdict}"
     assert [line.split()[0] for line in repr(compared).splitlines()[3:5]] == ["near", "<far>"]

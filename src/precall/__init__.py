@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from precall import samples as samples
     from precall import theory as theory
     from precall import tune as tune
-    from precall.metrics.assessment import Reference as Reference
     from precall.metrics.assessment import assess as assess
+    from precall.metrics.assessment import tradeoff as tradeoff
+    from precall.metrics.reference import Reference as Reference
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
+    from precall.metrics.tradeoff import Tradeoff as Tradeoff
     from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
@@ -35,9 +37,11 @@ _HOME = {
     "Comparison": "metrics.results",
     "Divergence": "theory.divergences",
     "RatioSpectrum": "theory.spectrum",
-    "Reference": "metrics.assessment",
+    "Reference": "metrics.reference",
+    "Tradeoff": "metrics.tradeoff",
     "assess": "metrics.assessment",
     "load": "report.folder",
+    "tradeoff": "metrics.assessment",
 }
 _load, _ = lazily(__name__, _HOME)
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import precall
-from precall.metrics.assessment import Reference, assess
+from precall.metrics.assessment import assess
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
+from precall.metrics.reference import Reference
 from precall.metrics.results import Assessment, PerSample
 from precall.metrics.score import Interval, Score, readings
 

@@ -10,7 +10,8 @@ from precall import devices
 from precall.cli import app
 from precall.encoders import encode
 from precall.metrics import clusters, features
-from precall.metrics.assessment import Reference, assess
+from precall.metrics.assessment import assess
+from precall.metrics.reference import Reference
 from precall.metrics.torch_kmeans import torch_kmeans
 
 RNG = np.random.default_rng(0)

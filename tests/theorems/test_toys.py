@@ -242,6 +242,13 @@ def test_eight_gaussians_by_quadrature_over_the_plane(scales: tuple[float, float
         assert np.minimum(lam * p, q).sum() * 1e-4 == pytest.approx(toy.alpha(lam), abs=5e-5)
 
 
+def test_gaussian_grid_has_the_documented_widths() -> None:
+    """By default the fakes are 0.08/0.05 = 1.6 times as wide, and 20 of 25 modes are kept."""
+    mode = gaussian_scale(scale=1.6, dim=2)
+    for lam in (0.5, 1.0, 3.0):
+        assert gaussian_grid().alpha(lam) == pytest.approx(mode.alpha(0.8 * lam), abs=1e-9)
+
+
 def test_gaussian_grid_by_quadrature_around_one_mode() -> None:
     """Of 25 modes 20 are kept, all alike; where a mode is dropped the integrand vanishes."""
     toy = gaussian_grid()

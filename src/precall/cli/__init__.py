@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tune
-from precall.cli.console import App, ErrorDoor, tracebacks
+import precall
+from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tradeoff, tune
+from precall.cli.console import App, ErrorDoor, Quiet, emit, silenced, tracebacks
 from precall.cli.notices import show_warnings
 
 app = App(
@@ -24,7 +25,8 @@ app = App(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 VERBS = (
-    assess.assess, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache, presets.presets,
+    assess.assess, tradeoff.tradeoff, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache,
+    presets.presets,
     cite.cite,
 )  # fmt: skip
 for command in VERBS:
@@ -32,9 +34,19 @@ for command in VERBS:
 app.add_typer(reference.app, name="reference")
 
 
+def _print_version(given: bool) -> None:
+    if given:
+        emit(f"precall {precall.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def main(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    quiet: Quiet = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     """Precision and recall of generative models.
 
@@ -56,4 +68,5 @@ def main(
     Files that are implausibly large for samples are refused. PRECALL_MAX_BYTES raises the limit.
     """
     tracebacks.set(debug)
+    silenced.set(quiet)
     show_warnings()

@@ -7,17 +7,18 @@ import json
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.console import Key, OnError, Quiet, alert, bars, emit, note, tell_skipped
 from precall.cli.encoder_options import DeviceName, EncoderNames, PresetName, check_preset
 from precall.devices import check_device
 from precall.printing import shown
+from precall.progress import Progress
 
 if TYPE_CHECKING:
     from precall.cli.results_cache import Entry
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 GATES = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
 Ties = Literal["closed", "open"]
 Limit = Annotated[float | None, typer.Option(help="Exit with status 3 if this is not met.", show_default=False)]
+GateOn = Annotated[
+    Literal["value", "lower"],
+    typer.Option(
+        "--gate",
+        help="What a gate compares: value, the score itself; or lower, the cautious end of its interval, which is the "
+        "lower end for --min-… and the upper end for --max-fid.",
+    ),
+]
 
 
 def assess(
@@ -40,6 +49,10 @@ def assess(
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.html, results.json, galleries.json and curves.png.")
+    ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(help="File for the values of each sample (.csv or .parquet); computes again to have them."),
     ] = None,
     metrics: Annotated[str | None, typer.Option(help="Comma-separated names; see docs/metrics.md.")] = None,
     quick: Annotated[
@@ -83,6 +96,8 @@ def assess(
     min_coverage: Limit = None,
     min_area: Limit = None,
     max_fid: Limit = None,
+    gate: GateOn = "value",
+    quiet: Quiet = False,
 ) -> None:
     """Assess samples of one or more models against data.
 
@@ -105,40 +120,45 @@ def assess(
       precall assess --real real.npy --fake a.npy --quick
 
       precall assess --real statistics.npz --fake a.npy --metrics fid
+
+      precall assess --real real.npy --fake a.npy --quick --samples samples.csv
+
+      precall assess --real real.npy --fake a.npy --quick --min-recall 0.1 --gate lower
     """
-    from precall.report import folder
-    from precall.samples.opening import KEYED, open_samples, takes_key
+    from precall.files import check_output
+    from precall.report import folder, sample_table
+    from precall.samples.opening import open_samples
 
     check_device(device)
     limits = {name: value for name, value in locals().items() if name in GATES and value is not None}
     models = dict(_named(given) for given in fake)
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
-    names = _metrics(metrics, quick=quick)
+    names = chosen_metrics(metrics, quick=quick)
     if preset is not None:
         check_preset(preset, names, k, ties)
-    gates = _gates(limits, names)
+    gates = _gates(limits, names, cautious=gate == "lower")
     paths = (real, *models.values(), *([] if holdout is None else [holdout]))
-    if key is not None and not any(map(takes_key, paths)):
-        raise typer.BadParameter(
-            f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
-        )
+    check_key(key, paths)
     if out is not None:
         folder.check(out, sources=paths)
+    if samples is not None:
+        sample_table.checked_suffix(samples)
+        check_output(samples, sources=paths)
+    rows: list[Any] = []
     sources = {name: open_samples(path, key=key, on_error=on_error) for name, path in models.items()}
     data = open_samples(real, key=key, on_error=on_error)
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels, "device": device}
     settings |= {} if preset is None else {"preset": preset}
-    settings |= _table_settings(columns, ignore, kinds, show_rows)
-    found = replace(assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh), gates=gates)
-    _report_skipped(found)
-    _report_columns(found)
-    _report_shared_rows(found)
-    _report_notices(found)
-    for name, one in found.items():
-        _report_one_sided(name, one.protocol.get("groups", {}))
+    settings |= table_settings(columns, ignore, kinds, show_rows)
+    wanted = None if samples is None else lambda one: rows.extend(one.sample_table())
+    found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh, each=wanted)
+    found = replace(found, gates=gates)
+    if samples is not None:
+        note(f"samples: {sample_table.write(rows, samples)}")
+    report_sources(found)
     command = "precall " + shlex.join(sys.argv[1:])
     if out is not None:
         page = folder.write(found, out, command=command)
@@ -157,10 +177,12 @@ def assessed(
     *,
     holdout: SampleSet | None = None,
     fresh: bool,
+    each: Callable[[Assessment], None] | None = None,
 ) -> Comparison:
     """The results of each model from the cache, or computed and kept there at once.
 
-    They are computed if they are missing or a `fresh` run is requested.
+    They are computed if they are missing or a `fresh` run is requested. `each` is called with every assessment while it
+    still has its values per sample, which are not in the cache; with it, all models are computed.
     """
     from precall.cli import results_cache
     from precall.metrics.results import Comparison
@@ -175,12 +197,12 @@ def assessed(
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
     cache = results_cache.ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}
-    found = {} if fresh else _kept(entries)
+    found = {} if fresh or each is not None else _kept(entries)
     missing = {name: one for name, one in fakes.items() if name not in found}
     if missing:
         loaded = [encoders.get(str(name)) or name for name in (encoders if len(encoders) == 1 else names)]
         arguments = {"real": real, "holdout": holdout, "encoder": loaded[0] if len(loaded) == 1 else loaded, **settings}
-        found |= _computed(missing, entries, arguments)
+        found |= _computed(missing, entries, arguments, each)
     return Comparison({name: found[name] for name in fakes})
 
 
@@ -196,7 +218,10 @@ def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
 
 
 def _computed(
-    fakes: Mapping[str, SampleSet], entries: Mapping[str, Entry], arguments: Mapping[str, Any]
+    fakes: Mapping[str, SampleSet],
+    entries: Mapping[str, Entry],
+    arguments: Mapping[str, Any],
+    each: Callable[[Assessment], None] | None,
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
     from precall.metrics.assessment import assess_each
@@ -206,7 +231,9 @@ def _computed(
     try:
         with bars() as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", SampleWarning)  # the results have the same sentences, and are reported
-            for one in assess_each(fake=fakes, progress=progress, **arguments):
+            for one in assess_each(fake=fakes, progress=naming(progress, list(fakes), found), **arguments):
+                if each is not None:
+                    each(one)
                 found[one.name] = entries[one.name].keep(one)
     except BaseException:
         if found:
@@ -216,11 +243,22 @@ def _computed(
     return found
 
 
+def naming(progress: Progress, models: Sequence[str], finished: Collection[str]) -> Progress:
+    """A progress callback whose stages begin with the name of the model in progress, the first that is not finished."""
+
+    def named(stage: str, done: int, total: int) -> None:
+        model = models[min(len(finished), len(models) - 1)]
+        common = stage.startswith("encode ") or stage == "real balls"  # named already, or shared by all models
+        progress(stage if common or len(models) == 1 else f"{model}: {stage}", done, total)
+
+    return named
+
+
 def _joined(names: Iterable[str]) -> str:
     return ", ".join(map(shown, names))
 
 
-def _metrics(given: str | None, *, quick: bool) -> list[str] | None:
+def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
     """The metrics that `--metrics` or `--quick` names, or None for the default ones."""
     from precall.metrics.registry import QUICK, requested
 
@@ -234,7 +272,7 @@ def _metrics(given: str | None, *, quick: bool) -> list[str] | None:
     return names
 
 
-def _table_settings(columns: str | None, ignore: str | None, kinds: str | None, show_rows: bool) -> dict[str, Any]:
+def table_settings(columns: str | None, ignore: str | None, kinds: str | None, show_rows: bool) -> dict[str, Any]:
     """What the options say about the columns of tables, in the form that `assess` takes; only what was given."""
     lists = {"columns": columns, "ignore": ignore}
     given: dict[str, Any] = {name: _listed(names) for name, names in lists.items() if names is not None}
@@ -299,6 +337,25 @@ def _lines(path: str) -> list[str]:
         raise ValueError(f"{path} must be UTF-8 text with one label per line.") from None
 
 
+def check_key(key: str | None, paths: Iterable[str]) -> None:
+    """Refuse `--key` if no source has names to choose from."""
+    from precall.samples.opening import KEYED, takes_key
+
+    if key is not None and not any(map(takes_key, paths)):
+        raise typer.BadParameter(
+            f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
+        )
+
+
+def report_sources(found: Comparison) -> None:
+    """Report on stderr what was noticed about the samples: unreadable ones, kinds of columns, shared rows, groups."""
+    _report_skipped(found)
+    _report_columns(found)
+    _report_shared_rows(found)
+    for name, one in found.items():
+        _report_one_sided(name, one.protocol.get("groups", {}))
+
+
 def _report_skipped(found: Comparison) -> None:
     from precall.cli.results_cache import Skipped
 
@@ -316,15 +373,15 @@ def _report_columns(found: Comparison) -> None:
     plan = next(iter(found.values())).protocol.get("real", {}).get("protocol", {})
     if "left_out" in plan:
         kinds = ", ".join(f"{shown(name)} {column['kind']}" for name, column in plan["columns"].items())
-        typer.echo(f"columns: {kinds}", err=True)
-        for note in plan["notes"]:
-            typer.echo(note, err=True)
+        note(f"columns: {kinds}")
+        for sentence in plan["notes"]:
+            note(sentence)
 
 
 def _report_contents(found: Comparison) -> None:
     """Say what a report contains of tables."""
     if (contents := next(iter(found.values())).protocol.get("contains")) is not None:
-        typer.echo(contents, err=True)
+        note(contents)
 
 
 def _report_shared_rows(found: Comparison) -> None:
@@ -348,26 +405,34 @@ def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:
             note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}")
 
 
-def _gates(limits: Mapping[str, float], metrics: Iterable[str] | None) -> tuple[Gate, ...]:
-    """The gates that the options give, refused before anything is computed if no metric gives their score."""
+def _gates(limits: Mapping[str, float], metrics: Iterable[str] | None, *, cautious: bool) -> tuple[Gate, ...]:
+    """The gates that the options give; what no model could miss or meet, or is not computed, is refused at once."""
     from precall.metrics.gates import Gate
-    from precall.metrics.registry import METRICS, metric_of, requested
+    from precall.metrics.registry import ESTIMATORS, SCORES, metric_of, requested
 
-    given = {score.name for name in requested(metrics) for score in METRICS[name].scores}
     gates = []
     for option, limit in limits.items():
-        kind, score = option.split("_")
-        if score not in given:
-            raise ValueError(f"--{kind}-{score} needs the score {score!r}: add {metric_of(score)} to --metrics.")
-        gates.append(Gate(score, kind, limit))
+        (kind, score), hint = option.split("_"), f"--{option.replace('_', '-')}"
+        low, high = SCORES[score].low, SCORES[score].high
+        if not low <= limit <= high or limit == float("inf"):
+            span = f"between {low:g} and {high:g}" if high < float("inf") else f"of at least {low:g}"
+            raise typer.BadParameter(f"expected a finite number {span}; got {limit:g}", param_hint=hint)
+        suitable = ESTIMATORS if score == "area" else (metric_of(score),)
+        if not set(suitable) & set(requested(metrics)):
+            raise typer.BadParameter(f"add {suitable[0]} to --metrics, which computes {score}", param_hint=hint)
+        gates.append(Gate(score, kind, limit, cautious))
     return tuple(gates)
 
 
 def _check(found: Comparison) -> None:
     """Exit with status 3 if a model misses a gate."""
-    missed = [(gate, one) for gate in found.gates for one in found.values() if not gate.met(one.scores)]
-    for gate, one in missed:
-        value, side = one.scores[gate.score].value, {"min": "below", "max": "above"}[gate.kind]
-        note(f"gate not met: {one.name} has {one.label(gate.score)} {value:.4g}, {side} {gate.limit:g}")
+    missed = [
+        f"{one.name} {gate.missed(one.scores)}"
+        for gate in found.gates
+        for one in found.values()
+        if not gate.met(one.scores)
+    ]
+    for line in missed:
+        alert(f"gate not met: {line}")
     if missed:
         raise typer.Exit(3)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+import precall
 from precall.cli.console import emit
 
 PAPERS = (
@@ -75,12 +82,91 @@ PAPERS = (
 )
 
 
-def cite() -> None:
+AUTHORS = {  # by title: authors and venue, for BibTeX
+    PAPERS[0][2]: (
+        "Sajjadi, Mehdi S. M. and Bachem, Olivier and Lucic, Mario and Bousquet, Olivier and Gelly, Sylvain",
+        "Advances in Neural Information Processing Systems",
+    ),
+    PAPERS[1][2]: (
+        "Simon, Loïc and Webster, Ryan and Rabin, Julien",
+        "International Conference on Machine Learning",
+    ),
+    PAPERS[2][2]: (
+        "Djolonga, Josip and Lucic, Mario and Cuturi, Marco and Bachem, Olivier and Bousquet, Olivier and "
+        "Gelly, Sylvain",
+        "International Conference on Artificial Intelligence and Statistics",
+    ),
+    PAPERS[3][2]: ("Verine, Alexandre", "PhD thesis, Université Paris Dauphine-PSL"),
+    PAPERS[4][2]: (
+        "Kynkäänniemi, Tuomas and Karras, Tero and Laine, Samuli and Lehtinen, Jaakko and Aila, Timo",
+        "Advances in Neural Information Processing Systems",
+    ),
+    PAPERS[5][2]: (
+        "Naeem, Muhammad Ferjad and Oh, Seong Joon and Uh, Youngjung and Choi, Yunjey and Yoo, Jaejun",
+        "International Conference on Machine Learning",
+    ),
+    PAPERS[6][2]: (
+        "Cheema, Fasil and Urner, Ruth",
+        "International Conference on Artificial Intelligence and Statistics",
+    ),
+    PAPERS[7][2]: (
+        "Heusel, Martin and Ramsauer, Hubert and Unterthiner, Thomas and Nessler, Bernhard and Hochreiter, Sepp",
+        "Advances in Neural Information Processing Systems",
+    ),
+    PAPERS[8][2]: (
+        "Bińkowski, Mikołaj and Sutherland, Danica J. and Arbel, Michael and Gretton, Arthur",
+        "International Conference on Learning Representations",
+    ),
+    PAPERS[9][2]: (
+        "Salimans, Tim and Goodfellow, Ian and Zaremba, Wojciech and Cheung, Vicki and Radford, Alec and Chen, Xi",
+        "Advances in Neural Information Processing Systems",
+    ),
+    PAPERS[10][2]: (
+        "Pillutla, Krishna and Swayamdipta, Swabha and Zellers, Rowan and Thickstun, John and Welleck, Sean and "
+        "Choi, Yejin and Harchaoui, Zaid",
+        "Advances in Neural Information Processing Systems",
+    ),
+    PAPERS[11][2]: ("Lopez-Paz, David and Oquab, Maxime", "International Conference on Learning Representations"),
+}
+
+
+def cite(bibtex: Annotated[bool, typer.Option("--bibtex", help="Print BibTeX entries.")] = False) -> None:
     """List the papers to cite for the scores you report.
 
-    Example:
+    Examples:
 
       precall cite
+
+      precall cite --bibtex
     """
+    if bibtex:
+        emit("\n\n".join([_software(), *map(_entry, PAPERS)]))
+        return
     for number, authors, title in PAPERS:
         emit(f"{number}: {authors}, {title}")
+
+
+def _entry(paper: tuple[str, str, str]) -> str:
+    """One paper as a BibTeX entry."""
+    number, reference, title = paper
+    authors, venue = AUTHORS[title]
+    year = reference[-5:-1]
+    key = _key(reference.split()[0]) + year
+    kind, field = ("phdthesis", "school") if venue.startswith("PhD thesis, ") else ("inproceedings", "booktitle")
+    fields = {"title": f"{{{title}}}", "author": authors, field: venue.removeprefix("PhD thesis, "), "year": year}
+    return _formatted(kind, key, {**fields, "note": f"precall: {number}"})
+
+
+def _key(name: str) -> str:
+    """The name of an author as a BibTeX key, in ASCII letters."""
+    letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return "".join(filter(str.isalpha, letters)).lower()
+
+
+def _software() -> str:
+    fields = {"title": "{precall: precision and recall of generative models}", "author": "{The precall authors}"}
+    return _formatted("software", "precall", {**fields, "version": precall.__version__})
+
+
+def _formatted(kind: str, key: str, fields: Mapping[str, str]) -> str:
+    return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])

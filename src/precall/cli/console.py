@@ -43,6 +43,22 @@ OnError = Annotated[
     typer.Option(help="fail at the first unreadable sample, or skip unreadable samples and list them."),
 ]
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
+silenced: ContextVar[bool] = ContextVar("silenced", default=False)
+
+
+def _silence(given: bool) -> bool:
+    """Print no progress and no remarks from now on."""
+    if given:
+        silenced.set(True)
+    return given
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", help="Print results, errors and gates only: no progress and no remarks.", callback=_silence
+    ),
+]
 
 LONGEST = 2000  # characters of an error message
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "can't start new thread")  # in errors of torch and Python
@@ -80,7 +96,7 @@ class App(typer.Typer):
                 return super().__call__(*arguments, **options)
             except KeyboardInterrupt as error:
                 status, sentence = explained(error)
-                note(f"precall: {sentence}")
+                alert(f"precall: {sentence}")
                 sys.exit(status)
 
 
@@ -121,9 +137,9 @@ class ErrorDoor(TyperGroup):
                 raise
             status, sentence = explained(error)
             if tracebacks.get():
-                note("".join(traceback.format_exception(error)))
+                alert("".join(traceback.format_exception(error)))
             if sentence:
-                note(f"precall: {sentence}")
+                alert(f"precall: {sentence}")
             raise typer.Exit(status) from None
 
 
@@ -232,14 +248,22 @@ def bars() -> Iterator[Progress]:
             return Text(f"{task.speed:.3g}/s" if task.speed else "")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:>18}"), BarColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
-    disable = not console.is_terminal
+    columns = (
+        TextColumn("{task.description:>18}", markup=False),
+        BarColumn(),
+        Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    disable = silenced.get() or not console.is_terminal
     with rich_progress.Progress(*columns, console=console, transient=True, disable=disable) as progress:
         tasks: dict[str, TaskID] = {}
 
         def update(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total)
+                for earlier in progress.tasks:  # stages follow one another; some never say that they are done
+                    progress.update(earlier.id, completed=earlier.total)
+                tasks[stage] = progress.add_task(shown(stage), total=total)
             progress.update(tasks[stage], completed=done, total=total)
 
         yield update
@@ -253,7 +277,13 @@ def emit(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a message to stderr. Control characters, as in the name of a file, are escaped."""
+    """Write a remark to stderr, unless `--quiet` was given."""
+    if not silenced.get():
+        alert(text)
+
+
+def alert(text: str) -> None:
+    """Write a message to stderr, also with `--quiet`. Control characters, as in the name of a file, are escaped."""
     if sys.stderr is not None:
         typer.echo(_printable(text, sys.stderr), err=True)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.console import EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.cli.console import EncoderName, Key, OnError, bars, emit, note, tell_skipped
 from precall.files import one_per_line
 
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ def _keep(
 
 def _print_summary(kept: Selection, out: Path | None) -> None:
     """Print the number of kept samples and the predicted effect to stderr."""
-    for note in kept.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"kept {len(kept):,} of {kept.n_fake:,}{'' if out is None else f': {out}'}", err=True)
-    typer.echo(f"predicted, at best: {kept.changes}", err=True)
+    for sentence in kept.notes:
+        note(f"note: {sentence}")
+    note(f"kept {len(kept):,} of {kept.n_fake:,}{'' if out is None else f': {out}'}")
+    note(f"predicted, at best: {kept.changes}")
 
 
 def _writer(

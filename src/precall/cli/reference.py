@@ -44,7 +44,7 @@ def make(
       precall assess --real data.precall --fake samples/
     """
     from precall.files import check_output
-    from precall.metrics.assessment import Reference
+    from precall.metrics.reference import Reference
     from precall.samples.opening import KEYED, open_samples, takes_key
 
     check_device(device)

@@ -53,7 +53,7 @@ def report(
     if out is None:
         return
     if out.suffix.lower() in PAGES:
-        page.write(found, out, command=folder.command_of(results))
+        page.write(found, out, command=folder.command_of(results), section=folder.section(found))
         note(f"page: {out}")
     else:
         write_atomically(out, figures.picture(found, out.suffix[1:].lower(), dpi=100))

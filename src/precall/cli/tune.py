@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.console import bars, emit
+from precall.cli.console import bars, emit, note
 from precall.cli.tune_options import DEFAULTS, NETWORKS, RUN, Model, Objective, begun, resumed, write_run
 
 if TYPE_CHECKING:
@@ -253,5 +253,5 @@ def _print_summary(out: Path, scores: Mapping[str, Score], as_json: bool) -> Non
     from precall.tune.checkpoints import LAST
 
     n = scores["precision"].n_real
-    typer.echo(f"scores: {n} held-out samples and as many draws; 95 % intervals; images compared by pixels", err=True)
-    typer.echo(f"model: {out / LAST}; samples: {out / 'samples.npy'}; log, pictures: {out}", err=True)
+    note(f"scores: {n} held-out samples and as many draws; 95 % intervals; images compared by pixels")
+    note(f"model: {out / LAST}; samples: {out / 'samples.npy'}; log, pictures: {out}")

@@ -188,7 +188,12 @@ class Plan:
 
 
 def plan(
-    spectrum: RatioSpectrum, budgets: Iterable[float] | None = None, *, recalls: Iterable[float] = RECALLS
+    spectrum: RatioSpectrum | None = None,
+    budgets: Iterable[float] | None = None,
+    *,
+    real: object | None = None,
+    fake: object | None = None,
+    recalls: Iterable[float] = RECALLS,
 ) -> Plan:
     """Predict precision, recall and cost of optimal budgeted rejection at several budgets.
 
@@ -196,9 +201,12 @@ def plan(
     spectrum is an estimate, so are the numbers, and a sampler with estimated ratios falls somewhat short of them.
 
     Args:
-        spectrum: spectrum of the data and the model, estimated by `assess` or known exactly.
+        spectrum: spectrum of the data and the model, estimated by `assess` or known exactly. Leave it out to pass
+            `real` and `fake`.
         budgets: K ≥ 1, mean number of draws per kept sample. The default is 1, 1.5, 2, 3, 5, 10, … up to 100 or, if it
             is smaller, up to M, the largest useful budget.
+        real: the data, as in `assess`; the spectrum is then estimated with the metric "auto".
+        fake: samples of the model, as in `assess`.
         recalls: recalls at which precision is tabulated.
 
     Returns:
@@ -216,13 +224,26 @@ def plan(
     References:
         Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection.
     """
+    if spectrum is not None and not (real is None and fake is None):
+        raise ValueError("pass either `spectrum`, or `real` and `fake`; got both.")
+    spectrum = _estimated(real, fake) if spectrum is None else spectrum
     if not isinstance(spectrum, RatioSpectrum):
-        raise ValueError(f"`spectrum` must be a RatioSpectrum; got {type(spectrum).__name__}. Pass `report.spectrum`.")
+        got = type(spectrum).__name__
+        raise ValueError(f"`spectrum` must be a RatioSpectrum; got {got}. Pass `report.spectrum`.")
     chosen = _default_budgets(spectrum) if budgets is None else [checks.budget(K) for K in budgets]
     if not chosen:
         raise ValueError("`budgets` must hold at least one budget; got none. Leave it out for the default ones.")
     at = tuple(float(b) for b in checks.unit("recalls", np.asarray(list(recalls), dtype=np.float64)))
     return Plan(spectrum, at, tuple(_outcome(spectrum, at, K) for K in chosen))
+
+
+def _estimated(real: object | None, fake: object | None) -> RatioSpectrum:
+    """The spectrum of two sample sets."""
+    from precall.metrics.assessment import assess
+
+    if real is None or fake is None:
+        raise ValueError("pass `spectrum`, or both `real` and `fake`, as in `plan(report.spectrum)`.")
+    return assess(real=real, fake={"model": fake}, metrics=("auto",))["model"].spectrum
 
 
 def _default_budgets(spectrum: RatioSpectrum) -> list[float]:

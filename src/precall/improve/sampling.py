@@ -7,6 +7,7 @@ yields samples. `sample` collects them until there are n.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
@@ -110,6 +111,7 @@ class Source:
     """
 
     def __init__(self, generator: Generator, ratio: LogRatio, *, n: int, seed: int, batch_size: int) -> None:
+        _check_generator(generator)
         self.generator, self.ratio, self.remaining, self.batch_size = generator, ratio, n, batch_size
         self.rng, self.coins = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
         self.draws = self.ratio_calls = self.gradient_calls = 0
@@ -196,6 +198,22 @@ class Source:
 
     def _stopped(self) -> SamplingError:
         return SamplingError(f"`generator` stopped after {self.draws:,} draws")
+
+
+def _check_generator(generator: object) -> None:
+    """Refuse what cannot be called as `generator(n, rng)`, before anything is drawn."""
+    expected = "`generator` must be a function of (n, rng) that returns n samples"
+    if not callable(generator):
+        raise ValueError(f"{expected}; got {type(generator).__name__}.")
+    try:
+        signature = inspect.signature(generator)
+    except (TypeError, ValueError):  # functions in C may have none
+        return
+    try:
+        signature.bind(1, np.random.default_rng(0))
+    except TypeError:
+        way_out = "Wrap it, as in `lambda n, rng: model(n)`."
+        raise ValueError(f"{expected}; got one of {signature}. {way_out}") from None
 
 
 def sample(

@@ -3,9 +3,10 @@
 What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
 file that computes it and listed in `registry.py`.
 
-    assessment    the public functions: `assess` and `Reference`
+    assessment    the public functions: `assess` and `tradeoff`
+    reference     `Reference`: real samples, prepared once for many models
     run           one model against one reference: shared work, and collection of the results
-    results       `Assessment`, `Comparison`: the one form of a result
+    results       `Assessment`, `Comparison`: the one form of a result; `tradeoff` adds the settings of a knob
     registry      all metrics; `metric` defines a metric, and `score` a score
     neighbors/    k-nearest-neighbour scores, from one exact pass over the pairs
     classifiers/  classifier curves, with certificates and a two-sample test
@@ -27,7 +28,6 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
-    from precall.metrics.assessment import Reference as Reference
     from precall.metrics.assessment import assess as assess
     from precall.metrics.classifiers.estimators import auto as auto
     from precall.metrics.classifiers.estimators import classify as classify
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import cross as cross
     from precall.metrics.neighbors.sweep import sweep as sweep
     from precall.metrics.neighbors.sweep import within as within
+    from precall.metrics.reference import Reference as Reference
     from precall.metrics.registry import METRICS as METRICS
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
@@ -56,7 +57,7 @@ _HOME = {
     "Interval": "score",
     "METRICS": "registry",
     "Moments": "moments",
-    "Reference": "assessment",
+    "Reference": "reference",
     "Score": "score",
     "assess": "assessment",
     "auto": "classifiers.estimators",

@@ -23,7 +23,7 @@ from precall.metrics.classifiers.tasks import WIDTH, principal_axes
 from precall.metrics.features import Pair, device_of, float64
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
-from precall.metrics.score import CURVE_SCORES, Interval, Score, ScoreInfo, bounded_interval, readings
+from precall.metrics.score import CURVE_SCORES, READ, Interval, Score, ScoreInfo, bounded_interval, read, readings
 from precall.metrics.torch_kmeans import torch_kmeans
 from precall.printing import brief
 from precall.theory import checks
@@ -296,11 +296,11 @@ def _compute(run: Run) -> Found:
     run.report("clusters")
     found = histograms_of_pair(run.pair, n_clusters=min(20, run.sizes[0]), repeats=10, seed=run.seed)
     run.clusters = found
-    values, repeats = readings(found.spectrum), len(found.labels_real)
+    values, repeats = read(found.spectrum), len(found.labels_real)
     # The average over the repeats has 1/repeats of their variance. It counts three times, because the cells also move
     # with the samples, which the bootstrap keeps fixed; in simulations this was enough except for tails like 1/x³.
-    clustering = {name: 3 * v / repeats for name, v in _variances([readings(one) for one in found.each()]).items()}
-    intervals = histogram_intervals(found, values, readings, CURVE_SCORES, clustering=clustering, seed=run.seed)
+    clustering = {name: 3 * v / repeats for name, v in _variances([read(one) for one in found.each()]).items()}
+    intervals = histogram_intervals(found, values, read, READ, clustering=clustering, seed=run.seed)
     chance = expected_if_same(found, readings, seed=run.seed)
     settings = {
         "estimator": "clusters",

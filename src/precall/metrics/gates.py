@@ -20,6 +20,8 @@ class Gate:
         score: Name of the score.
         kind: "min" if the score must be at least the limit, "max" if it must be at most the limit.
         limit: The limit. A score equal to it meets the gate.
+        cautious: Whether the end of the interval is compared that is further from meeting the gate, in place of the
+            score itself. A score without an interval then misses the gate.
 
     Example:
         >>> gate = Gate("recall", "min", 0.5)
@@ -30,6 +32,7 @@ class Gate:
     score: str
     kind: str
     limit: float
+    cautious: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -39,7 +42,23 @@ class Gate:
 
     def met(self, scores: Mapping[str, Score]) -> bool:
         """Whether the score meets the gate. A score that is undefined or was not computed does not."""
-        return self.score in scores and self._holds(scores[self.score].value)
+        value = self._compared(scores)
+        return value is not None and self._holds(value)
+
+    def missed(self, scores: Mapping[str, Score]) -> str:
+        """How a model misses the gate, as the end of a sentence: "has recall 0.4, below 0.5"."""
+        value, end = self._compared(scores), {"min": "lower", "max": "upper"}[self.kind]
+        if value is None:
+            return f"has no {'interval of ' if self.cautious else ''}{self.score}. Pass more samples."
+        what = f"{end} end of {self.score}" if self.cautious else self.score
+        return f"has {what} {value:.4g}, {'below' if self.kind == 'min' else 'above'} {self.limit:g}"
+
+    def _compared(self, scores: Mapping[str, Score]) -> float | None:
+        """What is compared with the limit, or None if there is nothing to compare."""
+        score = scores.get(self.score)
+        if score is None or not self.cautious:
+            return None if score is None else score.value
+        return None if score.interval is None else score.interval.low if self.kind == "min" else score.interval.high
 
     def certain(self, scores: Mapping[str, Score]) -> bool:
         """Whether the whole interval of the score lies on the side of the limit on which the score lies.
@@ -56,11 +75,12 @@ class Gate:
 
     def to_dict(self) -> dict[str, Any]:
         """The gate as JSON-ready values."""
-        return {"score": self.score, "kind": self.kind, "limit": encoded(self.limit)}
+        cautious = {"cautious": True} if self.cautious else {}
+        return {"score": self.score, "kind": self.kind, "limit": encoded(self.limit), **cautious}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Gate:
         """The gate that `to_dict` wrote."""
         if not isinstance(saved["score"], str):
             raise ValueError(f"the score of a gate must be text; got {type(saved['score']).__name__}.")
-        return cls(saved["score"], saved["kind"], decoded(saved["limit"]))
+        return cls(saved["score"], saved["kind"], decoded(saved["limit"]), bool(saved.get("cautious", False)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from precall.metrics.score import Interval, Score, ScoreInfo, readings
+from precall.metrics.score import CurveIntervals, Interval, Score, ScoreInfo, readings
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
@@ -24,10 +24,12 @@ class Found:
     Attributes:
         scores: Scores by name.
         spectrum: The curve, for a curve estimator.
+        curve_intervals: Intervals of its points, if they are known.
     """
 
     scores: Mapping[str, Score] = field(default_factory=dict)
     spectrum: RatioSpectrum | None = None
+    curve_intervals: CurveIntervals | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def curve_found(
     Args:
         run: The run that the curve belongs to.
         spectrum: The curve.
-        intervals: Interval of each score, by name.
+        intervals: Interval of each score and, if it is known, of each point of the curve, by name.
         chance: Scores that are expected at these sample sizes if P = Q, by name.
         settings: The choices that change the curve.
     """
@@ -109,4 +111,4 @@ def curve_found(
         name: Score(value, intervals[name], chance[name], *run.sizes, settings)
         for name, value in readings(spectrum).items()
     }
-    return Found(scores, spectrum)
+    return Found(scores, spectrum, CurveIntervals.gathered(intervals))

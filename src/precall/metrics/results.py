@@ -17,7 +17,7 @@ import numpy.typing as npt
 from precall.metrics.column_drift import ColumnDrift
 from precall.metrics.gates import Gate
 from precall.metrics.groups import FairnessGap
-from precall.metrics.score import Interval, Score, named, plain
+from precall.metrics.score import CurveIntervals, Interval, Score, named, plain
 from precall.metrics.trends import Trend
 from precall.metrics.verdict import verdict
 from precall.printing import brief
@@ -125,6 +125,7 @@ class Assessment:
         stability: Scores against the neighbours "k" and against the sample size "n", on subsamples; empty unless "auto"
             and "neighbors" were requested.
         encoders: The assessment with each further encoder, by its name; empty with a single encoder.
+        curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
@@ -147,6 +148,7 @@ class Assessment:
     baseline: Mapping[str, Score] = field(default_factory=dict)
     stability: Mapping[str, Trend] = field(default_factory=dict)
     encoders: Mapping[str, Assessment] = field(default_factory=dict)
+    curve_intervals: CurveIntervals | None = None
     drift: ColumnDrift | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
@@ -167,6 +169,16 @@ class Assessment:
     def samples(self) -> dict[str, PerSample]:
         """Values per sample, `samples["real"]` and `samples["fake"]`."""
         return {"real": self.real, "fake": self.fake}
+
+    def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
+        """The values per sample as one row per sample of both sides: `pandas.DataFrame(report.sample_table())`.
+
+        Each row has the model, the side, the name and the position of the sample, its log-ratio, membership, realism
+        and copy ratio, the nearest sample of the other side with its distance, its cluster, and its galleries.
+        """
+        from precall.report import sample_table
+
+        return sample_table.rows(self)
 
     @property
     def fid(self) -> Score:
@@ -208,6 +220,7 @@ class Assessment:
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
             **({"stability": {by: one.to_dict() for by, one in self.stability.items()}} if self.stability else {}),
+            **({} if self.curve_intervals is None else {"curve_intervals": self.curve_intervals.to_dict()}),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
             **({"encoders": {name: one.to_dict() for name, one in self.encoders.items()}} if self.encoders else {}),
         }
@@ -231,6 +244,7 @@ class Assessment:
             fairness=None if gap is None else FairnessGap.from_dict(gap),
             baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
             stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
+            curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
             drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
             encoders={name: cls.from_dict(one) for name, one in saved.get("encoders", {}).items()},
         )
@@ -287,6 +301,10 @@ class Comparison(Mapping[str, Assessment]):
             raise ValueError("saved results must hold at least one model under `models`.")
         gates = tuple(Gate.from_dict(gate) for gate in saved.get("gates", ()))
         return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()}, gates)
+
+    def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
+        """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
+        return [row for one in self.values() for row in one.sample_table()]
 
     def plot(self) -> Figure:
         """Matplotlib figure of all curves."""

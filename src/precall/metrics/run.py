@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -24,14 +25,14 @@ from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
 
 if TYPE_CHECKING:
-    from precall.metrics.assessment import Reference
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.clusters import Clusters
     from precall.metrics.features import Features
     from precall.metrics.moments import Moments
     from precall.metrics.neighbors.kernels import Kernel, KernelSums
     from precall.metrics.neighbors.scores import Neighborhoods
-    from precall.metrics.score import Score
+    from precall.metrics.reference import Reference
+    from precall.metrics.score import CurveIntervals, Score
     from precall.theory.spectrum import RatioSpectrum
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
@@ -155,13 +156,16 @@ class Run:
         """Compute the metrics. Scores of curves other than the best one are prefixed by the name of their estimator."""
         spectra: dict[str, RatioSpectrum] = {}
         scores: dict[str, Score] = {}
+        known: CurveIntervals | None = None
         for metric in metrics:
             found = metric.compute(self)
             if found.spectrum is not None:
                 spectra[metric.name] = found.spectrum
+            if metric.name == best:
+                known = found.curve_intervals
             prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
             scores |= {prefix + name: score for name, score in found.scores.items()}
-        return self._gathered(metrics, best, spectra, scores)
+        return replace(self._gathered(metrics, best, spectra, scores), curve_intervals=known)
 
     def _gathered(
         self,

@@ -1,4 +1,7 @@
-"""The result of a scalar metric: the number, its interval, what it means, and the protocol needed to read it."""
+"""The result of a metric: the number, its interval, what it means, and the protocol needed to read it.
+
+`Score` is one number. `CurveIntervals` holds the intervals of the points of a curve.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from precall.printing import brief
+from precall.theory import checks
+from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.theory.spectrum import RatioSpectrum
@@ -84,14 +91,32 @@ class Score:
         return float(self.value)
 
     def __str__(self) -> str:
+        return self.text()
+
+    @property
+    def decimals(self) -> int | None:
+        """The number of decimals that the interval warrants; None without an interval or for extreme values."""
         if self.interval is None:
-            return f"{self.value:.4g}"
-        ends = (self.value, self.interval.low, self.interval.high)
-        largest = max(map(abs, ends))
+            return None
+        largest = max(map(abs, (self.value, self.interval.low, self.interval.high)))
         if not 1e-4 <= largest < 1e6 and largest > 0:
+            return None
+        return _decimals((self.interval.high - self.interval.low) / 2)
+
+    def text(self, decimals: int | None = None) -> str:
+        """The value with its interval, to the decimals that the interval warrants, or to those given.
+
+        Example:
+            >>> Score(0.5, Interval(0.25, 0.75, 0.95, "the mean")).text(3)
+            '0.500 [0.250, 0.750]'
+        """
+        if self.interval is None:
+            return f"{self.value:.4g}" if decimals is None else f"{self.value:z.{decimals}f}"
+        ends = (self.value, self.interval.low, self.interval.high)
+        if self.decimals is None:
             return "{:.3g} [{:.3g}, {:.3g}]".format(*ends)
-        digits = _decimals((self.interval.high - self.interval.low) / 2)
-        return f"{self.value:z.{digits}f} [{self.interval.low:z.{digits}f}, {self.interval.high:z.{digits}f}]"
+        digits = self.decimals if decimals is None else decimals
+        return "{0:z.{3}f} [{1:z.{3}f}, {2:z.{3}f}]".format(*ends, digits)
 
     def to_dict(self) -> dict[str, Any]:
         """The score as JSON-ready values; infinities and NaN are written as the strings "inf", "-inf" and "nan"."""
@@ -171,6 +196,15 @@ CURVE_SCORES = (
 )
 
 
+SLOPES = np.exp2(np.arange(-24, 25) / 4)  # from 1/64 to 64
+SHARES = tuple(
+    ScoreInfo(f"share at {lam:.4g}", f"α({lam:.4g})", 0.0, 1.0, "higher", "α(λ), divided by its maximum min(1, λ)")
+    for lam in SLOPES.tolist()
+)
+READ = (*CURVE_SCORES, *SHARES)
+"""What estimators resample: the scores of a curve, and its points."""
+
+
 def readings(spectrum: RatioSpectrum) -> dict[str, float]:
     """The scores of a curve: area, F_8 (recall), F_1/8 (precision), total variation, invented and missed mass."""
     return {
@@ -181,6 +215,19 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
         "invented": 1 - spectrum.alpha(FAR),
         "missed": 1 - spectrum.beta(1 / FAR),
     }
+
+
+def read(spectrum: RatioSpectrum) -> dict[str, float]:
+    """The scores of a curve and its points α(λ)/min(1, λ), by the names in `READ`.
+
+    Example:
+        >>> from precall.theory.spectrum import RatioSpectrum
+        >>> found = read(RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.25, 0.75]))
+        >>> found["tv"], found["share at 1"], found["share at 2"]
+        (0.25, 0.75, 1.0)
+    """
+    shares = spectrum.alpha(SLOPES) / np.minimum(1.0, SLOPES)
+    return readings(spectrum) | dict(zip((info.name for info in SHARES), shares.tolist(), strict=True))
 
 
 def bounded_interval(
@@ -213,6 +260,69 @@ def bounded_interval(
     lowest = min(start, high - reach) if end >= high - TOUCHES else start
     highest = max(end, low + reach) if start <= low + TOUCHES else end
     return Interval(float(lowest), float(highest), level, covers)
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class CurveIntervals:
+    """Intervals of α(λ) at many slopes, each for itself.
+
+    Attributes:
+        lam: Slopes λ, increasing, shape (m,).
+        low: Lower ends for α(λ)/min(1, λ), which lies in [0, 1], shape (m,).
+        high: Upper ends, shape (m,).
+        level: Nominal coverage of each interval.
+        covers: What an interval covers.
+    """
+
+    lam: Array
+    low: Array
+    high: Array
+    level: float
+    covers: str
+
+    @classmethod
+    def gathered(cls, intervals: Mapping[str, Interval | None]) -> CurveIntervals | None:
+        """The intervals of the points, among those that were computed for the names in `READ`; None if there are none.
+
+        Example:
+            >>> CurveIntervals.gathered({"tv": Interval(0.1, 0.2, 0.95, "the mean")}) is None
+            True
+        """
+        points = [interval for info in SHARES if (interval := intervals.get(info.name)) is not None]
+        if len(points) < len(SHARES):
+            return None
+        low, high = (np.array([getattr(one, end) for one in points]) for end in ("low", "high"))
+        return cls(SLOPES, low, high, points[0].level, points[0].covers)
+
+    def at(self, lam: float, alpha: float) -> Interval:
+        """The interval of α(λ) around its estimate, interpolated in log λ.
+
+        Args:
+            lam: Slope λ, positive and finite.
+            alpha: The estimate.
+
+        Example:
+            >>> ends = np.array([0.5, 0.7]), np.array([0.7, 0.9])
+            >>> known = CurveIntervals(np.array([1.0, 4.0]), *ends, 0.95, "the mean")
+            >>> round(known.at(2.0, 0.7).low, 3), round(known.at(2.0, 0.7).high, 3)
+            (0.6, 0.8)
+        """
+        x, grid = np.log(lam), np.log(self.lam)
+        low, high = (float(min(1.0, lam) * np.interp(x, grid, end)) for end in (self.low, self.high))
+        return Interval(min(low, alpha), max(high, alpha), self.level, self.covers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The intervals as JSON-ready values."""
+        arrays = {"lam": self.lam.tolist(), "low": self.low.tolist(), "high": self.high.tolist()}
+        return {**arrays, "level": self.level, "covers": self.covers}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> CurveIntervals:
+        """The intervals that `to_dict` wrote."""
+        lam, low, high = (checks.vector(name, checks.entry(saved, name)) for name in ("lam", "low", "high"))
+        checks.same_length(lam=lam, low=low, high=high)
+        return cls(lam, low, high, saved["level"], saved["covers"])
 
 
 def encoded(value: float) -> float | str:

@@ -45,10 +45,15 @@ def plot(comparison: Comparison) -> Figure:
 
 def picture(comparison: Comparison, format: str, *, dpi: int) -> bytes:
     """The content of an image file of the figure, in a format of matplotlib (`"png"`, `"svg"`, `"pdf"`)."""
+    return saved(plot(comparison), format, dpi=dpi)
+
+
+def saved(figure: Figure, format: str, *, dpi: int) -> bytes:
+    """The content of an image file of a figure."""
     file = BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box stands for it in the picture
-        plot(comparison).savefig(file, format=format, dpi=dpi)
+        figure.savefig(file, format=format, dpi=dpi)
     return file.getvalue()
 
 

@@ -4,6 +4,7 @@ report.html       the page
 results.json      `Comparison.to_dict()` and the command that made it (docs/results.md)
 galleries.json    the samples that the page shows, if there are any
 curves.png        the curves
+tradeoff.png      the figure of a trade-off over a sampling knob, if the results are one
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from precall.files import OutputError, check_output, check_output_folder, write_atomically
 from precall.metrics.results import Comparison
+from precall.metrics.tradeoff import Tradeoff
 from precall.printing import shown
-from precall.report import figures, page
+from precall.report import figures, page, tradeoff
 from precall.report.galleries import galleries
 from precall.samples import reading
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from precall.metrics.results import Assessment
 
 PAGE, RESULTS, GALLERIES, CURVES = "report.html", "results.json", "galleries.json", "curves.png"
+TRADEOFF = "tradeoff.png"
 
 
 def check(folder: str | Path, *, sources: Iterable[str | Path] = ()) -> None:
@@ -44,7 +47,9 @@ def check(folder: str | Path, *, sources: Iterable[str | Path] = ()) -> None:
     """
     folder = Path(folder)
     check_output_folder(folder, sources=sources)
-    standing = [folder / name for name in (RESULTS, PAGE, GALLERIES, CURVES) if os.path.lexists(folder / name)]
+    standing = [
+        folder / name for name in (RESULTS, PAGE, GALLERIES, CURVES, TRADEOFF) if os.path.lexists(folder / name)
+    ]
     for path in standing:
         check_output(path)
     if standing and not _is_report(folder):
@@ -73,21 +78,32 @@ def write(comparison: Comparison, folder: str | Path, *, command: str | None = N
     folder = Path(folder)
     check(folder)
     _write_json(folder / RESULTS, comparison.to_dict() | {"command": command}, indent=1)
-    (folder / GALLERIES).unlink(missing_ok=True)  # those of an earlier report would be shown with these results
+    for of_earlier in (GALLERIES, TRADEOFF):  # they would be taken for parts of this report
+        (folder / of_earlier).unlink(missing_ok=True)
     if samples := galleries_of(comparison):
         _write_json(folder / GALLERIES, samples)
-    page.write(comparison, folder / PAGE, command=command)
+    page.write(comparison, folder / PAGE, command=command, section=section(comparison))
     write_atomically(folder / CURVES, figures.picture(comparison, "png", dpi=150))
+    if isinstance(comparison, Tradeoff):
+        write_atomically(folder / TRADEOFF, figures.saved(tradeoff.plot(comparison), "png", dpi=150))
     return folder / PAGE
 
 
+def section(comparison: Comparison) -> str:
+    """The section of the page about a sampling knob, as HTML; empty if the results are not a trade-off."""
+    return tradeoff.section(comparison) if isinstance(comparison, Tradeoff) else ""
+
+
 def load(path: str | Path) -> Comparison:
-    """Load a saved report: the folder that `precall assess --out` wrote, or its results.json.
+    """Load a saved report: the folder that `precall assess --out` (or `tradeoff --out`) wrote, or its results.json.
 
     The scores, spectra, certificates and verdicts are those that were saved. Readings of each sample are not saved.
 
     Args:
         path: The folder, or the file with the results. Galleries are loaded if they lie beside the results.
+
+    Returns:
+        The comparison; a `Tradeoff`, which is a comparison, if `precall tradeoff` wrote it.
 
     Example:
         >>> import tempfile
@@ -116,7 +132,7 @@ def command_of(path: str | Path) -> str | None:
 def restored(path: Path, results: Mapping[str, Any], samples: Mapping[str, Any]) -> Comparison:
     """Results read from `path`, with the samples that their page showed."""
     try:
-        comparison = Comparison.from_dict(results)
+        comparison = (Tradeoff if "tradeoff" in results else Comparison).from_dict(results)
         if not all(isinstance(one, Mapping) for one in samples.values()):
             raise ValueError(f"the samples of each model in {GALLERIES} must be an object.")
         shown = {name: replace(one, galleries=samples.get(name, {})) for name, one in comparison.items()}

@@ -92,6 +92,24 @@ def _rows(one: Assessment) -> dict[str, list[int]]:
     }
 
 
+def gallery_rows(one: Assessment, side: str) -> dict[int, list[str]]:
+    """The galleries that each row of a side is in: row → names; empty if only features are known."""
+    shown: dict[str, Index] = {}
+    if one.sources["fake"].samples is None:
+        return {}
+    if side == "real" and one.real.log_ratio is not None:
+        shown["missed"] = _largest(one.real.log_ratio)
+    if side == "fake" and one.fake.log_ratio is not None:
+        shown["invented"] = _largest(-one.fake.log_ratio)
+    if side == "fake":
+        shown["copies"] = _copied(one)
+    found: dict[int, list[str]] = {}
+    for name, rows in shown.items():
+        for row in rows.tolist():
+            found.setdefault(row, []).append(name)
+    return found
+
+
 def _chosen(one: Assessment) -> dict[str, Any]:
     """The samples of each gallery."""
     shown: dict[str, Any] = {}

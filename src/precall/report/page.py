@@ -83,29 +83,31 @@ PROTOCOL_NAMES = {
 }
 
 
-def write(comparison: Comparison, path: str | Path, *, command: str | None = None) -> Path:
+def write(comparison: Comparison, path: str | Path, *, command: str | None = None, section: str = "") -> Path:
     """Write the page of all models to `path`. The write is atomic.
 
     Args:
         comparison: The models, by name.
         path: The file to write; a missing folder is created.
         command: The command that reproduces the page, shown in its protocol.
+        section: HTML to show above the summary.
 
     Returns:
         The path written.
     """
     path = Path(path)
-    write_atomically(path, render(comparison, command=command).encode("utf-8"))
+    write_atomically(path, render(comparison, command=command, section=section).encode("utf-8"))
     return path
 
 
-def render(comparison: Comparison, *, command: str | None = None, version: str | None = None) -> str:
+def render(comparison: Comparison, *, command: str | None = None, version: str | None = None, section: str = "") -> str:
     """The page as a string.
 
     Args:
         comparison: The models, by name.
         command: The command that reproduces the page.
         version: For a page that is served: it reloads when the server reports another version.
+        section: HTML to show above the summary.
     """
     folder = files("precall.report")
     template, css = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
@@ -113,7 +115,7 @@ def render(comparison: Comparison, *, command: str | None = None, version: str |
     # "<" cannot appear in the JSON, so no string in it can close its script element
     data = json.dumps(page_data(comparison, command) | {"version": version}, allow_nan=False, separators=(",", ":"))
     policy = f"script-src {_hash(js)}; style-src {_hash(css)}" + ("" if version is None else "; connect-src 'self'")
-    parts = {"css": css, "js": js, "data": data.replace("<", "\\u003c"), "policy": policy}
+    parts = {"css": css, "js": js, "data": data.replace("<", "\\u003c"), "policy": policy, "section": section}
     head, *rest = template.split("{{")
     return head + "".join(parts[piece.split("}}", 1)[0]] + piece.split("}}", 1)[1] for piece in rest)
 

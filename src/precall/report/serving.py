@@ -62,6 +62,8 @@ def _drawn(results: Path) -> str:
     """The page, or one that waits if there are no complete results yet."""
     version = _version(results)  # before loading: if the results change meanwhile, the page reloads
     try:
-        return page.render(folder.load(results), command=folder.command_of(results), version=version)
+        found = folder.load(results)
+        section = folder.section(found)
+        return page.render(found, command=folder.command_of(results), version=version, section=section)
     except (ValueError, OSError):
         return WAITING

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.registry import SCORES
+from precall.metrics.registry import DEFAULT, METRICS, QUICK, SCORES
 from precall.metrics.score import named
 from precall.metrics.several_encoders import disagreements, each_encoder
 from precall.printing import aligned, shown
@@ -83,9 +83,11 @@ def _rows(comparison: Comparison) -> list[list[str]]:
     """One row per model and per group, and the chance levels."""
     names, several = columns(comparison), any(one.encoders for one in comparison.values())
     each = [(one, str(encoder)) for model in comparison.values() for encoder, one in _each(model)]
-    models = [([shown(one.name), encoder], [cell(one, score) for score in names]) for one, encoder in each]
-    models.append((["chance", ""], [_chance(comparison, score) for score in names]))
-    return [[*(head if several else head[:1]), *cells] for head, cells in models]
+    by_column = [cells([one.scores.get(score) for one, _ in each]) for score in names]
+    heads = [[shown(one.name), encoder] for one, encoder in each]
+    rows = [(head, row) for head, *row in zip(heads, *by_column, strict=True)]
+    rows.append((["chance", ""], [_chance(comparison, score) for score in names]))
+    return [[*(head if several else head[:1]), *row] for head, row in rows]
 
 
 def _each(model: Assessment) -> list[tuple[str | None, Assessment]]:
@@ -119,19 +121,39 @@ def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:
 
 
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:
-    """The scores to show: the main ones that are available, or else all of them."""
+    """The scores to show: the main ones that are available and those requested by name, or else all of them."""
     available = dict.fromkeys(name for one in comparison.values() for name in one.scores)
     if any("preset" in one.protocol for one in comparison.values()):
         return list(available)  # a preset names the scores it reports
-    main = [name for name, info in SCORES.items() if info.shown == "table" and name in available]
+    named = {name for one in comparison.values() for name in _named(one.protocol.get("metrics", ()))}
+    main = [name for name, info in SCORES.items() if (info.shown == "table" or name in named) and name in available]
     return main or list(available)
 
 
-def cell(one: Assessment, name: str) -> str:
-    """A score with its interval, to the digits that the interval warrants."""
-    return str(one.scores[name]) if name in one.scores else "–"
+def _named(metrics: Collection[str]) -> list[str]:
+    """The scores of metrics without a column of their own, if the metrics were chosen by name."""
+    if set(metrics) - {"memorization"} in (set(DEFAULT), set(QUICK)):
+        return []
+    chosen = [METRICS[name] for name in metrics if name in METRICS and not METRICS[name].is_curve]
+    alone = [metric for metric in chosen if all(info.shown != "table" for info in metric.scores)]
+    return [info.name for metric in alone for info in metric.scores]
+
+
+def cells(scores: Sequence[Score | None]) -> list[str]:
+    """The cells of a column: scores with their intervals, all to the decimals that the shortest interval warrants."""
+    decimals = _decimals(scores)
+    return ["–" if score is None else score.text(decimals) for score in scores]
+
+
+def _decimals(scores: Iterable[Score | None]) -> int | None:
+    """The number of decimals of a column; None if no score has an interval."""
+    known = [score.decimals for score in scores if score is not None and score.decimals is not None]
+    return max(known, default=None)
 
 
 def _chance(comparison: Mapping[str, Assessment], name: str) -> str:
-    values = [one.scores[name].chance for one in comparison.values() if name in one.scores]
-    return "–" if not values or values[0] is None else f"{values[0]:.3g}"
+    scores = [one.scores[name] for one in comparison.values() if name in one.scores]
+    if not scores or scores[0].chance is None:
+        return "–"
+    decimals = _decimals(scores)
+    return f"{scores[0].chance:.3g}" if decimals is None else f"{scores[0].chance:z.{decimals}f}"

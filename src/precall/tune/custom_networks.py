@@ -36,6 +36,26 @@ def imported(path: str) -> Callable[..., nn.Module]:
     return found  # type: ignore[no-any-return]
 
 
+def check_generator(generator: nn.Module) -> None:
+    """Refuse a network that cannot be trained as a generator, before training starts.
+
+    Example:
+        >>> check_generator(nn.Linear(2, 2))
+        Traceback (most recent call last):
+            ...
+        ValueError: a generator must have `latent_shape`, `classes` and `forward(z, labels)`; Linear has no ...
+    """
+    expected = "a generator must have `latent_shape`, `classes` and `forward(z, labels)`"
+    name = type(generator).__name__
+    for attribute in ("latent_shape", "classes"):
+        if not hasattr(generator, attribute):
+            raise ValueError(f"{expected}; {name} has no `{attribute}`.")
+    try:
+        inspect.signature(generator.forward).bind(None, None)
+    except TypeError:
+        raise ValueError(f"{expected}; {name} has forward{inspect.signature(generator.forward)}.") from None
+
+
 def building(make: Callable[..., nn.Module]) -> Build:
     """A function that calls a custom constructor with those of `shape=` and `classes=` that it accepts."""
 

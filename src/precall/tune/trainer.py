@@ -30,6 +30,7 @@ from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.tune import checkpoints, identity, log, objective_state, processes
 from precall.tune.batches import Batches, as_float
+from precall.tune.custom_networks import check_generator
 from precall.tune.objectives import Scheduled
 from precall.tune.parameters import adam, frozen, trainable
 from precall.tune.routes import Adversarial, Losses, Route, route
@@ -93,6 +94,7 @@ class Trainer:
         loggers: Sequence[Any] = (),
         fabric: Fabric | None = None,
     ) -> None:
+        check_generator(generator)
         self.settings = settings = settings or Settings()
         self.fabric = fabric or processes.best_device(settings.precision)
         device = self.fabric.device

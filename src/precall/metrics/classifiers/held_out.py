@@ -13,7 +13,7 @@ import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
 from precall.metrics.classifiers.learning_curve import learning_excess, lowered
-from precall.metrics.score import CURVE_SCORES, Interval, bounded_interval, readings
+from precall.metrics.score import CURVE_SCORES, READ, Interval, bounded_interval, read, readings
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.spectrum import RatioSpectrum
 
@@ -79,27 +79,27 @@ class HeldOutScores:
         return replace(self, scores=self.scores[rows], real=self.real[rows], fold=self.fold[rows], inner=inner)
 
     def intervals(self, values: Mapping[str, float], *, seed: int) -> dict[str, Interval]:
-        """Intervals of the curve's scores: a bootstrap of the samples, plus the variance of training.
+        """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
 
         The bootstrap does not shrink. If the curve shows no difference because none is clear, the interval shows how
         large a difference would go unnoticed.
 
         Args:
-            values: The scores of the curve, by name.
+            values: The scores and points of the curve, by the names in `READ`.
             seed: Seed of the bootstrap.
         """
         from scipy.special import stdtrit
 
         rng = np.random.default_rng(seed)
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
-        drawn = [readings(unshrunk.rows(self._bootstrap(rng)).spectrum()) for _ in range(BOOTSTRAPS)]
+        drawn = [read(unshrunk.rows(self._bootstrap(rng)).spectrum()) for _ in range(BOOTSTRAPS)]
         variance = _variances(drawn) + TRAINING * self._inner_variances()
         n = int(min(self.real.sum(), (~self.real).sum()))
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         covers = GIVEN_TRAINING if self.inner is None else COVERS
         return {
             info.name: bounded_interval(values[info.name], half, low=info.low, high=info.high, n=n, covers=covers)
-            for info, half in zip(CURVE_SCORES, half_widths.tolist(), strict=True)
+            for info, half in zip(READ, half_widths.tolist(), strict=True)
         }
 
     def chance(self, *, seed: int) -> dict[str, float]:
@@ -117,10 +117,10 @@ class HeldOutScores:
     def _inner_variances(self) -> Array:
         """Variance of each score between the curves of the inner models on the same samples."""
         if self.inner is None:
-            return np.zeros(len(CURVE_SCORES))
+            return np.zeros(len(READ))
         scored = ~np.isnan(self.inner[0])
         alone = [replace(self.rows(scored), scores=scores[scored]).log_ratios()[1] for scores in self.inner]
-        return _variances([readings(plugged_in(ratios, self.real[scored], None)) for ratios in alone])
+        return _variances([read(plugged_in(ratios, self.real[scored], None)) for ratios in alone])
 
 
 def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpectrum:
@@ -129,4 +129,4 @@ def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpec
 
 
 def _variances(drawn: list[dict[str, float]]) -> Array:
-    return np.asarray(np.var([[one[info.name] for info in CURVE_SCORES] for one in drawn], axis=0, ddof=1))
+    return np.asarray(np.var([[one[info.name] for info in READ] for one in drawn], axis=0, ddof=1))

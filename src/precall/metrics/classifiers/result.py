@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.score import Interval, Score, readings
+from precall.metrics.score import Interval, Score, read
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate, upper_band
@@ -65,9 +65,9 @@ class ClassifierResult:
         return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m)
 
     def uncertainty(self, *, seed: int) -> dict[str, Any]:
-        """Intervals, chance levels and settings of the scores of the curve, as `curve_found` takes them."""
+        """Intervals of the scores and points of the curve, chance levels and settings, as `curve_found` takes them."""
         return {
-            "intervals": self.held_out.intervals(readings(self.spectrum), seed=seed),
+            "intervals": self.held_out.intervals(read(self.spectrum), seed=seed),
             "chance": self.held_out.chance(seed=seed),
             "settings": {"estimator": self.name, **self.settings},
         }

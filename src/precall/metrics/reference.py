@@ -1,0 +1,297 @@
+"""`Reference`: real samples, prepared once for the assessment of many models; it can be saved to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from precall.devices import check_device
+from precall.metrics.baseline import real_against_real
+from precall.metrics.classifiers.estimators import AUTO
+from precall.metrics.features import Features, Pair, same_dimension
+from precall.metrics.groups import fairness, split_groups
+from precall.metrics.inputs import Side, side
+from precall.metrics.memorization import MEMORIZATION
+from precall.metrics.neighbors.metrics import NEIGHBORS
+from precall.metrics.neighbors.sweep import Balls, balls_around
+from precall.metrics.preset_run import available, normalised_sides, reported
+from precall.metrics.presets import Preset
+from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
+from precall.metrics.registry import METRICS, best_estimator, requested
+from precall.metrics.requests import (
+    Groups,
+    check_groups,
+    check_holdout,
+    check_sizes,
+    check_statistics,
+)
+from precall.metrics.results import Assessment
+from precall.metrics.run import Run, check_k
+from precall.metrics.score import Score
+from precall.metrics.stability import score_trends
+from precall.metrics.trends import Trend
+from precall.printing import brief
+from precall.progress import Progress, StageProgress, stage_of
+from precall.theory import checks
+
+if TYPE_CHECKING:
+    from precall.encoders import Encoder
+    from precall.metrics.neighbors.kernels import Kernel
+    from precall.samples.columns import TableChoice
+    from precall.samples.references import ReferenceRows
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Real samples with the work on them done once, to assess several models.
+
+    Attributes:
+        side: The real features, and the samples behind them.
+        encoder: How samples that are not features are encoded.
+        k: Number of neighbours that define a ball.
+        ties: "closed" or "open".
+        seed: Seed of everything random.
+        progress: Called with (stage, done, total) while the k-NN balls are computed.
+        loaded: The encoders in use, by name; each is loaded once.
+        holdout: Features of samples that the models have not seen, or None.
+        device: Where the features of the models are put, or None for no choice.
+        preset: The protocol of a published evaluation, or None.
+        swept: The k-NN balls so far, by the kernel whose sums they have.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> reference = Reference.fit(rng.normal(size=(200, 2)))
+        >>> reference.assess(rng.normal(size=(100, 2)), metrics=("neighbors",)).scores["coverage"].n_fake
+        100
+    """
+
+    side: Side
+    encoder: Encoder | str | None
+    k: int
+    ties: str
+    seed: int
+    progress: Progress | None = field(default=None, repr=False)
+    loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
+    holdout: Side | None = None
+    device: str | None = None
+    preset: Preset | None = None
+    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
+
+    @property
+    def features(self) -> Features:
+        """The real features, shape (n, d)."""
+        return self.side.features
+
+    def balls(self, kernel: Kernel | None = None) -> Balls:
+        """The k-NN balls of the real samples, with the sums of a kernel, computed when first needed and then kept."""
+        if kernel is None:
+            kernel = next(iter(self.swept), None)  # the balls are the same with any kernel
+        if kernel not in self.swept:
+            stage = stage_of(self.progress, "real balls")
+            self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
+        return self.swept[kernel]
+
+    @cached_property
+    def baseline(self) -> dict[str, Score]:
+        """Scores of one half of the data against the other, computed when first needed and then kept."""
+        return real_against_real(self.features, k=self.k, ties=self.ties, seed=self.seed)
+
+    @classmethod
+    def fit(
+        cls,
+        real: object,
+        *,
+        holdout: object | None = None,
+        k: int = 5,
+        ties: str = "closed",
+        seed: int = 0,
+        encoder: Encoder | str | None = None,
+        table: TableChoice | None = None,
+        device: str | None = None,
+        preset: Preset | None = None,
+        progress: Progress | None = None,
+    ) -> Reference:
+        """Check the real samples, and encode them if needed.
+
+        Args:
+            real: The data, as in `assess`; so are the other arguments.
+            table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
+                `show_rows` of `assess`.
+            preset: The protocol of a published evaluation. `assess` then reports its scores.
+        """
+        checks.choice("ties", ties, ("closed", "open"))
+        check_device(device)
+        loaded: dict[str, Encoder] = {}
+        stage = stage_of(progress, "encode real")
+        how: dict[str, Any] = {
+            "encoder": encoder,
+            "default": None if preset is None else preset.encoder,
+            "device": device,
+        }
+        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
+        if found.moments is None:
+            check_k(k, n_real=len(found.features))
+        stored = _stored(found)
+        encoder = encoder if stored is None or encoder is not None else stored.encoder
+        fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
+        if stored is not None and (balls := load_balls(stored, found, k)) is not None:
+            fitted.swept[None] = balls
+        return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
+
+    def taking_over(self, other: Reference) -> Reference:
+        """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
+        encoder = self.encoder if self.encoder is not None else other.encoder
+        same = self.k == other.k and self.features is other.features
+        return replace(self, encoder=encoder, loaded=other.loaded, swept=other.swept if same else self.swept)
+
+    def save(self, path: str | Path) -> Path:
+        """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
+
+        Args:
+            path: The file, whose name must end in `.precall`.
+
+        Example:
+            >>> import tempfile
+            >>> import numpy as np
+            >>> x = np.random.default_rng(0).normal(size=(80, 2))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     reference = Reference.load(Reference.fit(x, k=3).save(f"{folder}/data.precall"))
+            >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
+            (3, 80)
+        """
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
+        return save_side(path, self.side, self.balls(), settings)
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | None = None) -> Reference:
+        """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
+
+        Args:
+            path: The file.
+            device: As in `assess`.
+        """
+        from precall.samples.references import open_reference
+
+        opened = open_reference(Path(path))
+        settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
+        return cls.fit(opened, device=device, **settings)
+
+    def assess(
+        self,
+        fake: object,
+        *,
+        metrics: Iterable[str] | None = None,
+        name: str = "fake",
+        groups: Groups | None = None,
+        progress: Progress | None = None,
+    ) -> Assessment:
+        """Assess one model's samples; arguments as in `assess`."""
+        names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
+        check_holdout(names, self.holdout)
+        if self.holdout is not None:
+            names = requested({*names, MEMORIZATION.name})
+        check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)
+        found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
+        check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
+        same_dimension(real=self.features, fake=found.features)
+        if self.preset is not None and found.moments is None:
+            return self._by_preset(self.preset, found, names, name, groups, progress)
+        return self._complete(found, names, name, groups, progress)
+
+    def _complete(
+        self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
+    ) -> Assessment:
+        """The assessment with its baseline and its groups."""
+        overall = self._assess(fake, names, name, progress)
+        if AUTO.name in names:  # beside fourteen classifiers, halves and subsamples take little time
+            overall = replace(overall, baseline=self.baseline, stability=self._stability(fake, names))
+        return overall if groups is None else self._with_groups(overall, fake, names, groups)
+
+    def _by_preset(
+        self,
+        preset: Preset,
+        fake: Side,
+        names: Sequence[str],
+        name: str,
+        groups: Groups | None,
+        progress: Progress | None,
+    ) -> Assessment:
+        """The scores of a preset. Those that need an output that the encoder does not have are left out, and named."""
+        kept, left_out = available(names, fake)
+        real, prepared = normalised_sides(preset, real=self.side, fake=fake)
+        found = replace(self, side=real)._complete(prepared, kept, name, groups, progress)
+        return reported(preset, found, left_out)
+
+    def _encoded(self, name: str, source: object, progress: StageProgress | None) -> Side:
+        """Other samples as features, encoded in the same way as the real samples."""
+        default = None if self.preset is None else self.preset.encoder
+        how: dict[str, Any] = {
+            "encoder": self.encoder,
+            "default": default,
+            "loaded": self.loaded,
+            "device": self.device,
+        }
+        found = side(name, source, reference=self.side, progress=progress, **how)
+        check_same_encoder(self.side, found)
+        return found
+
+    def _unseen(self, holdout: object) -> Side:
+        """The holdout as features."""
+        found = self._encoded("holdout", holdout, stage_of(self.progress, "encode holdout"))
+        if found.moments is not None:
+            way_out = "Pass the samples or their features."
+            raise ValueError(f"`holdout` must hold samples; got statistics (mu, sigma). {way_out}")
+        same_dimension(real=self.features, holdout=found.features)
+        return found
+
+    def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
+        metrics = [METRICS[metric] for metric in names]
+        run = Run(self, fake, name, progress, names)
+        if fake.moments is None and self.side.moments is None:
+            check_sizes(run.pair, metrics)
+        return run.assessment(metrics, best_estimator(names))
+
+    def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
+        """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""
+        pair = Pair(self.features, fake.features)
+        return score_trends(pair, k=self.k, ties=self.ties, seed=self.seed) if NEIGHBORS.name in names else {}
+
+    def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
+        """The overall assessment, with one assessment per group and the largest gap between their curves."""
+        if set(groups) != {"real", "fake"}:
+            raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
+        pair = Pair(self.features, fake.features)
+        labels = {"real": self.side.of_rows(groups["real"]), "fake": fake.of_rows(groups["fake"])}
+        split = split_groups(
+            groups_real=labels["real"], groups_fake=labels["fake"], n_real=pair.sizes[0], n_fake=pair.sizes[1]
+        )
+        real, synthetic = (replace(overall.samples[side], group=labels[side]) for side in ("real", "fake"))
+        metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
+        check_groups([pair.rows(*rows) for rows in split.rows.values()], [METRICS[metric] for metric in metrics])
+        each = {
+            label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
+            for label, rows in split.rows.items()
+        }
+        curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
+        gap = fairness(curves) if len(curves) > 1 else None
+        alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
+        protocol = {**overall.protocol, "groups": alone}
+        return replace(overall, real=real, fake=synthetic, groups=each, fairness=gap, protocol=protocol)
+
+    def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
+        """Assess one group; k is reduced if the group has too few samples."""
+        k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
+        reference = Reference(Side(pair.real), None, k, self.ties, self.seed)
+        return reference._assess(Side(pair.fake), metrics, name, None)
+
+
+def _stored(found: Side) -> ReferenceRows | None:
+    """The file that a side was loaded from, or None."""
+    from precall.samples.references import ReferenceRows
+
+    return found.samples if isinstance(found.samples, ReferenceRows) else None

@@ -1,0 +1,118 @@
+"""Values per sample as a table, one row per sample of both sides, and as a .csv or .parquet file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from precall.files import write_atomically
+from precall.report.galleries import gallery_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from precall.metrics.inputs import Side
+    from precall.metrics.results import Assessment
+
+Cell: TypeAlias = str | int | float | bool | None
+SUFFIXES = (".csv", ".parquet")
+OTHER = {"real": "fake", "fake": "real"}
+COLUMNS = (
+    *("model", "side", "name", "index", "log_ratio", "member", "realism", "copy_ratio"),
+    *("nearest", "nearest_index", "distance", "cluster", "galleries"),
+)
+
+
+def rows(one: Assessment) -> list[dict[str, Cell]]:
+    """One row per sample, the real ones first; a value is None if the metric that computes it was not requested.
+
+    Args:
+        one: A fresh assessment; a loaded one has no values per sample.
+
+    Returns:
+        Rows with the keys in `COLUMNS`. Rows of tables are named by their position.
+    """
+    if not one.sources:
+        raise ValueError("the values per sample are not saved with the results. Assess the samples again.")
+    return [row for side in OTHER for row in _rows(one, side)]
+
+
+def content(rows: Iterable[Mapping[str, Cell]], suffix: str) -> bytes:
+    """The rows as the content of a file.
+
+    Args:
+        rows: Rows with the keys in `COLUMNS`.
+        suffix: ".csv" or ".parquet".
+
+    Example:
+        >>> content([dict.fromkeys(COLUMNS) | {"model": "ours", "index": 3}], ".csv").decode().splitlines()[1]
+        'ours,,,3,,,,,,,,,'
+    """
+    if suffix == ".csv":
+        file = io.StringIO(newline="")
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return file.getvalue().encode("utf-8", "backslashreplace")
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+
+    listed, binary = list(rows), io.BytesIO()
+    parquet.write_table(pyarrow.table({name: [row[name] for row in listed] for name in COLUMNS}), binary)
+    return binary.getvalue()
+
+
+def write(rows: Iterable[Mapping[str, Cell]], path: str | Path) -> Path:
+    """Write the rows to a .csv or .parquet file. The write is atomic."""
+    path = Path(path)
+    write_atomically(path, content(rows, checked_suffix(path)))
+    return path
+
+
+def checked_suffix(path: str | Path) -> str:
+    """The suffix of a file of values per sample; anything but .csv and .parquet is refused."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"a file of values per sample must end in {' or '.join(SUFFIXES)}; got {path}.")
+    if suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ImportError("a .parquet file needs pyarrow: pip install 'precall[tables]', or write a .csv file.")
+    return suffix
+
+
+def _rows(one: Assessment, side: str) -> list[dict[str, Cell]]:
+    """The rows of one side."""
+    own, other, values = one.sources[side], one.sources[OTHER[side]], one.samples[side]
+    swept = one.neighborhoods
+    near = None if swept is None else swept.real_to_fake if side == "real" else swept.fake_to_real
+    in_gallery = gallery_rows(one, side)
+    return [
+        {
+            "model": one.name,
+            "side": side,
+            "name": own.identity(i),
+            "index": _position(own, i),
+            "log_ratio": _at(values.log_ratio, i),
+            "member": _at(values.member, i),
+            "realism": _at(values.realism, i),
+            "copy_ratio": _at(values.copy_ratio, i),
+            "nearest": None if values.nearest is None else other.identity(int(values.nearest[i])),
+            "nearest_index": None if values.nearest is None else _position(other, int(values.nearest[i])),
+            "distance": None if near is None else float(near.distance[i, 0]),
+            "cluster": _at(values.cluster, i),
+            "galleries": " ".join(in_gallery.get(i, ())),
+        }
+        for i in range(len(own.features))
+    ]
+
+
+def _position(side: Side, row: int) -> int:
+    """The position of a row among the samples of its source, where some may have been skipped."""
+    return row if side.samples is None else int(side.rows[row])
+
+
+def _at(values: npt.NDArray[Any] | None, i: int) -> Cell:
+    return None if values is None else values[i].item()

@@ -1,0 +1,135 @@
+"""The trade-off over a knob as text, as a figure, and as a section of the page."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precall.printing import aligned, shown
+from precall.report.figures import COLORS, STYLES, literal, saved
+from precall.report.table import cells
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from precall.metrics.score import Score
+    from precall.metrics.tradeoff import ChosenSetting, Tradeoff
+
+HEAD = ("model", "setting", "precision", "recall", "best for λ")
+
+
+def text(found: Tradeoff) -> str:
+    """Precision and recall of each setting, the λ that it is best for within its model, and which model is ahead."""
+    rows = [row for model in found.settings for row in _rows(found, model)]
+    pairs = [_scores(found, model, value) for model in found.settings for value in found.of(model)]
+    columns = [cells(scores) for scores in zip(*pairs, strict=True)]
+    full = [[*row[:2], *scores, row[2]] for row, *scores in zip(rows, *columns, strict=True)]
+    return "\n".join([*aligned([list(HEAD), *full]), "", *ahead(found)])
+
+
+def ahead(found: Tradeoff) -> list[str]:
+    """Which model is ahead for which λ, one line per range; nothing for a single model."""
+    lines = []
+    for one in found.ahead():
+        answer = "cannot tell, intervals overlap" if one.model is None else f"{shown(one.model)} is ahead"
+        lines.append(f"λ {_span(one.low, one.high)}: {answer}")
+    return lines
+
+
+def advice(choice: ChosenSetting, wanted: str) -> str:
+    """One sentence about the setting to use.
+
+    Args:
+        choice: The setting.
+        wanted: What it was chosen for, such as "λ = 2".
+    """
+    of = "precision" if "lam" not in choice.score.settings else f"α({choice.score.settings['lam']:g})"
+    sentence = f"For {wanted}, use {shown(choice.model)} at {choice.setting:.12g}: {of} = {choice.score}."
+    if not choice.alternatives:
+        return sentence
+    return f"{sentence} The samples cannot tell it from {', '.join(map(shown, choice.alternatives))}."
+
+
+def plot(found: Tradeoff) -> Figure:
+    """Precision over recall along the knob on the left, and the envelope of each model on the right."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.5, 4.5), layout="constrained")
+    along, envelopes = figure.subplots(1, 2)
+    for i, model in enumerate(found.settings):
+        look = {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[i % len(STYLES)], "label": literal(model)}
+        _along(along, found, model, **look)
+        envelope = found.envelope(model)
+        envelopes.plot(envelope.beta, envelope.alpha, **look)
+    for axes, title in ((along, "k-NN scores at each setting"), (envelopes, "Best curve over all settings")):
+        axes.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal", title=title)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower left", frameon=False)
+    along.set(xlabel="recall", ylabel="precision")
+    envelopes.set(xlabel="recall β", ylabel="precision α")
+    return figure
+
+
+def section(found: Tradeoff) -> str:
+    """The section of the page: the figure, with the table as its text for those who cannot see it."""
+    picture = b64encode(saved(plot(found), "svg", dpi=100)).decode()
+    return (
+        '\n  <section aria-labelledby="h-knob" id="knob">\n    <h2 id="h-knob">The sampling knob</h2>\n'
+        '    <p class="soft">Left: precision and recall of each setting, with 95&nbsp;% intervals. Right: the best '
+        "curve that each model reaches over its settings.</p>\n"
+        f'    <img alt="Precision over recall along the knob" src="data:image/svg+xml;base64,{picture}" width="100%">\n'
+        f"    <pre>{escape(text(found))}</pre>\n  </section>\n"
+    )
+
+
+def _rows(found: Tradeoff, model: str) -> list[list[str]]:
+    """Model, setting, and the λ that the setting is best for; one row per setting."""
+    envelope = found.envelope(model)
+    spans: dict[float, list[str]] = {}
+    for setting, run in groupby(zip(envelope.setting.tolist(), envelope.lam.tolist(), strict=True), lambda one: one[0]):
+        slopes = [lam for _, lam in run]
+        spans.setdefault(setting, []).append(_span(slopes[0], slopes[-1]))
+    return [[shown(model), f"{value:.12g}", ", ".join(spans.get(value, ["–"]))] for value in found.of(model)]
+
+
+def _scores(found: Tradeoff, model: str, value: float) -> tuple[Score, Score]:
+    scores = found.of(model)[value].scores
+    return scores["precision"], scores["recall"]
+
+
+def _span(low: float, high: float) -> str:
+    """A range of λ in words, as in "0.5 to 2"; a single value alone."""
+    return f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
+
+
+def _along(axes: Axes, found: Tradeoff, model: str, *, color: str, linestyle: str, label: str) -> None:
+    """The settings of one model: points with intervals, joined in the order of the knob."""
+    values = list(found.of(model))
+    scores = [_scores(found, model, value) for value in values]
+    y, x = np.array([[score.value for score in pair] for pair in scores]).T
+    reach_up, reach_across = (np.transpose([_reach(pair[i]) for pair in scores]) for i in (0, 1))
+    axes.errorbar(
+        x,
+        y,
+        yerr=reach_up,
+        xerr=reach_across,
+        color=color,
+        linestyle=linestyle,
+        marker="o",
+        label=label,
+        elinewidth=0.8,
+    )
+    for value, across, up in zip(values, x, y, strict=True):
+        axes.annotate(f"{value:g}", (across, up), textcoords="offset points", xytext=(4, 4), fontsize=8, color=color)
+
+
+def _reach(score: Score) -> tuple[float, float]:
+    """How far the interval reaches below and above the value."""
+    if score.interval is None:
+        return 0.0, 0.0
+    return max(0.0, score.value - score.interval.low), max(0.0, score.interval.high - score.value)
