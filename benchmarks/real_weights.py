@@ -153,13 +153,16 @@ def through(name: str, file: Path, n: int) -> Row:
     spent = (time.process_time() - started) / n
     found = assess(real=real, fake=models, metrics=METRICS, k=K, encoder=encoder)
     scores = {model: {score: one.scores[score].value for score in SCORES} for model, one in found.items()}
-    about = {"dimensions": features.shape[1], "CPU ms per sample": round(1000 * spent, 1)}
+    about: Row = {"dimensions": features.shape[1]}
+    if not features.cached:
+        about["CPU ms per sample"] = round(1000 * spent, 1)
     return {**about, "weights": encoder.protocol["weights"], "models": scores}
 
 
 def printed(name: str, found: Row) -> str:
     """The scores of one encoder as text."""
-    head = f"{name}: {found['dimensions']} dimensions, {found['CPU ms per sample']} ms of CPU time per sample"
+    time_spent = f"{found['CPU ms per sample']} ms of CPU time per sample" if "CPU ms per sample" in found else "cached"
+    head = f"{name}: {found['dimensions']} dimensions, {time_spent}"
     lines = [
         f"  {model:16}" + "".join(f"{score} {value:9.4g}  " for score, value in scores.items())
         for model, scores in found["models"].items()
