@@ -200,7 +200,7 @@ class Assessment:
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
-            **({} if self.curve_intervals is None else {"curve_intervals": self.curve_intervals.to_dict()}),
+            "curve_intervals": None if self.curve_intervals is None else self.curve_intervals.to_dict(),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
         }
 
