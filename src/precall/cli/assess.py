@@ -149,7 +149,11 @@ def assess(
     labels = labels_of(groups, data, sources) if groups else None
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels}
     settings |= table_settings(columns, ignore, kinds, show_rows)
-    wanted = None if samples is None else lambda one: rows.extend(one.sample_table())
+
+    def collect(one: Assessment) -> None:
+        rows.extend(one.sample_table())
+
+    wanted = None if samples is None else collect
     found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh, each=wanted)
     if samples is not None:
         note(f"samples: {sample_table.write(rows, samples)}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from precall.files import write_atomically
 from precall.report.galleries import gallery_rows
@@ -58,11 +59,9 @@ def content(rows: Iterable[Mapping[str, Cell]], suffix: str) -> bytes:
         writer.writeheader()
         writer.writerows(rows)
         return file.getvalue().encode("utf-8", "backslashreplace")
-    import pyarrow
-    from pyarrow import parquet
-
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     listed, binary = list(rows), io.BytesIO()
-    parquet.write_table(pyarrow.table({name: [row[name] for row in listed] for name in COLUMNS}), binary)
+    parquet.write_table(arrow.table({name: [row[name] for row in listed] for name in COLUMNS}), binary)
     return binary.getvalue()
 
 
@@ -114,5 +113,6 @@ def _position(side: Side, row: int) -> int:
     return row if side.samples is None else int(side.rows[row])
 
 
-def _at(values: npt.NDArray[object] | None, i: int) -> Cell:
-    return None if values is None else values[i].item()
+def _at(values: npt.NDArray[Any] | None, i: int) -> Cell:
+    found: Cell = None if values is None else values[i].item()
+    return found
