@@ -132,7 +132,7 @@ def test_gates_decide_the_exit_status(run, files, gate, status):
         (("--real", "{real}", "--fake", "{same}", "--ties", "half"), 2, "half"),
         (("--real", "{real}", "--fake", "{same}", "--k", "500"), 1, "`k` must be a whole number"),
         (("--real", "{real}", "--fake", "{same}", "--fake", "{same}"), 2, "same name"),
-        (("--real", "{real}", "--fake", "{same}", "--metrics", "fid", "--min-area", "1"), 1, "add auto to --metrics"),
+        (("--real", "{real}", "--fake", "{same}", "--metrics", "fid", "--min-area", "1"), 2, "add auto to --metrics"),
     ],
 )
 def test_mistakes_cost_a_line_and_the_right_status(run, files, words, status, said):

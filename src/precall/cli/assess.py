@@ -153,7 +153,11 @@ def assess(
     settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels, "device": device}
     settings |= {} if preset is None else {"preset": preset}
     settings |= table_settings(columns, ignore, kinds, show_rows)
-    wanted = None if samples is None else lambda one: rows.extend(one.sample_table())
+
+    def collect(one: Assessment) -> None:
+        rows.extend(one.sample_table())
+
+    wanted = None if samples is None else collect
     found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh, each=wanted)
     found = replace(found, gates=gates)
     if samples is not None:

@@ -250,8 +250,8 @@ def tradeoff(
         >>> x = np.random.default_rng(0).normal(size=(4, 200, 2))
         >>> fake = {"ours": {0.5: 0.5 * x[1], 1.0: x[2]}, "theirs": {1.0: x[3] + 2}}
         >>> found = tradeoff(real=x[0], fake=fake, metrics=("clusters",))
-        >>> found.setting(lam=0.5).name, found["ours@0.5"].scores["recall"].value < 0.6
-        ('ours@1', True)
+        >>> found.setting(lam=0.5).name, list(found)
+        ('ours@1', ['ours@0.5', 'ours@1', 'theirs@1'])
     """
     names = {*requested(("auto",) if metrics is None else metrics), NEIGHBORS.name}
     if best_estimator(names) is None:

@@ -220,7 +220,7 @@ class Assessment:
             "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
             "protocol": plain(self.protocol),
             **({"stability": {by: one.to_dict() for by, one in self.stability.items()}} if self.stability else {}),
-            **({} if self.curve_intervals is None else {"curve_intervals": self.curve_intervals.to_dict()}),
+            "curve_intervals": None if self.curve_intervals is None else self.curve_intervals.to_dict(),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
             **({"encoders": {name: one.to_dict() for name, one in self.encoders.items()}} if self.encoders else {}),
         }

@@ -59,10 +59,9 @@ def content(rows: Iterable[Mapping[str, Cell]], suffix: str) -> bytes:
         writer.writeheader()
         writer.writerows(rows)
         return file.getvalue().encode("utf-8", "backslashreplace")
-    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     listed, binary = list(rows), io.BytesIO()
-    parquet.write_table(pyarrow.table({name: [row[name] for row in listed] for name in COLUMNS}), binary)
+    parquet.write_table(arrow.table({name: [row[name] for row in listed] for name in COLUMNS}), binary)
     return binary.getvalue()
 
 
@@ -115,4 +114,5 @@ def _position(side: Side, row: int) -> int:
 
 
 def _at(values: npt.NDArray[Any] | None, i: int) -> Cell:
-    return None if values is None else values[i].item()
+    found: Cell = None if values is None else values[i].item()
+    return found

@@ -112,20 +112,10 @@ def _along(axes: Axes, found: Tradeoff, model: str, *, color: str, linestyle: st
     values = list(found.of(model))
     scores = [_scores(found, model, value) for value in values]
     y, x = np.array([[score.value for score in pair] for pair in scores]).T
-    reach_up, reach_across = (np.transpose([_reach(pair[i]) for pair in scores]) for i in (0, 1))
-    axes.errorbar(
-        x,
-        y,
-        yerr=reach_up,
-        xerr=reach_across,
-        color=color,
-        linestyle=linestyle,
-        marker="o",
-        label=label,
-        elinewidth=0.8,
-    )
-    for value, across, up in zip(values, x, y, strict=True):
-        axes.annotate(f"{value:g}", (across, up), textcoords="offset points", xytext=(4, 4), fontsize=8, color=color)
+    up, across = (np.transpose([_reach(pair[i]) for pair in scores]) for i in (0, 1))
+    axes.errorbar(x, y, yerr=up, xerr=across, color=color, linestyle=linestyle, marker="o", label=label, elinewidth=0.8)
+    for value, right, above in zip(values, x.tolist(), y.tolist(), strict=True):
+        axes.annotate(f"{value:g}", (right, above), textcoords="offset points", xytext=(4, 4), fontsize=8, color=color)
 
 
 def _reach(score: Score) -> tuple[float, float]:
