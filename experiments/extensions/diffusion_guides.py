@@ -1,6 +1,7 @@
-"""A small diffusion model on CIFAR-10 that is guided away from its own errors: precision and recall over three seeds.
+"""A small diffusion model that is guided away from its own errors: precision and recall over three seeds.
 
     python -m experiments.extensions.diffusion_guides --data-dir DIR --inception FILE --work DIR [--out DIR]
+    python -m experiments.extensions.diffusion_guides --data fashion-mnist --inception FILE --work DIR [--out DIR]
     python -m experiments.extensions.diffusion_guides --smoke
 
 For each seed, a class-conditional EDM `base` is trained, and other networks are fine-tuned from it:
@@ -32,7 +33,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -57,8 +58,11 @@ if TYPE_CHECKING:
 NAME = "diffusion_guides"
 KINDS = ("scores", "linear", "auto")
 MARKERS = {"real": "*", "rejection": "s", "base weak": "^", "base surplus": "D", "central": "v"}
-BASE_STEPS = 18_650
-TUNE_STEPS = 1500
+# size of the networks and steps of the base, by data
+SIZES = {
+    "cifar-10": (Size(tune_steps=1500), 18_650),
+    "fashion-mnist": (Size(ch=32, epochs=4, tune_steps=1000), 8000),
+}
 LINE = ("base free:0.7", "base", "base free:1.5", "base free:2", "base free:3")  # the dial of the base alone
 SETTINGS = (
     *LINE,
@@ -136,6 +140,7 @@ class Study:
     size: Size
     device: torch.device
     base_steps: int
+    base_seconds: float
     inception: str | None
 
     @property
@@ -189,7 +194,7 @@ class Trained:
     def base(self, seed: int) -> None:
         torch.manual_seed(seed)
         self.run.start(np.arange(len(self.study.labels)), self.study.network().state_dict())
-        weak, base = train(self.run, seconds=0, steps=self.study.base_steps)
+        weak, base = train(self.run, seconds=self.study.base_seconds, steps=self.study.base_steps)
         self.save(seed, "weak", weak)
         self.save(seed, "base", base)
 
@@ -399,7 +404,17 @@ def lines_of(options: argparse.Namespace) -> tuple[list[Line], bool]:
     return [(seed, Setting.of(name)) for seed, name in kept], grows
 
 
-def work_through(stages: Sequence[Trained | Drawn | Scored], read_plan: Callable[[], tuple[list[Line], bool]]) -> None:
+class Stage(Protocol):
+    """A part of the work, as a process of its own or beside others."""
+
+    def outputs(self, plan: Sequence[Line], /) -> Sequence[object]:
+        """What the plan needs and does not exist yet."""
+
+    def jobs(self, plan: Sequence[Line], /) -> Iterator[Job]:
+        """What can be done now."""
+
+
+def work_through(stages: Sequence[Stage], read_plan: Callable[[], tuple[list[Line], bool]]) -> None:
     """Do the first job that is ready, until all outputs exist."""
     while True:
         plan, grows = read_plan()
@@ -412,9 +427,9 @@ def work_through(stages: Sequence[Trained | Drawn | Scored], read_plan: Callable
             time.sleep(0.3)
 
 
-def made_stages(study: Study, options: argparse.Namespace) -> list[Trained | Drawn | Scored]:
+def made_stages(study: Study, options: argparse.Namespace) -> list[Stage]:
     i, n = map(int, options.part.split("/"))
-    makers: dict[str, Callable[[], Trained | Drawn | Scored]] = {
+    makers: dict[str, Callable[[], Stage]] = {
         "train": lambda: Trained(study),
         "draw": lambda: Drawn(study),
         "score": lambda: Scored(study, options.kinds, (i, n)),
@@ -423,11 +438,10 @@ def made_stages(study: Study, options: argparse.Namespace) -> list[Trained | Dra
 
 
 def run(options: argparse.Namespace) -> None:
-    data = load_data("digits") if options.smoke else load_data("cifar-10", options.data_dir)
-    size = replace(SMOKE, draws=200) if options.smoke else Size(tune_steps=TUNE_STEPS)
+    data = load_data("digits") if options.smoke else load_data(options.data, options.data_dir)
+    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
     files, device = Files(options.work), torch.device(options.device)
-    steps = 10 if options.smoke else BASE_STEPS
-    study = Study(files, data, size, device, steps, options.inception)
+    study = Study(files, data, size, device, steps, options.base_seconds, options.inception)
     work_through(made_stages(study, options), partial(lines_of, options))
     rows = found_rows(files, lines_of(options)[0])
     for row in rows:
@@ -440,7 +454,9 @@ def run(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__, smoke="tiny network, few steps, 8 × 8 digits, on the CPU")
-    made.add_argument("--data-dir", type=Path, help="folder of CIFAR-10")
+    made.add_argument("--data", choices=list(SIZES), default="cifar-10")
+    made.add_argument("--data-dir", type=Path, help="folder of the data")
+    made.add_argument("--base-seconds", type=float, default=np.inf, help="longest training of a base")
     made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
     made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
     made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
