@@ -22,7 +22,7 @@ from precall.tune.models import BigGANDiscriminator, BigGANGenerator
 
 SIDE = 32  # smaller images are padded with black
 D_STEPS = 2
-KEEP = 0.999  # share that the average of the generator keeps at each step
+KEEP = 0.999  # share that the average of the generator keeps at each step, less at the beginning
 
 
 def padded(images: Images) -> Images:
@@ -67,7 +67,7 @@ class Adversaries:
         self.rows = torch.zeros(table, dtype=torch.int64, device=device)
         self.z = torch.zeros(D_STEPS + 1, batch, *self.net.latent_shape, device=device)
         self.uniform = torch.zeros(2 * D_STEPS + 1, batch, device=device)
-        self.rate, self.tilt = (torch.zeros((), device=device) for _ in range(2))
+        self.rate, self.tilt, self.keep = (torch.zeros((), device=device) for _ in range(3))
         fast = device.type == "cuda"
         self.adams = [
             torch.optim.Adam(net.parameters(), self.rate, (0.0, 0.999), fused=fast or None, capturable=fast)
@@ -116,7 +116,9 @@ class Adversaries:
         of_net.step()
         with torch.no_grad():
             means, now = list(self.average.parameters()), list(self.net.parameters())
-            torch._foreach_lerp_(means, now, 1 - KEEP)
+            change = torch._foreach_sub(now, means)
+            torch._foreach_mul_(change, 1 - self.keep)
+            torch._foreach_add_(means, change)
 
     def _critic_loss(self, i: int) -> Tensor:
         x, y = self._real(i)
@@ -151,6 +153,7 @@ class Adversaries:
         """Take one step at this learning rate, on the stream of this run."""
         with self.on_stream():
             self.rate.fill_(rate)
+            self.keep.fill_(min(KEEP, (1 + self.steps) / (10 + self.steps)))
             self.z.normal_(generator=self.rng)
             self.uniform.uniform_(generator=self.rng)
             self._step() if self._graph is None else self._graph.replay()

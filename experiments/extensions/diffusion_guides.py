@@ -61,7 +61,7 @@ MARKERS = {"real": "*", "rejection": "s", "base weak": "^", "base surplus": "D",
 # size of the networks and steps of the base, by data
 SIZES = {
     "cifar-10": (Size(tune_steps=1500), 18_650),
-    "fashion-mnist": (Size(ch=32, epochs=4, tune_steps=1000), 8000),
+    "fashion-mnist": (Size(ch=40, epochs=4, tune_steps=1000), 7000),
 }
 LINE = ("base free:0.7", "base", "base free:1.5", "base free:2", "base free:3")  # the dial of the base alone
 SETTINGS = (
