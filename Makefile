@@ -1,11 +1,11 @@
 # Two commands set everything up on a fresh machine: `make demo` and `make test`. A second run reuses .venv.
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SECONDS ?= 900
 SEED ?= 0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench attack docs coverage mutants audit clean
+.PHONY: demo test check bench attack docs dist coverage mutants audit clean
 
 demo: .venv/.installed  ## install into .venv, then show the demo
 	$(BIN)/precall demo
@@ -30,6 +30,9 @@ docs: .venv/.dev  ## what docs/ holds that is generated
 	$(BIN)/python docs/generate.py
 	$(BIN)/python tools/audit.py --write
 
+dist: .venv/.dev  ## wheel and sdist in dist/, each installed into a clean environment that runs the demo
+	$(BIN)/python tools/dist.py
+
 coverage: .venv/.dev  ## line coverage of every room; fails under 95 % of theory and metrics, 88 % of all
 	rm -f .coverage .coverage.*
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal
@@ -44,7 +47,7 @@ audit: .venv/.dev  ## licences and known vulnerabilities; fails if there is one,
 	$(BIN)/python tools/audit.py --strict
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage build
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage build dist site
 
 .venv/.python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "precall needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

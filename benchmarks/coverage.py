@@ -205,15 +205,15 @@ def summaries(rows: Sequence[Row]) -> list[Row]:
             by_name = {name: [row["scores"][name] for row in mine if name in row["scores"]] for name in sorted(names)}
             given = mine[0]["given"]
             found += [
-                {**about, "score": name, "given": name in given, **covered(name, one)} for name, one in by_name.items()
+                {**about, "score": name, "given": name in given, **covered(name, one, n)} for name, one in by_name.items()
             ]
         else:
             found.append({**about, **verdicts(part, mine)})
     return found
 
 
-def covered(name: str, replicates: Sequence[Sequence[float | None]]) -> Row:
-    """How often the intervals of one score contain its mean, how wide they are, and whether it is at a boundary."""
+def covered(name: str, replicates: Sequence[Sequence[float | None]], n: int) -> Row:
+    """How often the intervals of one score of n samples contain its mean, how wide they are, and if it is at an end."""
     finite = np.array([one for one in replicates if None not in one], dtype=float).reshape(-1, 3)
     if len(finite) == 0:
         return {"replicates": 0}
@@ -229,14 +229,18 @@ def covered(name: str, replicates: Sequence[Sequence[float | None]]) -> Row:
         "coverage": round(float(np.mean((low <= mean + 1e-5 * abs(mean)) & (mean - 1e-5 * abs(mean) <= high))), 4),
         "width": float(f"{np.mean(high - low):.4g}"),
         "relative_width": float(f"{np.mean(high - low) / np.ptp(error):.3g}") if np.ptp(error) > 1e-9 else None,
-        "boundary": at_boundary(name, value),
+        "boundary": at_boundary(name, value, n),
     }
 
 
-def at_boundary(name: str, value: Array) -> bool:
-    """Whether 5 % of the values or more are at an end of the score's range, up to .001."""
+def at_boundary(name: str, value: Array, n: int) -> bool:
+    """Whether 5 % of the values or more are at an end of the score's range, up to 3/n if that is finite.
+
+    No interval of n samples can be shorter than 3/n at such an end: they would not show what has that probability.
+    """
     info = SCORES[next(known for known in (name, *suffixes(name)) if known in SCORES)]
-    return any(np.mean(np.abs(value - end) < 1e-3) >= 0.05 for end in (info.low, info.high))
+    reach = 3 / n if math.isfinite(info.high - info.low) else 1e-3
+    return any(np.mean(np.abs(value - end) < reach) >= 0.05 for end in (info.low, info.high))
 
 
 def suffixes(name: str) -> list[str]:

@@ -35,20 +35,21 @@ def halved():
 
 def test_an_assessment_prints_as_a_table_and_a_sentence(compared):
     near = compared["near"]
-    head, row, chance, empty, verdict = repr(near).splitlines()
+    about, _, head, row, chance, empty, verdict = repr(near).splitlines()
+    assert about.startswith("encoder none")
     assert head.split() == ["model", "precision", "recall", "density", "coverage", "fid", "area"]
     assert row.startswith("near")
     assert str(near.scores["recall"]) in row
     assert chance.split()[3] == "1"  # density
     assert not empty
     assert verdict == f"near: {near.verdict}"
-    assert [line.split()[0] for line in repr(compared).splitlines()[1:3]] == ["near", "<far>"]
+    assert [line.split()[0] for line in repr(compared).splitlines()[3:5]] == ["near", "<far>"]
 
 
 def test_each_number_stands_below_its_name(halved):
     found = precall.assess(**halved, metrics=["neighbors"])
     assert found.scores["precision"].value > 0.9 > 0.6 > found.scores["recall"].value
-    head, row = repr(found).splitlines()[:2]
+    head, row = repr(found).splitlines()[2:4]
     for name in ("precision", "recall"):
         assert row[head.index(name) :].startswith(str(found.scores[name]))
 
@@ -56,7 +57,7 @@ def test_each_number_stands_below_its_name(halved):
 def test_scores_that_are_not_usually_shown_are_shown_alone():
     rng = np.random.default_rng(0)
     found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["kid"])
-    assert repr(found).splitlines()[0].split() == ["model", "kid"]
+    assert repr(found).splitlines()[2].split() == ["model", "kid"]
 
 
 def test_a_table_is_the_same_from_a_file(compared):
@@ -76,7 +77,7 @@ def test_a_notebook_shows_the_table_alone_where_there_is_no_curve():
     rng = np.random.default_rng(0)
     found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["neighbors"])
     html = found._repr_html_()
-    assert html.startswith('<table><tr><th scope="col">model</th><th scope="col">precision ↑</th>')
+    assert html.partition("</p>")[2].startswith('<table><tr><th scope="col">model</th><th scope="col">precision ↑</th>')
     assert f"<td>{found.scores['recall']}</td>" in html
     assert f"<li><b>fake</b>: {found.verdict}</li>" in html
 

@@ -232,7 +232,7 @@ def replicates(rng, count, *, width):
 
 
 def test_coverage_and_width_of_correct_intervals():
-    found = coverage.covered("precision", replicates(np.random.default_rng(0), 4000, width=0.0196))
+    found = coverage.covered("precision", replicates(np.random.default_rng(0), 4000, width=0.0196), 1000)
     assert abs(found["coverage"] - 0.95) < 0.02
     assert abs(found["relative_width"] - 1) < 0.05
     assert not found["boundary"]
@@ -243,12 +243,12 @@ def test_coverage_and_width_of_correct_intervals():
     ("width", "fault"), [(0.01, "covers too rarely"), (0.03, "covers too often"), (0.025, ""), (0.0196, "")]
 )
 def test_faults_are_named(width, fault):
-    found = coverage.covered("precision", replicates(np.random.default_rng(0), 4000, width=width))
+    found = coverage.covered("precision", replicates(np.random.default_rng(0), 4000, width=width), 1000)
     assert coverage.fault({**found, "pair": "scale", "given": False}) == fault
 
 
 def test_the_upper_limit_is_waived_where_a_score_is_at_its_boundary():
-    constant = coverage.covered("tv", [[1.0, 0.9, 1.0]] * 150)
+    constant = coverage.covered("tv", [[1.0, 0.9, 1.0]] * 150, 200)
     assert constant["boundary"]
     assert constant["coverage"] == 1
     assert constant["relative_width"] is None
@@ -259,7 +259,7 @@ def test_the_upper_limit_is_waived_where_a_score_is_at_its_boundary():
 
 
 def test_few_replicates_are_not_judged():
-    few = coverage.covered("tv", [[0.5, 0.6, 0.7]] * 50)
+    few = coverage.covered("tv", [[0.5, 0.6, 0.7]] * 50, 200)
     about = {"part": "quick", "score": "tv", "pair": "scale", "n": 200, "given": False}
     assert few["coverage"] == 0
     assert coverage.fault({**about, **few}) == ""
@@ -268,7 +268,7 @@ def test_few_replicates_are_not_judged():
 
 
 def test_missing_intervals_are_counted():
-    found = coverage.covered("clusters_area", [[0.5, None, None], [0.5, 0.4, 0.6], [0.5, 0.4, 0.6]])
+    found = coverage.covered("clusters_area", [[0.5, None, None], [0.5, 0.4, 0.6], [0.5, 0.4, 0.6]], 200)
     assert (found["replicates"], found["missing"]) == (2, 1)
 
 

@@ -8,8 +8,10 @@ file or the previous state, never a partial file. What may be read is decided in
 from __future__ import annotations
 
 import errno
+import math
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from precall.printing import shown
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
 try:
@@ -136,6 +139,34 @@ def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
     with open_atomically(path) as file:
         for block in blocks:
             file.write(block if isinstance(block, bytes) else block.tobytes())
+
+
+def mapped_copy(blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An array in a temporary file without a name, memory-mapped for reading. It vanishes with the array.
+
+    Args:
+        blocks: The rows of the array, in order.
+        shape: Its shape.
+        dtype: Its dtype.
+
+    Raises:
+        ValueError: If the blocks do not fill the array.
+
+    Example:
+        >>> import numpy as np
+        >>> mapped_copy([np.zeros((2, 3)), np.ones((1, 3))], (3, 3), np.dtype(float)).sum()
+        np.float64(3.0)
+    """
+    import numpy as np
+
+    expected, written = math.prod(shape) * dtype.itemsize, 0
+    with tempfile.TemporaryFile(prefix="precall-") as file:
+        for block in blocks:
+            written += file.write(np.ascontiguousarray(block, dtype).data.cast("B") if block.size else b"")
+        file.flush()
+        if written != expected:
+            raise ValueError(f"an array of shape {shape} must have {expected:,} bytes; got {written:,}.")
+        return np.memmap(file, dtype, "r", shape=shape) if expected else np.empty(shape, dtype)
 
 
 def one_per_line(names: Iterable[str]) -> bytes:

@@ -86,7 +86,7 @@ def test_undecodable_and_hostile_model_names_are_printed_escaped(tmp_path, local
     assert done.returncode == 0, done.stderr
     assert b"\x1b" not in done.stdout + done.stderr
     assert b"\xff" not in done.stdout + done.stderr
-    assert done.stdout.splitlines()[1].startswith(b"\\udcff\\x1b[31m")
+    assert done.stdout.splitlines()[3].startswith(b"\\udcff\\x1b[31m")
     assert b"\x1b" not in (tmp_path / "out" / "results.json").read_bytes()
 
 

@@ -102,7 +102,7 @@ def test_a_zip_is_copied_from_and_not_linked_to(run, images, tmp_path):
         for path in sorted((tmp_path / "samples").rglob("*.png")):
             archive.write(path, path.relative_to(tmp_path / "samples"))
     words = ("--real", "data", "--fake", "samples.zip", "--encoder", "pixels", "--budget", 2, "--out", "kept")
-    assert "samples.zip is a zip. Use --copy." in said(run(*words, "--link"), 1)
+    assert "samples.zip is not one. Use --copy." in said(run(*words, "--link"), 1)
     assert run(*words, "--copy").exit_code == 0
     kept = sorted(path.relative_to(tmp_path / "kept") for path in (tmp_path / "kept").rglob("*.png"))
     assert len(kept) == 30

@@ -129,4 +129,4 @@ def test_every_name_is_drawn_literally(tmp_path, name):
     assert (tmp_path / "out" / "curves.png").stat().st_size > 10_000
     (text,) = found.plot().axes[0].get_legend().get_texts()
     assert text.get_text().strip().replace(r"\$", "$") == name.encode("unicode_escape").decode() or name.isprintable()
-    assert "\n" not in repr(found).splitlines()[1]
+    assert "\n" not in repr(found).splitlines()[3]

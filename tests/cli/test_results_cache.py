@@ -109,14 +109,19 @@ def test_the_page_comes_from_the_cache_even_where_the_first_run_wrote_none(run, 
     assert json.loads((tmp_path / "later" / "galleries.json").read_text())["ours"]["mosaic"]
 
 
-@pytest.mark.parametrize(
-    ("gate", "status"), [(("--min-recall", 0.9), 3), (("--min-precision", 0.5), 0), (("--max-fid", 1), 1)]
-)
+@pytest.mark.parametrize(("gate", "status"), [(("--min-recall", 0.9), 3), (("--min-precision", 0.5), 0)])
 def test_gates_hold_of_saved_results(run, work, arrays, gate, status):
     first, second = run(*arrays, *gate), run(*arrays, *gate)
     assert (first.exit_code, second.exit_code) == (status, status), first.output
     assert len(work) == 1
     assert second.stderr.splitlines()[1:] == first.stderr.splitlines()
+
+
+def test_a_gate_whose_score_no_metric_gives_is_refused_before_any_work(run, work, arrays):
+    done = run(*arrays, "--max-fid", 1)
+    assert done.exit_code == 1
+    assert "--max-fid needs the score 'fid': add fid to --metrics." in done.output
+    assert work == []
 
 
 def test_fresh_computes_again_and_keeps_that(run, work, arrays, cache):
@@ -172,7 +177,7 @@ def test_another_name_is_another_question_and_another_order_is_not(run, work, ar
     for models in (both[:1], both, both[::-1]):
         told = run(*arrays[:2], *(word for model in models for word in model), *arrays[4:])
         assert told.exit_code == 0, told.output
-        lines = told.stdout.splitlines()[1 : 1 + len(models)]
+        lines = told.stdout.splitlines()[3 : 3 + len(models)]
         assert [line.split()[0] for line in lines] == [model[1].split("=")[0] for model in models]
     assert len(work) == 2
 

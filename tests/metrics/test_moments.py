@@ -18,7 +18,13 @@ from precall.metrics import frechet_distance
 from precall.metrics import kernel_distance as module
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
-from precall.metrics.moments import Moments, degrees_of_freedom, gaussian_frontier, influence_quantile
+from precall.metrics.moments import (
+    Moments,
+    _pareto_shape,
+    degrees_of_freedom,
+    gaussian_frontier,
+    influence_quantile,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -411,3 +417,23 @@ def test_bad_input_raises_one_clear_sentence(call, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("score", [fid, kid])
+def test_no_interval_if_outliers_decide(score):
+    rng = np.random.default_rng(0)
+    real = rng.normal(size=(1000, 8))
+    heavy = score(real=real, fake=rng.standard_t(2, size=(1000, 8)))
+    assert heavy.interval is None
+    assert "outliers" in heavy.settings["interval"]
+    light = score(real=real, fake=1.5 * rng.normal(size=(1000, 8)))
+    assert light.interval is not None
+    assert "interval" not in light.settings
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.25, 1.0])
+def test_the_shape_of_a_tail_is_recovered(shape):
+    from scipy.stats import genpareto
+
+    values = np.sort(genpareto(shape).rvs(4000, random_state=0))
+    assert _pareto_shape(values) == pytest.approx(shape, abs=0.06)

@@ -55,6 +55,20 @@ def test_the_difference_has_the_name_of_its_largest_part(missed, invented, tv, s
     assert verdict("auto", scores(score(tv), missed, invented, **REJECTED), None).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("high", "said"),
+    [
+        (0.09, "Close to the data"),
+        (
+            0.12,
+            "Differs from the data, but more samples are needed to say how: up to 12 % of its samples",
+        ),
+    ],
+)
+def test_nothing_is_called_close_that_the_interval_calls_far(high, said):
+    assert verdict("auto", scores(score(0.0, 0.0, high), **REJECTED), None).startswith(said)
+
+
 @pytest.mark.parametrize(("between", "said"), [(0.16, "in the wrong proportions"), (0.14, "with a wrong shape")])
 def test_proportions_are_named_if_half_of_the_difference_is_between_clusters(between, said):
     found = verdict("auto", scores(score(0.3), clusters_tv=score(between), **REJECTED), None)

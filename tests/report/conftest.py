@@ -12,12 +12,13 @@ import pytest
 
 from precall.metrics.assessment import assess
 from precall.metrics.baseline import real_against_real
+from precall.metrics.gates import Gate
 from precall.metrics.inputs import Side
 from precall.metrics.results import Comparison
 from precall.report import folder
 from precall.samples import open_samples
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 METRICS = ("linear", "clusters", "neighbors", "copies", "fid", "kid", "c2st")
 LONG = "a rather long model name, number {}, with a long tail"
@@ -40,7 +41,8 @@ def _images(_):
     models = {"drops": dropped, "invents": invented, "same": draw(120, 0, 60), "copies": real.copy()}
     found = assess(real=pictured(real), fake={name: pictured(one) for name, one in models.items()}, metrics=METRICS)
     halves = real_against_real(found["same"].sources["real"].features, k=5, ties="closed", seed=0)
-    return Comparison({name: replace(one, baseline=halves) for name, one in found.items()})
+    gates = (Gate("recall", "min", 0.8), Gate("fid", "max", 0.1))
+    return Comparison({name: replace(one, baseline=halves) for name, one in found.items()}, gates)
 
 
 def _texts(_):

@@ -33,6 +33,11 @@ CELLS = """[...document.querySelectorAll('#scores td[data-score]')].map(td => [
 HEADS = """[...document.querySelectorAll('#scores table')].flatMap(table =>
     [...table.querySelectorAll('thead th')].slice(1).map((th, i) =>
         [table.querySelectorAll('tbody td')[i].dataset.score, th.textContent]))"""
+GATES = """[...document.querySelectorAll('#gates tbody tr')].map(tr => {
+    const [label, value, limit, result] = tr.querySelectorAll('td');
+    const of = (td, part) => td.querySelector(part)?.textContent;
+    return [tr.dataset.model, of(label, 'span:last-child'), of(value, '.value'), of(value, '.interval'),
+            of(limit, 'span:last-child'), of(result, 'strong'), of(result, '.interval') ?? null]; })"""
 BLOCKS = """[...document.querySelectorAll('#scores h3')].map(h => {
     const about = h.nextElementSibling, cells = about.nextElementSibling.querySelectorAll('tbody tr:first-child td');
     return [h.textContent, about.textContent, [...cells].map(td => td.dataset.score)]; })"""
@@ -229,6 +234,33 @@ def test_the_summary_ranks_the_models_and_recommends_one_thing_each(opened, made
                 value, abs=0.51 if value >= 9.9 else 0.1
             )
     assert "memorisation" in page.locator('#summary li[data-model="copies"]').inner_text()
+
+
+def test_gates_are_a_panel_of_passes_and_failures(opened, made):
+    page, numbers = opened("images"), made("images").numbers
+    assert page.evaluate("document.querySelector('main section').id") == "gates-box"
+    rows = page.evaluate(GATES)
+    assert len(rows) == 8
+    passed = [row[5] == "✓ pass" for row in rows]
+    assert passed == sorted(passed)  # what failed comes first
+    assert page.locator("#gates-met").inner_text() == f"{passed.count(False)} of 8 not met."
+    labels = {"recall": numbers["gates"][0], "FID": numbers["gates"][1]}
+    for model, label, value, interval, limit, result, note in rows:
+        gate = labels[label]
+        score = numbers["models"][model]["scores"][gate["score"]]
+        low, high = score["interval"]["low"], score["interval"]["high"]
+        assert same(value, score["value"])
+        assert same(interval.strip("[]").split(", ")[0], low)
+        assert limit == {"recall": "at least 0.800", "FID": "at most 0.100"}[label]
+        assert result == ("✓ pass" if gate["met"][model] else "✗ fail")
+        assert (note == "the interval includes the limit") == (low < gate["limit"] < high)
+    assert {True, False} == set(passed)
+
+
+def test_without_gates_there_is_no_panel(opened):
+    page = opened("texts")
+    assert page.locator("#gates-box").count() == 0
+    assert "gate" not in page.locator("body").inner_text().lower()
 
 
 def test_the_header_says_what_was_compared(opened):

@@ -1,6 +1,7 @@
 """A report on disk is loaded as the same results that were saved."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import precall
-from precall.report import folder
+from precall.metrics.gates import Gate
+from precall.report import folder, page
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())
 
@@ -21,7 +23,8 @@ def compared():
     models = {"copy": real.copy(), "narrow": 0.3 * rng.normal(size=(160, 2))}
     labels = {"real": [1, 2] * 100, "fake": {"copy": [1, 2] * 100, "narrow": [1, 2] * 80}}
     metrics = ("linear", "clusters", "cover", "neighbors", "copies", "fid", "kid", "c2st", "mauve")
-    return precall.assess(real=real, fake=models, metrics=metrics, groups=labels)
+    found = precall.assess(real=real, fake=models, metrics=metrics, groups=labels)
+    return replace(found, gates=(Gate("recall", "min", 0.5), Gate("fid", "max", float("inf"))))
 
 
 @pytest.fixture
@@ -66,12 +69,13 @@ def test_results_follow_the_written_schema(compared):
 
 
 def test_the_schema_refuses_what_is_not_a_result(compared):
-    """Every key that is written is required, at every level, and nothing else is allowed."""
+    """Every key that is always written is required, at every level, and nothing else is allowed."""
     validator, saved = Draft202012Validator(SCHEMA), compared.to_dict()
     one = saved["models"]["copy"]
-    parts = [saved, one, one["certificate"], one["fairness"]["recall"], one["scores"]["fid"], one["spectra"]["linear"]]
+    parts = [saved, saved["gates"][0], one, one["certificate"], one["fairness"]["recall"], one["scores"]["fid"]]
+    parts += [one["spectra"]["linear"]]
     for part in parts:
-        for key in list(part):
+        for key in set(part) - {"gates"}:
             value = part.pop(key)
             assert not validator.is_valid(saved), key
             part[key] = value
@@ -119,3 +123,40 @@ def test_parts_of_another_type_cost_a_sentence(report, file, key, value):
     path.write_text(json.dumps(saved))
     with pytest.raises(ValueError, match="must be"):
         folder.load(report)
+
+
+def test_gates_are_saved_with_the_models_that_meet_them(compared, report):
+    saved = json.loads((report / "results.json").read_text())
+    assert saved["gates"][0] == {
+        "score": "recall",
+        "kind": "min",
+        "limit": 0.5,
+        "met": {"copy": True, "narrow": False},
+    }
+    assert saved["gates"][1]["limit"] == "inf"
+    assert precall.load(report).gates == compared.gates
+    assert "gates" not in replace(compared, gates=()).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        ({"score": "recall", "kind": "about", "limit": 0.5}, "'min' or 'max'; got 'about'"),
+        ({"score": "recall", "kind": "min", "limit": "nan"}, "must be a number"),
+        ({"score": 3, "kind": "min", "limit": 0.5}, "must be text"),
+        ({"kind": "min", "limit": 0.5}, "must hold complete results"),
+        ("recall", "must hold complete results"),
+    ],
+)
+def test_a_gate_of_another_form_costs_a_sentence(report, gate, said):
+    path = report / "results.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"gates": [gate]}))
+    with pytest.raises(ValueError, match=said):
+        folder.load(report)
+
+
+def test_a_gate_on_a_score_that_was_not_computed_is_not_met(compared):
+    gate = Gate("no_such_score", "min", 0.0)
+    html = page.render(replace(compared, gates=(gate,)))
+    assert '"met":false' in html
+    assert not gate.met(compared["copy"].scores)

@@ -120,7 +120,7 @@ def test_writing_makes_the_folder_and_leaves_no_part_behind(compared, tmp_path):
 def test_features_alone_give_a_page_with_a_map_but_without_galleries():
     rng = np.random.default_rng(1)
     one = assess(real=rng.normal(size=(80, 2)), fake=rng.normal(size=(80, 2)), metrics=("fid",))
-    data = data_of(page.render({"fake": one}))
+    data = data_of(page.render(Comparison({"fake": one})))
     assert not {"missed", "invented", "mosaic", "curve"} & set(data["models"][0])
     assert len(data["models"][0]["map"]["fake"]["x"]) == 80
     assert data["ranking"]["by"] == "fid"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precall.metrics.assessment import assess
-from precall.metrics.results import Assessment, PerSample
+from precall.metrics.results import Assessment, Comparison, PerSample
 from precall.metrics.score import Interval, Score, readings
 from precall.report import page
 from precall.report.summary import headline, improvable, ranking, recommendation
@@ -67,7 +67,7 @@ def test_the_gain_of_a_budget_is_that_of_the_refined_spectrum():
 
 def test_a_budget_is_drawn_only_where_it_buys_something():
     assert [improvable(one) for one in (INVENTS, PROPORTIONS, HOPELESS, COPIES, PERFECT)] == [True, True] + [False] * 3
-    drawn = page.page_data({"m": replace(INVENTS, protocol=_protocol())})["models"][0]["budgets"]
+    drawn = page.page_data(Comparison({"m": replace(INVENTS, protocol=_protocol())}))["models"][0]["budgets"]
     for entry in drawn:
         best = INVENTS.spectrum.refined(entry["budget"]).curve(101)
         np.testing.assert_allclose((entry["alpha"], entry["beta"]), (best.alpha, best.beta))

@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 from precall.cli import app
 from precall.encoders import encode
 from precall.report import folder
-from precall.samples import SampleError, arrays, open_samples, reading
+from precall.samples import SampleError, columnar, open_samples, reading
+from precall.samples.parquet import RowGroup
 
 SUFFIXES = [".npy", ".npz", ".safetensors", ".parquet", ".txt", ".jsonl", ".csv", ".zip"]
+SUFFIXES += [".tar", ".h5", ".mdb", ".arrow"]
 
 
 def make_pipe(path):
@@ -233,6 +235,13 @@ def test_json_that_is_nested_deeply_is_a_sentence(tmp_path):
 def test_a_parquet_column_with_fewer_rows_than_declared_is_refused(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"x": [[1.0, 2.0], [3.0, 4.0]]}), tmp_path / "a.parquet")
-    assert arrays._embeddings(tmp_path / "a.parquet", "x", 2).shape == (2, 2)
-    with pytest.raises(ValueError, match="declares 3 rows, but the column has 2"):
-        arrays._embeddings(tmp_path / "a.parquet", "x", 3)
+    schema = parquet.read_schema(tmp_path / "a.parquet")
+
+    def declaring(rows):
+        return columnar.Records("a", schema, [RowGroup(tmp_path / "a.parquet", 0, rows, 32)], (tmp_path / "a.parquet",))
+
+    assert columnar.matrix(declaring(2), "x").shape == (2, 2)
+    with pytest.raises(ValueError, match="must have as many rows as declared"):
+        columnar.matrix(declaring(3), "x")
+    with pytest.raises(ValueError, match="fewer records than declared"):
+        columnar.ColumnValues(declaring(3), "x")[2]

@@ -8,29 +8,26 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.console import EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.encoder_options import DeviceName
+from precall.devices import check_device
 from precall.printing import shown
 
 if TYPE_CHECKING:
     from precall.cli.results_cache import Entry
+    from precall.metrics.gates import Gate
     from precall.metrics.results import Assessment, Comparison
     from precall.samples import SampleSet
 
-GATES = {  # option: (score, whether the value must not fall below)
-    "min_precision": ("precision", True),
-    "min_recall": ("recall", True),
-    "min_density": ("density", True),
-    "min_coverage": ("coverage", True),
-    "min_area": ("area", True),
-    "max_fid": ("fid", False),
-}
+GATES = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
 Ties = Literal["closed", "open"]
-Gate = Annotated[float | None, typer.Option(help="Exit with status 3 if this is not met.", show_default=False)]
+Limit = Annotated[float | None, typer.Option(help="Exit with status 3 if this is not met.", show_default=False)]
 
 
 def assess(
@@ -48,6 +45,7 @@ def assess(
         bool, typer.Option("--quick", help="Only the metrics that take little time: clusters, neighbors, fid, c2st.")
     ] = False,
     encoder: EncoderName = None,
+    device: DeviceName = "auto",
     key: Key = None,
     columns: Annotated[str | None, typer.Option(help="Columns of a table to compare, as in age,income.")] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns of a table to leave out, as in patient_id.")] = None,
@@ -77,12 +75,12 @@ def assess(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute again, even if the results are in the cache.")
     ] = False,
-    min_precision: Gate = None,
-    min_recall: Gate = None,
-    min_density: Gate = None,
-    min_coverage: Gate = None,
-    min_area: Gate = None,
-    max_fid: Gate = None,
+    min_precision: Limit = None,
+    min_recall: Limit = None,
+    min_density: Limit = None,
+    min_coverage: Limit = None,
+    min_area: Limit = None,
+    max_fid: Limit = None,
 ) -> None:
     """Assess samples of one or more models against data.
 
@@ -107,15 +105,17 @@ def assess(
       precall assess --real statistics.npz --fake a.npy --metrics fid
     """
     from precall.report import folder
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
-    gates = {name: value for name, value in locals().items() if name in GATES and value is not None}
+    check_device(device)
+    limits = {name: value for name, value in locals().items() if name in GATES and value is not None}
     models = dict(_named(given) for given in fake)
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = _metrics(metrics, quick=quick)
+    gates = _gates(limits, names)
     paths = (real, *models.values(), *([] if holdout is None else [holdout]))
-    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in paths):
+    if key is not None and not any(map(takes_key, paths)):
         raise typer.BadParameter(
             f"none of the sources has names to choose from ({' '.join(KEYED)})", param_hint="--key"
         )
@@ -125,9 +125,9 @@ def assess(
     data = open_samples(real, key=key, on_error=on_error)
     unseen = None if holdout is None else open_samples(holdout, key=key, on_error=on_error)
     labels = labels_of(groups, data, sources) if groups else None
-    settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels}
+    settings = {"metrics": names, "k": k, "ties": ties, "seed": seed, "groups": labels, "device": device}
     settings |= _table_settings(columns, ignore, kinds, show_rows)
-    found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh)
+    found = replace(assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh), gates=gates)
     _report_skipped(found)
     _report_columns(found)
     _report_shared_rows(found)
@@ -140,7 +140,7 @@ def assess(
     if out is not None:
         note(f"page: {page}")
         _report_contents(found)
-    _check(found, gates)
+    _check(found)
 
 
 def assessed(
@@ -160,7 +160,7 @@ def assessed(
     from precall.metrics.results import Comparison
 
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
-    encoders = results_cache.encoders_in_use(encoder, sides)
+    encoders = results_cache.encoders_in_use(encoder, sides, settings.get("device"))
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
     cache = results_cache.ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}
@@ -243,7 +243,8 @@ def _listed(names: str) -> list[str]:
 def _named(given: str) -> tuple[str, str]:
     """`name=path`, or a path whose last part is the name. Unprintable characters of a name are escaped."""
     name, equals, path = given.partition("=")
-    return (shown(name), path) if equals and name else (shown(Path(given).name or given), given)
+    named = equals and name and "://" not in name  # the query of a URL may contain an equals sign
+    return (shown(name), path) if named else (shown(Path(given.partition("?")[0]).name or given), given)
 
 
 def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:
@@ -330,26 +331,26 @@ def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:
             note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}")
 
 
-def _check(found: Comparison, gates: Mapping[str, float]) -> None:
+def _gates(limits: Mapping[str, float], metrics: Iterable[str] | None) -> tuple[Gate, ...]:
+    """The gates that the options give, refused before anything is computed if no metric gives their score."""
+    from precall.metrics.gates import Gate
+    from precall.metrics.registry import METRICS, metric_of, requested
+
+    given = {score.name for name in requested(metrics) for score in METRICS[name].scores}
+    gates = []
+    for option, limit in limits.items():
+        kind, score = option.split("_")
+        if score not in given:
+            raise ValueError(f"--{kind}-{score} needs the score {score!r}: add {metric_of(score)} to --metrics.")
+        gates.append(Gate(score, kind, limit))
+    return tuple(gates)
+
+
+def _check(found: Comparison) -> None:
     """Exit with status 3 if a model misses a gate."""
-    missed = [
-        line for gate, limit in gates.items() for name, one in found.items() if (line := _missed(one, gate, limit))
-    ]
-    for line in missed:
-        note(line)
+    missed = [(gate, one) for gate in found.gates for one in found.values() if not gate.met(one.scores)]
+    for gate, one in missed:
+        value, side = one.scores[gate.score].value, {"min": "below", "max": "above"}[gate.kind]
+        note(f"gate not met: {one.name} has {one.label(gate.score)} {value:.4g}, {side} {gate.limit:g}")
     if missed:
         raise typer.Exit(3)
-
-
-def _missed(one: Assessment, gate: str, limit: float) -> str | None:
-    """How the model misses the gate, or None if it meets it."""
-    from precall.metrics.registry import metric_of
-
-    score, at_least = GATES[gate]
-    if score not in one.scores:
-        option = f"--{gate.replace('_', '-')}"
-        raise ValueError(f"{option} needs the score {score!r}: add {metric_of(score)} to --metrics.")
-    value = one.scores[score].value
-    if value >= limit if at_least else value <= limit:
-        return None
-    return f"gate not met: {one.name} has {score} {value:.4g}, {'below' if at_least else 'above'} {limit:g}"

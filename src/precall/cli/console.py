@@ -23,7 +23,6 @@ from typer.core import TyperGroup
 from precall.printing import shown
 from precall.progress import Progress
 
-KEYED = (".npz", ".safetensors", ".parquet", ".jsonl")  # files with named arrays, columns or fields
 EncoderName = Annotated[
     str | None,
     typer.Option(
@@ -35,8 +34,8 @@ EncoderName = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(
-        help="Name of the array in a .npz or .safetensors file, of the column in a .parquet file, or of the field in a "
-        ".jsonl file."
+        help="Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the field "
+        "in .tar or .jsonl files, where it may be a path, as in resps.0.0."
     ),
 ]
 OnError = Annotated[

@@ -73,4 +73,4 @@ def _pictured(features: npt.NDArray[np.float64]) -> Any:
     from precall.samples import open_samples
 
     pictures = (features.clip(0, 17) * (255 / 17)).astype(np.uint8).reshape(-1, 8, 8)
-    return Side(features, open_samples(pictures), np.arange(len(features)), {"encoder": "the 64 pixels of a digit"})
+    return Side(features, open_samples(pictures), np.arange(len(features)), {"encoder": "8×8 pixels"})

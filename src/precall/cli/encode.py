@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, note
+from precall.cli.console import EncoderName, Key, OnError, bars, note
+from precall.cli.encoder_options import DeviceName
+from precall.devices import check_device
 from precall.printing import shown
 
 
@@ -20,6 +22,7 @@ def encode(
         Path, typer.Option(help="The .npy file to write. The protocol is written to a .json file with the same name.")
     ],
     encoder: EncoderName = None,
+    device: DeviceName = "auto",
     key: Key = None,
     on_error: OnError = "fail",
 ) -> None:
@@ -38,14 +41,16 @@ def encode(
     from precall.encoders import encode as run
     from precall.files import open_atomically
     from precall.progress import stage_of
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
-    if key is not None and Path(samples).suffix.lower() not in KEYED:
+    check_device(device)
+    if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
     protocol = out.with_suffix(".json")
     _check_output(out, protocol, Path(samples))
     with bars() as progress:
-        found = run(open_samples(samples, key=key, on_error=on_error), encoder, progress=stage_of(progress, "encode"))
+        opened = open_samples(samples, key=key, on_error=on_error)
+        found = run(opened, encoder, device=device, progress=stage_of(progress, "encode"))
     described = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
     with open_atomically(out) as file, open_atomically(protocol) as beside:  # both are renamed when both are complete
         np.save(file, np.asarray(found.array), allow_pickle=False)

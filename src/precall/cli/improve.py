@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.console import KEYED, EncoderName, Key, OnError, bars, emit, tell_skipped
+from precall.cli.console import EncoderName, Key, OnError, bars, emit, tell_skipped
 from precall.files import one_per_line
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def improve(
     With --min-precision, the exit status is 3 if no budget reaches it.
     """
     from precall.improve.selection import ESTIMATORS, judge
-    from precall.samples import open_samples
+    from precall.samples.opening import KEYED, open_samples, takes_key
 
     _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
     if estimator not in ESTIMATORS:
         raise _wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
-    if key is not None and not any(Path(path).suffix.lower() in KEYED for path in (real, fake)):
+    if key is not None and not any(map(takes_key, (real, fake))):
         raise _wrong("--key", f"none of the sources has keys to choose from ({' '.join(KEYED)})")
     data, samples = (open_samples(path, key=key, on_error=on_error) for path in (real, fake))
     write = None if out is None else _writer(out, samples, Path(fake), Path(real), link=link, copy=copy)
@@ -184,7 +184,7 @@ def _npy(kept: Selection) -> bytes:
 
 def _record(samples: Any, index: int) -> bytes:
     """The original line of a JSON Lines file, or a text as a JSON string."""
-    if getattr(samples, "key", None) is not None:
+    if getattr(samples, "is_json", False):
         return bytes(samples.lines[index]) + b"\n"
     return json.dumps(samples[index], ensure_ascii=False).encode() + b"\n"
 
@@ -208,8 +208,8 @@ def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Ca
     if not isinstance(samples, ImageFiles):
         way_out = "Use --out kept.txt."
         raise ValueError(f"--copy and --link take a folder or zip of images; {samples.name} is neither. {way_out}")
-    if link and not fake.is_dir():
-        raise ValueError(f"--link takes a folder of images; {fake} is a zip. Use --copy.")
+    if link and not samples.own_files:
+        raise ValueError(f"--link takes a folder of images; {fake} is not one. Use --copy.")
     if os.path.lexists(out) and not out.is_dir():
         raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file. Choose another path.")
     _check_only(out, samples.ids)

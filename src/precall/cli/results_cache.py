@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from precall.metrics.results import Assessment
     from precall.samples import SampleSet
 
-PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch", "pillow")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,14 @@ def made_with() -> dict[str, Any]:
     source = sorted(Path(precall.__file__).parent.rglob("*.py"))
     return {
         "source": hashing.combined(hashing.of_files(source)),
-        "versions": {package: version(package) for package in PACKAGES},
+        "versions": {"precall": precall.__version__} | {package: version(package) for package in PACKAGES},
         "gpu": _gpu(),
     }
 
 
-def encoders_in_use(name: str | None, samples: Iterable[SampleSet]) -> dict[str, Encoder | None]:
+def encoders_in_use(
+    name: str | None, samples: Iterable[SampleSet], device: str | None = None
+) -> dict[str, Encoder | None]:
     """The encoders of these samples, by name; an encoder is loaded if its name alone does not determine it.
 
     The protocol of precall's own encoders follows from its source, the versions and the data, which are all in the key;
@@ -187,10 +189,12 @@ def encoders_in_use(name: str | None, samples: Iterable[SampleSet]) -> dict[str,
     under the same name, so their protocol contains a hash of them.
     """
     from precall.encoders import ENCODERS, default_encoder, hub, load_encoder
+    from precall.encoders.registry import runs_on_a_device
 
     names = dict.fromkeys(name or default_encoder(one.kind) for one in samples if one.kind != "moments")
     inside = {known for known, make in ENCODERS.items() if make.__module__ != hub.__name__}
-    return {each: None if each in inside else load_encoder(each) for each in names}
+    places = {each: device if runs_on_a_device(each) else None for each in names}
+    return {each: None if each in inside else load_encoder(each, device=place) for each, place in places.items()}
 
 
 def _described(samples: SampleSet) -> list[Any]:

@@ -24,7 +24,7 @@ from precall.encoders.cache import (
     stack_rows,
 )
 from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
-from precall.encoders.registry import default_encoder, load_encoder
+from precall.encoders.registry import default_encoder, load_encoder, runs_on_a_device
 from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
@@ -86,6 +86,7 @@ def encode(
     reference: SampleSet | None = None,
     cache: bool | str | Path = True,
     batch_size: int = 128,
+    device: str | None = None,
     progress: StageProgress | None = None,
 ) -> EncodedFeatures:
     """Encode a sample set, or read its features from the cache.
@@ -100,6 +101,7 @@ def encode(
         reference: For tables, the real set. The encoder is fitted on it, whichever set is encoded.
         cache: True for the user's cache, a folder, or False to disable the cache.
         batch_size: Number of samples decoded ahead of the network. It affects memory and speed, not the features.
+        device: Where a network that is given by its name runs: "cpu", "cuda", "mps" or "auto" (also None).
         progress: Called as `progress(done, total)`, in samples; the first call reports the samples already cached.
 
     Returns:
@@ -111,7 +113,7 @@ def encode(
         ((2, 1024), '1', [2, 4])
     """
     opened = open_samples(samples)
-    chosen = _encoder(opened, encoder, reference)
+    chosen = _encoder(opened, encoder, reference, device)
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}.")
     root = None if cache is False else cache_dir() if cache is True else Path(cache)
@@ -233,12 +235,15 @@ def _features(
     return EncodedFeatures(array, ids, indices, encoder.name, encoder.protocol, fingerprint, tuple(errors), cached)
 
 
-def _encoder(samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None) -> Encoder:
+def _encoder(
+    samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None, device: str | None
+) -> Encoder:
     """The requested encoder or the default one, after checking that it accepts samples of this kind."""
     if samples.kind == "moments":
         raise ValueError(f"`{samples.name}` contains statistics, not samples. They allow FID only.")
     if not isinstance(encoder, Encoder):
-        encoder = load_encoder(encoder or default_encoder(samples.kind), reference=reference)
+        name = encoder or default_encoder(samples.kind)
+        encoder = load_encoder(name, reference=reference, device=device if runs_on_a_device(name) else None)
     if encoder.kind not in (None, samples.kind):
         raise ValueError(f"encoder `{encoder.name}` accepts {encoder.kind}; got {samples.kind}.")
     return encoder

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from precall.devices import network_device
 from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, pillow_version
 from precall.encoders.weights import Weights, find_weights
@@ -66,7 +67,7 @@ def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
 
     Args:
         seed: Seed of the weights; a different seed gives a different encoder.
-        device: Torch device; None uses CUDA if available, else the CPU.
+        device: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
 
     References:
         Naeem et al. (2020), on random embeddings.
@@ -143,10 +144,10 @@ def image_network(
 
 
 def on_device(network: Movable, device: str | None) -> torch.device:
-    """Move a network to the requested device (None uses CUDA if available) and return the device."""
+    """Move a network to the requested device and return the device."""
     import torch
 
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = torch.device(network_device(device))
     network.eval()
     network.to(place)
     return place

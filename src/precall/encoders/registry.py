@@ -53,7 +53,7 @@ def load_encoder(
             runs, from Python's own path: `precall` does not search the working directory unless PYTHONPATH names it.
         weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
             `https://…#sha256=…`. None uses the pinned weights.
-        device: For networks, the torch device; None uses CUDA if available, else the CPU.
+        device: For networks, where they run: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
         reference: For `table`, the real set on which the encoder is fitted.
 
     Returns:
@@ -77,6 +77,16 @@ def load_encoder(
     if "reference" in taken and reference is None:
         raise ValueError(f"encoder `{name}` needs `reference`, the real set on which it is fitted.")
     return make(**{option: value for option, value in options.items() if option in taken})
+
+
+def runs_on_a_device(name: str) -> bool:
+    """Whether an encoder of this name is a network that can run on an accelerator.
+
+    Example:
+        >>> runs_on_a_device("random-vgg"), runs_on_a_device("pixels")
+        (True, False)
+    """
+    return name in ENCODERS and "device" in signature(ENCODERS[name]).parameters
 
 
 def custom_encoder(name: str) -> Encoder:

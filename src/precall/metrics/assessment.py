@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+from precall.devices import check_device
 from precall.metrics.baseline import real_against_real
 from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.features import Features, Pair, check_count, same_dimension
@@ -20,7 +21,7 @@ from precall.metrics.results import Assessment, Comparison
 from precall.metrics.run import Run, check_k
 from precall.metrics.score import Score
 from precall.printing import brief
-from precall.progress import Progress, stage_of
+from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def assess(  # type: ignore[overload-overlap]
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     show_rows: bool = False,
+    device: str | None = None,
     engine: str = "local",
     progress: Progress | None = None,
 ) -> Comparison: ...
@@ -65,6 +67,7 @@ def assess(
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     show_rows: bool = False,
+    device: str | None = None,
     engine: str = "local",
     progress: Progress | None = None,
 ) -> Assessment: ...
@@ -83,6 +86,7 @@ def assess(
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     show_rows: bool = False,
+    device: str | None = None,
     engine: str = "local",
     progress: Progress | None = None,
 ) -> Assessment | Comparison:
@@ -113,6 +117,9 @@ def assess(
             "category", "ordered", "date", "boolean", "text" or "identifier".
         show_rows: For tables, whether reports may contain rows and names of categories. Columns of identifiers and
             columns that are left out are never shown.
+        device: Where encoders, the k-NN sweep, k-means and the perceptrons of the panel run: "cpu", "cuda", "mps" or
+            "auto" (CUDA, else MPS, else the CPU). Arrays are copied there. Comparisons that need float64 run on the
+            CPU instead of MPS. None leaves arrays on the CPU and tensors on their device.
         engine: Where the work runs: "local" is this process.
         progress: Called with (stage, done, total).
 
@@ -151,6 +158,7 @@ def assess(
         ignore=ignore,
         kinds=kinds,
         show_rows=show_rows,
+        device=device,
         progress=progress,
     )
     return Comparison({one.name: one for one in found}) if isinstance(fake, Mapping) else next(found)
@@ -171,6 +179,7 @@ def assess_each(
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     show_rows: bool = False,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Assessment]:
     """Assess several models one after the other; each result is available before the next model is assessed.
@@ -192,9 +201,8 @@ def assess_each(
     names = requested(metrics)
     _check_holdout(names, holdout)
     table = _table(columns, ignore, kinds, show_rows)
-    reference = Reference.fit(
-        real, holdout=holdout, k=k, ties=ties, seed=seed, encoder=encoder, table=table, progress=progress
-    )
+    settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "encoder": encoder, "device": device}
+    reference = Reference.fit(real, holdout=holdout, table=table, progress=progress, **settings)
     for name, one in fake.items():
         of_model = _groups_of(groups, name)
         yield reference.assess(one, metrics=names, name=str(name), groups=of_model, progress=progress)
@@ -214,6 +222,7 @@ class Reference:
         progress: Called with (stage, done, total) while the k-NN balls are computed.
         loaded: The encoders in use, by name; each is loaded once.
         holdout: Features of samples that the models have not seen, or None.
+        device: Where the features of the models are put, or None for no choice.
 
     Example:
         >>> import numpy as np
@@ -231,6 +240,7 @@ class Reference:
     progress: Progress | None = field(default=None, repr=False)
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
     holdout: Side | None = None
+    device: str | None = None
 
     @property
     def features(self) -> Features:
@@ -258,6 +268,7 @@ class Reference:
         seed: int = 0,
         encoder: Encoder | str | None = None,
         table: TableChoice | None = None,
+        device: str | None = None,
         progress: Progress | None = None,
     ) -> Reference:
         """Check the real samples, and encode them if needed.
@@ -268,13 +279,14 @@ class Reference:
                 `show_rows` of `assess`.
         """
         checks.choice("ties", ties, ("closed", "open"))
+        check_device(device)
         loaded: dict[str, Encoder] = {}
         stage = stage_of(progress, "encode real")
-        found = side("real", real, encoder=encoder, table=table, loaded=loaded, progress=stage)
+        found = side("real", real, encoder=encoder, table=table, loaded=loaded, device=device, progress=stage)
         if found.moments is None:
             check_k(k, n_real=len(found.features))
-        unseen = None if holdout is None else _unseen(found, holdout, encoder, loaded, progress)
-        return cls(found, encoder, k, ties, seed, progress, loaded, unseen)
+        fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device)
+        return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
 
     def assess(
         self,
@@ -291,14 +303,27 @@ class Reference:
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
         _check_statistics("real", self.side, names, groups)
-        stage = stage_of(progress, f"encode {name}")
-        found = side("fake", fake, encoder=self.encoder, reference=self.side, loaded=self.loaded, progress=stage)
+        found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
         _check_statistics("fake", found, names, groups)
         same_dimension(real=self.features, fake=found.features)
         overall = self._assess(found, names, name, progress)
         if AUTO.name in names:  # beside fourteen classifiers, the halves take no time
             overall = replace(overall, baseline=self.baseline)
         return overall if groups is None else self._with_groups(overall, found, names, groups)
+
+    def _encoded(self, name: str, source: object, progress: StageProgress | None) -> Side:
+        """Other samples as features, encoded in the same way as the real samples."""
+        how = {"encoder": self.encoder, "reference": self.side, "loaded": self.loaded, "device": self.device}
+        return side(name, source, progress=progress, **how)
+
+    def _unseen(self, holdout: object) -> Side:
+        """The holdout as features."""
+        found = self._encoded("holdout", holdout, stage_of(self.progress, "encode holdout"))
+        if found.moments is not None:
+            way_out = "Pass the samples or their features."
+            raise ValueError(f"`holdout` must hold samples; got statistics (mu, sigma). {way_out}")
+        same_dimension(real=self.features, holdout=found.features)
+        return found
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
         metrics = [METRICS[metric] for metric in names]
@@ -334,18 +359,6 @@ class Reference:
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
         reference = Reference(Side(pair.real), None, k, self.ties, self.seed)
         return reference._assess(Side(pair.fake), metrics, name, None)
-
-
-def _unseen(
-    real: Side, holdout: object, encoder: Encoder | str | None, loaded: dict[str, Encoder], progress: Progress | None
-) -> Side:
-    """The holdout as features, encoded in the same way as the real samples."""
-    stage = stage_of(progress, "encode holdout")
-    found = side("holdout", holdout, encoder=encoder, reference=real, loaded=loaded, progress=stage)
-    if found.moments is not None:
-        raise ValueError("`holdout` must hold samples; got statistics (mu, sigma). Pass the samples or their features.")
-    same_dimension(real=real.features, holdout=found.features)
-    return found
 
 
 def _table(

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.features import Pair
+from precall.metrics.features import Pair, device_of, float64
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, Interval, Score, ScoreInfo, bounded_interval, readings
+from precall.metrics.torch_kmeans import torch_kmeans
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Index
@@ -30,6 +31,8 @@ from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from precall.metrics.run import Run
 
 CellLabels = npt.NDArray[np.int32]
@@ -50,7 +53,7 @@ class Clusters:
         labels_fake: Cell of each fake sample in each repeat, shape (repeats, m).
         n_clusters: Number of cells.
         seed: Seed of the k-means starts.
-        backend: "faiss" or "scikit-learn".
+        backend: "faiss", "scikit-learn", or "torch" for features on an accelerator.
     """
 
     spectrum: RatioSpectrum
@@ -111,7 +114,7 @@ def kmeans_histograms(
 
     The two sets may differ in size; every sample has the same weight in the clustering. k-means runs `repeats` times
     from seeded starts, and the curves are averaged. If faiss is installed, it runs k-means. Its results differ slightly
-    from those of scikit-learn; `backend` names the one that was used.
+    from those of scikit-learn; `backend` names the one that was used. Tensors on an accelerator stay there.
 
     Args:
         real: Features of the data, shape (n, d).
@@ -144,20 +147,27 @@ def kmeans_histograms(
 
 def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int, starts: int = STARTS) -> Clusters:
     """`kmeans_histograms` for features that have been checked already, with the best of `starts` k-means starts."""
-    real, fake = pair.to_numpy()
-    union = _scaled(np.concatenate([real, fake]))
-    if not 1 <= n_clusters <= len(union):
+    n_real, total = pair.sizes[0], sum(pair.sizes)
+    if not 1 <= n_clusters <= total:
         raise ValueError(
-            f"`n_clusters` must be between 1 and {len(union)}, the number of samples; got {n_clusters}. Request fewer."
+            f"`n_clusters` must be between 1 and {total}, the number of samples; got {n_clusters}. Request fewer."
         )
     if repeats < 1:
         raise ValueError(f"`repeats` must be at least 1; got {repeats}.")
-    backend = "faiss" if find_spec("faiss") else "scikit-learn"
-    assign = _faiss if backend == "faiss" else _scikit_learn
+    backend, assign = _backend(pair)
     seeds = np.random.SeedSequence(seed).generate_state(repeats) >> 1  # faiss takes 31 bits
-    labels = np.stack(side_by_side([partial(assign, union, n_clusters, int(one), starts) for one in seeds]))
-    labels_real, labels_fake = labels[:, : len(real)], labels[:, len(real) :]
+    labels = np.stack(side_by_side([partial(assign, n_clusters, int(one), starts) for one in seeds]))
+    labels_real, labels_fake = labels[:, :n_real], labels[:, n_real:]
     return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed, backend)
+
+
+def _backend(pair: Pair) -> tuple[str, Callable[[int, int, int], CellLabels]]:
+    """The library that runs k-means, and its function of the number of cells, the seed and the number of starts."""
+    pair = pair.together()
+    if device_of(pair.real) != "cpu":
+        return "torch", partial(torch_kmeans, _scaled_on_device(pair))
+    union = _scaled(np.concatenate(pair.to_numpy()))
+    return ("faiss", partial(_faiss, union)) if find_spec("faiss") else ("scikit-learn", partial(_scikit_learn, union))
 
 
 def histogram_spectrum(labels_real: CellLabels, labels_fake: CellLabels) -> RatioSpectrum:
@@ -180,6 +190,15 @@ def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
     centred = x - centre
     scaled = np.ldexp(centred, -np.frexp(np.abs(centred).max())[1])
     return np.asarray(scaled, dtype=np.float32)
+
+
+def _scaled_on_device(pair: Pair) -> Tensor:
+    """`_scaled` of both sets, on their device."""
+    import torch
+
+    x = torch.cat([float64(one) for one in (pair.real, pair.fake)])
+    centred = x - x.mean(0)
+    return torch.ldexp(centred, -torch.frexp(centred.abs().max())[1]).float()
 
 
 def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int, starts: int) -> CellLabels:

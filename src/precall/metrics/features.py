@@ -143,12 +143,30 @@ def together(*, real: Features, fake: Features) -> tuple[Features, Features]:
         raise ValueError(f"`real` and `fake` must be on the same device; got {' and '.join(sorted(devices))}.")
     (device,) = devices
 
-    def moved(features: Features) -> torch.Tensor:
-        # torch warns about arrays that it might write to, so a read-only (memory-mapped) array is copied
-        shared = isinstance(features, torch.Tensor) or features.flags.writeable
-        return torch.as_tensor(features if shared else np.array(features), device=device)
+    return _as_tensor(real, device), _as_tensor(fake, device)
 
-    return moved(real), moved(fake)
+
+def moved(features: Features, device: str) -> Features:
+    """The features on a device ("cpu", "cuda", …). NumPy arrays stay arrays on the CPU and become tensors elsewhere."""
+    return features if not is_tensor(features) and device == "cpu" else _as_tensor(features, device)
+
+
+def _as_tensor(features: Features, device: str) -> torch.Tensor:
+    """The features as a tensor. A read-only (memory-mapped) array is copied: torch warns that it might write to it."""
+    import torch
+
+    shared = isinstance(features, torch.Tensor) or features.flags.writeable
+    return torch.as_tensor(features if shared else np.array(features), device=device)
+
+
+def device_of(features: Features) -> str:
+    """The kind of device on which the features lie: "cpu", "cuda", …
+
+    Example:
+        >>> device_of(np.zeros((2, 2)))
+        'cpu'
+    """
+    return str(features.device.type) if is_tensor(features) else "cpu"
 
 
 def tiles(features: Features) -> Iterator[Any]:

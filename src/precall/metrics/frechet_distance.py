@@ -9,7 +9,14 @@ import numpy as np
 
 from precall.metrics.features import Features, Pair, as_features, beside, float64, same_dimension, tiles
 from precall.metrics.metric import Found, Metric
-from precall.metrics.moments import Moments, degrees_of_freedom, influence_quantile, moments_of
+from precall.metrics.moments import (
+    DECIDED_BY_OUTLIERS,
+    Moments,
+    decided_by_outliers,
+    degrees_of_freedom,
+    influence_quantile,
+    moments_of,
+)
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
@@ -38,7 +45,8 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
     Gaussians. It is symmetric around the distance √FID. Its quantile is Student's, with degrees of freedom that follow
     from the kurtosis of the influences, so a few extreme samples widen it. In simulations with finite fourth moments,
     the coverage of a 95 % interval was 91 to 100 %; it is highest if the sets agree. If fourth moments are infinite,
-    the variance of FID is infinite as well, and the interval is too short.
+    the variance of FID is infinite as well. There is no interval if the largest influences look like that (this
+    needs 400 samples to be seen); `settings` then says so.
 
     Args:
         real: Features of real samples, shape (n, d), or their `Moments`.
@@ -46,7 +54,8 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
         level: Level of the interval.
 
     Returns:
-        The score. The interval treats a set given as `Moments` as fixed; there is no interval if both sets are.
+        The score. The interval treats a set given as `Moments` as fixed; there is no interval if both sets are, or if a
+        few outliers decide the score.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -78,8 +87,10 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
         influences["real"] = _influences(P.features, P.mean, 2 * shift, to_fake)
     if Q.features is not None:
         influences["fake"] = _influences(Q.features, Q.mean, -2 * shift, to_real)
-    interval = _distance_interval(value, influences, level) if influences else None
-    return Score(value, interval, n_real=P.n, n_fake=Q.n, settings={"covariance": "n - 1"})
+    unstable = any(map(decided_by_outliers, influences.values()))
+    interval = _distance_interval(value, influences, level) if influences and not unstable else None
+    settings = {"covariance": "n - 1"} | ({"interval": DECIDED_BY_OUTLIERS} if unstable else {})
+    return Score(value, interval, n_real=P.n, n_fake=Q.n, settings=settings)
 
 
 @dataclass(frozen=True, eq=False)

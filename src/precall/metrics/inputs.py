@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from precall.metrics.features import Features, as_features
+from precall.devices import exact_device
+from precall.metrics.features import Features, as_features, moved
 from precall.metrics.moments import Moments
 from precall.progress import StageProgress
 from precall.theory.arrays import is_tensor, to_numpy
@@ -93,6 +94,7 @@ def side(
     reference: Side | None = None,
     table: TableChoice | None = None,
     loaded: dict[str, Encoder] | None = None,
+    device: str | None = None,
     progress: StageProgress | None = None,
 ) -> Side:
     """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
@@ -105,8 +107,24 @@ def side(
         reference: The real side, to which the encoder of tables is fitted.
         table: What the user says about the columns of the real table.
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
+        device: Where networks run, and where the features are put; None leaves features where they are.
         progress: Called with (number of samples encoded, number of samples).
     """
+    found = _side(name, source, encoder, reference, table, {} if loaded is None else loaded, device, progress)
+    return found if device is None else replace(found, features=moved(found.features, exact_device(device)))
+
+
+def _side(
+    name: str,
+    source: Any,
+    encoder: Encoder | str | None,
+    reference: Side | None,
+    table: TableChoice | None,
+    loaded: dict[str, Encoder],
+    device: str | None,
+    progress: StageProgress | None,
+) -> Side:
+    """`side`, with the features where they are."""
     if isinstance(source, Side):
         return source
     if isinstance(source, Moments):
@@ -124,7 +142,7 @@ def side(
     if samples.kind == "moments":
         return _of_statistics(cast("Statistics", samples))
     fitted_on = reference.samples if reference is not None else samples if name == "real" else None
-    chosen = _loaded(samples, encoder, fitted_on, {} if loaded is None else loaded)
+    chosen = _loaded(samples, encoder, fitted_on, loaded, device)
     samples = _shown(samples, chosen)
     encoded = encode(samples, chosen, progress=progress)
     return Side(as_features(name, encoded.array), samples, encoded.indices, encoded.to_dict())
@@ -155,16 +173,21 @@ def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
 
 
 def _loaded(
-    samples: SampleSet, encoder: Encoder | str | None, reference: SampleSet | None, loaded: dict[str, Encoder]
+    samples: SampleSet,
+    encoder: Encoder | str | None,
+    reference: SampleSet | None,
+    loaded: dict[str, Encoder],
+    device: str | None,
 ) -> Encoder:
     """The requested encoder, or the default one for the kind of samples; it is taken from `loaded` or added to it."""
     from precall.encoders import Encoder, default_encoder, load_encoder
+    from precall.encoders.registry import runs_on_a_device
 
     if isinstance(encoder, Encoder):
         return encoder
     name = encoder or default_encoder(samples.kind)
     if name not in loaded:
-        loaded[name] = load_encoder(name, reference=reference)
+        loaded[name] = load_encoder(name, reference=reference, device=device if runs_on_a_device(name) else None)
     return loaded[name]
 
 
@@ -186,4 +209,6 @@ def _is_matrix(source: Any) -> bool:
         return bool(source.ndim == 2)
     if isinstance(source, np.ndarray):
         return source.ndim <= 2 and source.dtype.kind not in "OUS"
-    return isinstance(source, list) and bool(source) and isinstance(source[0], list | tuple | np.ndarray)
+    if not isinstance(source, list) or not source:
+        return False
+    return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)

@@ -10,7 +10,7 @@ import numpy as np
 
 from precall.metrics.features import Features, Pair, beside, float64
 from precall.metrics.metric import Found, Metric
-from precall.metrics.moments import degrees_of_freedom, influence_quantile
+from precall.metrics.moments import DECIDED_BY_OUTLIERS, decided_by_outliers, degrees_of_freedom, influence_quantile
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
@@ -45,7 +45,8 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
     Student's distribution, with degrees of freedom that follow from the kurtosis of the projections, so a few extreme
     samples widen it. It extends further upwards than downwards if KID is clearly positive, since the estimate is then
     skewed. In simulations, the coverage of a 95 % interval was 90 to 100 %. At degree 3 the variance is finite only if
-    the sixth moments of the features are; for heavier tails the interval is too short.
+    the sixth moments of the features are. There is no interval if a few outliers decide the projections (this needs 400
+    samples to be seen); `settings` then says so.
 
     KID is not invariant under a change of units or of origin, because its kernel is not.
 
@@ -56,7 +57,7 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
         level: Level of the interval.
 
     Returns:
-        The score, without an interval if a set has fewer than 4 samples. `chance` is 0.
+        The score, without an interval if a set has fewer than 4 samples or if a few outliers decide it. `chance` is 0.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -83,7 +84,9 @@ def _distance(pair: Pair, degree: int, level: float) -> Score:
     xx, yy, xy = _Within.of(x, kernel), _Within.of(y, kernel), _Between.of(x, y, kernel)
     value = xx.mean + yy.mean - 2 * xy.mean  # the U-statistic, Gretton et al. (2012), Lemma 6
     interval = _interval(value, xx, yy, xy, level, size) if min(xx.n, yy.n) >= 4 else None
-    return Score(size * value, interval, 0.0, len(x), len(y), {"degree": degree, "kernel": "(x·y/d + 1)^degree"})
+    unstable = {"interval": DECIDED_BY_OUTLIERS} if interval is None and min(xx.n, yy.n) >= 4 else {}
+    settings = {"degree": degree, "kernel": "(x·y/d + 1)^degree"} | unstable
+    return Score(size * value, interval, 0.0, len(x), len(y), settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +157,17 @@ class _Between:
         return max(0.0, float(self.squares - additive)) / ((n - 1) * (m - 1))
 
 
-def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float, size: float) -> Interval:
-    """Interval from projections and residuals (Hoeffding's decomposition) of xx.mean + yy.mean − 2 xy.mean, × size."""
+def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float, size: float) -> Interval | None:
+    """Interval from projections and residuals (Hoeffding's decomposition) of xx.mean + yy.mean − 2 xy.mean, × size.
+
+    There is none if a few outliers decide the projections.
+    """
     n, m = xx.n, yy.n
     # The estimation noise is not subtracted: with unbiased variances the coverage is 80 % if P and Q differ slightly.
     a = xx.rows / (n - 2) - xy.rows / m
     b = yy.rows / (m - 2) - xy.columns / n
+    if decided_by_outliers(a) or decided_by_outliers(b):
+        return None
     # 4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm) (docs/theory.md, Moments)
     residuals = 2 * xx.residual / (n * (n - 1)) + 2 * yy.residual / (m * (m - 1)) + 4 * xy.residual / (n * m)
     variances = [4 * float(a.var(ddof=1)) / n, 4 * float(b.var(ddof=1)) / m, residuals]

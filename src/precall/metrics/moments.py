@@ -24,6 +24,9 @@ from precall.theory.checks import Array
 if TYPE_CHECKING:
     from precall.theory.frontiers import Frontier
 
+DECIDED_BY_OUTLIERS = "none: a few outliers decide this score"  # what the settings of a score say in place of it
+FEWEST_EXTREMES = 60  # values from which the shape of a tail is known well enough: 400 samples and more
+
 
 @brief
 @dataclass(frozen=True, eq=False)
@@ -185,6 +188,47 @@ def degrees_of_freedom(influences: Array) -> float:
     square = float((centred**2).mean())
     excess = float((centred**4).mean()) / square**2 - 1 if square > 0 else 0.0
     return max(2.0, 2 * len(influences) / excess) if excess > 0 else np.inf
+
+
+def decided_by_outliers(influences: Array) -> bool:
+    """Whether a few extreme samples decide the sum of these influences, so that no interval of it can be trusted.
+
+    A generalised Pareto distribution is fitted to the largest influences. Its shape ξ is 0 for exponential tails. The
+    variance is infinite if ξ ≥ 1/2, and then no interval that is made from the samples covers. With fewer than 400
+    samples the answer is no, because too few of them are extreme.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> decided_by_outliers(rng.normal(size=1000)), decided_by_outliers(rng.standard_t(1, size=1000))
+        (False, True)
+
+    References:
+        Vehtari et al. (2024), Pareto smoothed importance sampling, for the diagnostic; docs/theory.md, Moments.
+    """
+    size = np.sort(np.abs(influences - np.median(influences)))
+    most = int(3 * np.sqrt(len(size)))  # how many count as the tail
+    if most < FEWEST_EXTREMES:
+        return False
+    excess = size[-most:] - size[-most - 1]
+    return _pareto_shape(excess[excess > 0]) > 1 / 2
+
+
+def _pareto_shape(excess: Array) -> float:
+    """Shape ξ of a generalised Pareto distribution, from sorted positive values; 0 if most are equal.
+
+    References:
+        Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto distribution.
+    """
+    n = len(excess)
+    if n < FEWEST_EXTREMES / 2:
+        return 0.0
+    grid = 30 + int(np.sqrt(n))
+    quartile = excess[int(n / 4 + 0.5) - 1]
+    theta = 1 / excess[-1] + (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3 * quartile)
+    shape = np.log1p(-theta[:, None] * excess).mean(1)
+    profile = n * (np.log(-theta / shape) - shape - 1)  # log-likelihood at each θ
+    weight = np.exp(profile - profile.max())
+    return float(np.log1p(-(weight @ theta / weight.sum()) * excess).mean())
 
 
 def moments_of(name: str, values: object) -> Moments:

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.column_drift import ColumnDrift
+from precall.metrics.gates import Gate
 from precall.metrics.groups import FairnessGap
-from precall.metrics.score import Interval, Score, plain
+from precall.metrics.score import Interval, Score, named, plain
 from precall.metrics.verdict import verdict
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
@@ -165,6 +166,16 @@ class Assessment:
         return self.scores["fid"]
 
     @property
+    def encoder(self) -> str | None:
+        """Name of the encoder, or None if features were given."""
+        sides = (self.protocol.get(side, {}) for side in ("real", "fake"))
+        return next((str(side["encoder"]) for side in sides if "encoder" in side), None)
+
+    def label(self, score: str) -> str:
+        """What a score is called: its name, with the encoder if it is a distance between features (`fid (dinov2)`)."""
+        return named(score, score, self.encoder)
+
+    @property
     def verdict(self) -> str:
         """One sentence about what the model does, from the scores beside it: see `precall.metrics.verdict`."""
         return verdict(self.estimator, self.scores, self.certificate, self.drift)
@@ -180,7 +191,7 @@ class Assessment:
             "name": self.name,
             "verdict": self.verdict,
             "estimator": self.estimator,
-            "scores": {name: score.to_dict() for name, score in self.scores.items()},
+            "scores": {name: {"label": self.label(name), **score.to_dict()} for name, score in self.scores.items()},
             "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
             "curves": {name: _curve(spectrum) for name, spectrum in self.spectra.items()},
             "certificate": None if self.certificate is None else _band(self.certificate),
@@ -229,9 +240,15 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Mapping[str, Assessment]):
-    """Several models against the same data, by name. It prints as a table and one sentence per model."""
+    """Several models against the same data, by name. It prints as a table and one sentence per model.
+
+    Attributes:
+        assessments: The models, by name.
+        gates: Limits that their scores were required to keep; empty unless some were given.
+    """
 
     assessments: Mapping[str, Assessment]
+    gates: tuple[Gate, ...] = ()
 
     def __getitem__(self, name: str) -> Assessment:
         return self.assessments[name]
@@ -243,8 +260,12 @@ class Comparison(Mapping[str, Assessment]):
         return len(self.assessments)
 
     def to_dict(self) -> dict[str, Any]:
-        """`Assessment.to_dict` of each model, by name."""
-        return {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
+        """`Assessment.to_dict` of each model, by name, and the gates with the models that meet them."""
+        saved = {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
+        return saved | ({"gates": [self._gated(gate) for gate in self.gates]} if self.gates else {})
+
+    def _gated(self, gate: Gate) -> dict[str, Any]:
+        return gate.to_dict() | {"met": {name: gate.met(one.scores) for name, one in self.items()}}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Comparison:
@@ -252,7 +273,8 @@ class Comparison(Mapping[str, Assessment]):
         _check_schema(saved)
         if not isinstance(saved.get("models"), Mapping) or not saved["models"]:
             raise ValueError("saved results must hold at least one model under `models`.")
-        return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()})
+        gates = tuple(Gate.from_dict(gate) for gate in saved.get("gates", ()))
+        return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()}, gates)
 
     def plot(self) -> Figure:
         """Matplotlib figure of all curves."""

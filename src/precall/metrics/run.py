@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall import __version__
 from precall.metrics.column_drift import ColumnDrift, column_drift
-from precall.metrics.features import Pair
+from precall.metrics.features import Pair, device_of
 from precall.metrics.inputs import Side
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
 
-PACKAGES = ("precall", "numpy", "scipy", "scikit-learn", "torch")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 class Run:
@@ -182,6 +183,7 @@ class Run:
             "k": self.k,
             "ties": self.ties,
             "seed": self.seed,
+            "device": device_of(self.pair.fake),
             **{of: one.protocol for of, one in self._sides().items() if one.protocol},
             **({} if reference.side.table is None else {"contains": reference.side.contents()}),
             "versions": versions(),
@@ -191,7 +193,7 @@ class Run:
 @cache
 def versions() -> dict[str, str]:
     """Versions of the packages that determine the numbers, read from disk once."""
-    return {package: version(package) for package in PACKAGES}
+    return {"precall": __version__} | {package: version(package) for package in PACKAGES}
 
 
 def check_k(k: object, **sizes: int) -> None:

@@ -16,6 +16,8 @@ INFINITY = float("inf")
 FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or missed
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
+DISTANCES = frozenset({"fid", "sfid", "kid"})  # scores that are distances between features, in the encoder's own units
+INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which these distances are defined
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,25 @@ class ScoreInfo:
     better: Literal["higher", "lower"] | None
     meaning: str
     shown: Literal["table", "page", "json"] = "json"
+
+
+def named(label: str, score: str, encoder: str | None) -> str:
+    """The label of a score, with the encoder in brackets if it is a distance between features of another network.
+
+    FID is a distance between features of Inception. With any other encoder the same formula gives a number on another
+    scale, which must not be mistaken for it.
+
+    Args:
+        label: The label, such as "FID".
+        score: The name of the score.
+        encoder: The encoder's name, or None if features were given.
+
+    Example:
+        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", "random-vgg")
+        ('fid (random-vgg)', 'fid', 'recall')
+    """
+    own = encoder is None or encoder == "identity" or encoder in INCEPTION
+    return label if own or score not in DISTANCES else f"{label} ({encoder})"
 
 
 CURVE_SCORES = (

@@ -25,7 +25,7 @@ def verdict(
     certificate: Certificate | None,
     drift: ColumnDrift | None = None,
 ) -> str:
-    """One sentence about a model: copies, indistinguishable, drops, invents, wrong proportions, wrong shape, or close.
+    """One sentence about a model: copies, indistinguishable, drops, invents, wrong proportions, wrong shape, close.
 
     A difference is named only if the two-sample test rejects P = Q, or, without a test, if the interval of the total
     variation excludes its chance level. In tables it is also enough that a single column, or the dependence of two
@@ -97,8 +97,17 @@ def _difference(
             return f"Invents: {made_up}, or more, lie where there is little or no data"
         return f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)"
     if misplaced < MISPLACED:
-        return f"Close to the data: it neither drops nor invents more than {_percent(SHARE)}"
+        return _closeness(scores["tv"])
     return _displacement(estimator, scores, misplaced)
+
+
+def _closeness(tv: Score) -> str:
+    """Close, if the interval of the total variation says so as well; otherwise nobody can tell how large it is."""
+    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    if most > MISPLACED:
+        unknown = f"up to {_percent(most)} of its samples may be misplaced"
+        return f"Differs from the data, but more samples are needed to say how: {unknown}"
+    return f"Close to the data: it neither drops nor invents more than {_percent(SHARE)}"
 
 
 def _displacement(estimator: str, scores: Mapping[str, Score], misplaced: float) -> str:

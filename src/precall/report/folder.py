@@ -119,7 +119,8 @@ def restored(path: Path, results: Mapping[str, Any], samples: Mapping[str, Any])
         comparison = Comparison.from_dict(results)
         if not all(isinstance(one, Mapping) for one in samples.values()):
             raise ValueError(f"the samples of each model in {GALLERIES} must be an object.")
-        return Comparison({name: replace(one, galleries=samples.get(name, {})) for name, one in comparison.items()})
+        shown = {name: replace(one, galleries=samples.get(name, {})) for name, one in comparison.items()}
+        return replace(comparison, assessments=shown)
     except (KeyError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path} must hold complete results of `precall assess --out`; {what}.") from None

@@ -15,6 +15,7 @@ function watch(version) {
 
 function start() {
   drawFacts();
+  drawGates();
   drawSummary();
   drawScores();
   if (data.models.some(m => m.curve)) {

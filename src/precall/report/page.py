@@ -20,13 +20,14 @@ import numpy as np
 
 from precall.files import write_atomically
 from precall.metrics.registry import METRICS, SCORES, metric_of
-from precall.metrics.score import encoded, plain
+from precall.metrics.score import encoded, named, plain
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
     from precall.metrics.column_drift import ColumnDrift
+    from precall.metrics.gates import Gate
     from precall.metrics.groups import FairnessGap
     from precall.metrics.results import Assessment, Comparison
     from precall.metrics.score import Score
@@ -68,6 +69,7 @@ PROTOCOL_NAMES = {
     "k": "neighbours k",
     "ties": "balls",
     "seed": "seed",
+    "device": "device",
     "real": "encoding of the data",
     "fake": "encoding of the first model",
     "holdout": "encoding of the held-out samples",
@@ -117,6 +119,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
     samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
     return {
         "facts": _facts(comparison),
+        "gates": _gates(comparison),
         "ranking": ranking(comparison),
         "blocks": _blocks(comparison),
         "baseline": _baseline(comparison),
@@ -137,22 +140,42 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     known = {
         "Data": f"{_count(first['n_real'])} real samples",
         "Models" if several else "Model": f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}",
-        "Encoder": first.get("real", {}).get("encoder") or "none: features were given",
+        "Encoder": next(iter(comparison.values())).encoder or "none: features were given",
         "Features": f"{first['dimension']:,} dimensions",
         "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
+        "Device": first.get("device", "cpu"),
         "Written": date.today().isoformat(),
     }
     return list(known.items())
 
 
+def _gates(comparison: Comparison) -> list[dict[str, Any]]:
+    """Each gate for each model, those that are not met first."""
+    shown = [_gated(gate, name, one) for gate in comparison.gates for name, one in comparison.items()]
+    return sorted(shown, key=lambda row: bool(row["met"]))
+
+
+def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
+    score = one.scores.get(gate.score)
+    return {
+        **gate.to_dict(),
+        "column": _column(gate.score, one.encoder),
+        "model": name,
+        "found": None if score is None else _score(score),
+        "met": gate.met(one.scores),
+        "certain": score is None or score.interval is None or gate.certain(one.scores),
+    }
+
+
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
+    encoder = next(iter(comparison.values())).encoder
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
     blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
     for name in available:
         blocks[_block(name)].append(name)
     return [
-        {"title": title, "about": BLOCKS[title], "columns": [_column(name) for name in _visible(names)]}
+        {"title": title, "about": BLOCKS[title], "columns": [_column(name, encoder) for name in _visible(names)]}
         for title, names in blocks.items()
         if names
     ]
@@ -181,10 +204,12 @@ def _visible(names: list[str]) -> list[str]:
     return [name for name in names if SCORES[name].shown != "json" or name in ALSO_SHOWN] or names
 
 
-def _column(name: str) -> dict[str, Any]:
-    info = SCORES[name]
+def _column(name: str, encoder: str | None) -> dict[str, Any]:
+    if (info := SCORES.get(name)) is None:
+        return {"key": name, "label": name.replace("_", " "), "better": None, "meaning": "", "unit": False}
     unit = info.low >= 0 and info.high == 1
-    return {"key": name, "label": info.label, "better": info.better, "meaning": info.meaning, "unit": unit}
+    label = named(info.label, name, encoder)
+    return {"key": name, "label": label, "better": info.better, "meaning": info.meaning, "unit": unit}
 
 
 def _model(name: str, one: Assessment) -> dict[str, Any]:

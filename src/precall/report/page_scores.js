@@ -33,6 +33,19 @@ function headlineNumber(key, score) {
     el("dd", {}, share ? percent(score.value) : number(score.value, spreadOf(score)), interval));
 }
 
+// the limits that were given, with the score of each model: met or not
+function drawGates() {
+  if (!data.gates.length) return $("gates-box").remove();
+  const failed = data.gates.filter(gate => !gate.met).length;
+  $("gates-met").textContent = failed ? `${failed} of ${data.gates.length} not met.` : data.gates.length > 1 ? `All ${data.gates.length} are met.` : "It is met.";
+  const columns = ["score", "value", "limit", "result"].map(key => ({key, label: key}));
+  const cell = (i, ...shown) => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[i].label), ...shown);
+  const limit = gate => `${gate.kind === "min" ? "at least" : "at most"} ${number(gate.limit)}`;
+  const cells = gate => [cell(0, el("span", {title: gate.column.meaning}, gate.column.label)), scoreCell(gate.found, {...gate.column, label: columns[1].label, better: null}), cell(2, el("span", {}, limit(gate))),
+    cell(3, el("strong", {class: gate.met ? "pass" : "fail"}, gate.met ? "✓ pass" : "✗ fail"), gate.certain ? null : el("span", {class: "interval"}, "the interval includes the limit"))];
+  $("gates").replaceChildren(...scoreTable(columns, data.gates.map(gate => ({name: gate.model, mark: colorOf(gate.model), cells: cells(gate), kind: gate.met ? "met" : "missed"})), "Gates"));
+}
+
 function scoreCell(score, column) {
   const label = el("span", {class: "narrow-label", "aria-hidden": "true"}, column.label, arrow(column.better));
   if (!score) return el("td", {role: "cell"}, label, "–");

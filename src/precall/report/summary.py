@@ -79,6 +79,7 @@ _FIXED = {  # first words of a verdict: what to do
     "While the model copies, its other scores are too good.",
     "No verdict": "Add `auto` to the metrics: without a curve there is no verdict.",
     "Indistinguishable": "Nothing to correct at this sample size. More samples would reveal smaller differences.",
+    "Differs": "Collect more samples: these are too few to say how the model differs from the data.",
     "Close": "Nothing urgent. More samples would show whether the remaining difference matters.",
 }
 _CURABLE = {  # first words of a verdict: the share that curation should lower, and what to do if it does not

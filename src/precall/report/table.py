@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precall.metrics.registry import SCORES
+from precall.metrics.score import named
 from precall.printing import aligned, shown
 
 if TYPE_CHECKING:
@@ -19,21 +20,44 @@ SHOWN_COLUMNS = 5  # columns, and pairs of columns, of a table that are printed
 
 def text(comparison: Comparison) -> str:
     """Scores of all models and their groups, chance levels, and a verdict for each model."""
-    rows = [["model", *columns(comparison)], *_rows(comparison)]
+    first = next(iter(comparison.values()))
+    rows = [["model", *(first.label(name) for name in columns(comparison))], *_rows(comparison)]
     verdicts = [f"{shown(name)}: {one.verdict}" for name, one in comparison.items()]
     tables = [(shown(name), one.drift) for name, one in comparison.items()]
     drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
-    return "\n".join([*aligned(rows), "", *verdicts, *drifts])
+    return "\n".join([heading(comparison), "", *aligned(rows), "", *verdicts, *drifts])
+
+
+def heading(comparison: Mapping[str, Assessment]) -> str:
+    """How the numbers were made, in one line: the encoder, the numbers of samples, k and the device."""
+    first = next(iter(comparison.values()))
+    fakes = dict.fromkeys(_count(one.protocol.get("n_fake")) for one in comparison.values())
+    sizes = f"{_count(first.protocol.get('n_real'))} real and {', '.join(fakes)} fake samples"
+    settings = f"k = {first.protocol.get('k')}, device {_device(first.protocol)}"
+    return f"encoder {shown(first.encoder or 'none (features were given)')}, {sizes}, {settings}"
+
+
+def _device(protocol: Mapping[str, Any]) -> str:
+    """The device of the metrics, and that of the encoder if it is another one."""
+    own = str(protocol.get("device", "cpu"))
+    encoder = protocol.get("real", {}).get("protocol", {}).get("device", own)
+    return own if encoder == own else f"{own} (encoder {encoder})"
+
+
+def _count(n: int | None) -> str:
+    return "an unknown number of" if n is None else f"n = {n}"
 
 
 def html(comparison: Comparison) -> str:
     """The same as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
-    head = ["model", *(f"{_label(name)}{_arrow(name)}" for name in columns(comparison))]
+    encoder = next(iter(comparison.values())).encoder
+    head = ["model", *(f"{named(_label(name), name, encoder)}{_arrow(name)}" for name in columns(comparison))]
     lines = ["".join(f'<th scope="col">{escape(name)}</th>' for name in head)]
     for name, *cells in _rows(comparison):
         lines.append(f'<th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells))
     verdicts = [f"<li><b>{escape(name)}</b>: {escape(one.verdict)}</li>" for name, one in comparison.items()]
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><ul>{''.join(verdicts)}</ul>"
+    about = f"<p>{escape(heading(comparison))}</p>"
+    return f"{about}<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><ul>{''.join(verdicts)}</ul>"
 
 
 def _rows(comparison: Comparison) -> list[list[str]]:

@@ -6,17 +6,17 @@ import math
 import os
 import threading
 import zipfile
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.files import mapped_copy
 from precall.samples import hashing, reading
 from precall.samples.images import Pixels, as_rgb, open_archive
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet, shown
@@ -25,7 +25,8 @@ T = TypeVar("T")
 Numbers = npt.NDArray[Any]
 Header = tuple[Sequence[int], np.dtype[Any]]
 CHANNELS = (1, 3, 4)
-FAVOURITES = ("arr_0", "features", "embeddings", "embedding", "images", "samples")
+BLOCK = 1 << 24  # bytes that are copied at a time
+FAVOURITES = ("arr_0", "features", "embeddings", "embedding", "images", "image", "samples")
 # dtypes of the safetensors format, with the NumPy dtype that each is read as
 SAFETENSORS = {
     "F64": "f8", "F32": "f4", "F16": "f2", "BF16": "f4", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1",
@@ -78,33 +79,105 @@ class Once(Generic[T]):
         return self._made[0]
 
 
+class RowArray(Protocol):
+    """An array whose rows are read by index, such as a NumPy array or a data set in an HDF5 file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int | slice, /) -> Numbers: ...
+
+
+class JoinedArrays:
+    """Several arrays, one after the other, as one array. They differ in their number of rows only.
+
+    Args:
+        parts: The arrays, by name; the names are used in errors.
+
+    Raises:
+        ValueError: If two of them differ in dtype, or in their shape after the first axis.
+
+    Example:
+        >>> joined = JoinedArrays({"a": np.zeros((2, 3)), "b": np.ones((1, 3))})
+        >>> joined.shape, joined[2], joined[1:].tolist()
+        ((3, 3), array([1., 1., 1.]), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    """
+
+    def __init__(self, parts: Mapping[str, RowArray]) -> None:
+        first, *others = parts
+        for name in others:
+            if (one := _layout(parts[name])) != (expected := _layout(parts[first])):
+                raise ValueError(
+                    f"`{shown(first)}` and `{shown(name)}` must contain rows of the same shape and dtype; got "
+                    f"{expected} and {one}. Open them separately."
+                )
+        self._parts = list(parts.values())
+        self._starts = [0, *accumulate(map(len, self._parts))]
+        self.shape = (self._starts[-1], *self._parts[0].shape[1:])
+        self.dtype = self._parts[0].dtype
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: int | slice, /) -> Numbers:
+        if isinstance(index, slice):
+            return np.concatenate(list(self._pieces(*index.indices(len(self))[:2])))[:: index.step]
+        part = bisect_right(self._starts, index) - 1
+        return self._parts[part][index - self._starts[part]]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Numbers:
+        return np.asarray(self[:], dtype=dtype)
+
+    def blocks(self, rows: int) -> Iterator[Numbers]:
+        """The rows in order, at most `rows` at a time."""
+        for part in self._parts:
+            for start in range(0, len(part), rows):
+                yield np.asarray(part[start : start + rows])
+
+    def _pieces(self, start: int, stop: int) -> Iterator[Numbers]:
+        """Rows start … stop − 1, part by part; no rows at all if there are none."""
+        yield np.asarray(self._parts[0][:0])
+        for first, part in zip(self._starts, self._parts, strict=False):
+            if start < first + len(part) and first < stop:
+                yield np.asarray(part[max(0, start - first) : stop - first])
+
+
+def _layout(array: RowArray) -> str:
+    return f"(n, {', '.join(map(str, array.shape[1:]))}) of {array.dtype}"
+
+
 @dataclass(frozen=True, eq=False)
 class Rows(SampleSet):
-    """A feature matrix (kind `"features"`) or an array of images. A file stays on disk until its rows are read."""
+    """A feature matrix (kind `"features"`) or an array of images. Files stay on disk until their rows are read."""
 
-    load: Callable[[], Numbers] = field(default=lambda: np.empty((0, 0)), repr=False)
-    path: Path | None = None
+    load: Callable[[], RowArray] = field(default=lambda: np.empty((0, 0)), repr=False)
+    paths: tuple[Path, ...] = ()
     key: str | None = None
 
     @property
     def array(self) -> Numbers:
         """Features, shape (n, d), or images, shape (n, h, w), (n, h, w, c) or (n, c, h, w)."""
-        return self.load()
+        return np.asanyarray(self.load())
 
     def read(self, index: int) -> Numbers:
         """Return a feature vector, or an image as `uint8` of shape (height, width, 3)."""
-        if self.kind == "features":
-            return np.asarray(self.array[index])
+        array = self.load()
         try:
-            return as_pixels(self.array[index])
-        except ValueError as error:
+            row = np.asarray(array[index])
+            return row if self.kind == "features" else as_pixels(row)
+        except (ValueError, OSError) as error:
             raise SampleError(index, self.ids[index], str(error)) from None
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the file's bytes and the array's name in it, or of the array's bytes if it is in memory."""
-        if self.path is None:
+        """SHA-256 of the files' bytes and the array's name in them, or of the array's bytes if it is in memory."""
+        if not self.paths:
             return hashing.of_array(self.array)
-        return hashing.combined([*hashing.of_files([self.path], index), str(self.key)])
+        return hashing.combined([*hashing.of_files(self.paths, index), str(self.key)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +271,41 @@ def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
     raise ValueError(f"`{shown(name)}` must have shape {expected}; got {tuple(shape)} of {dtype}.")
 
 
-def open_npy(path: Path, on_error: ErrorPolicy) -> Rows:
-    """Open a `.npy` file, memory-mapped. Pickled objects are refused."""
-    with _readable(path, "a .npy array of numbers"):
-        array = np.lib.format.open_memmap(path, mode="r")
-    return replace(open_array(array, str(path), on_error), path=Path(os.path.abspath(path)))
+def open_npy(paths: Sequence[Path], name: str, on_error: ErrorPolicy) -> Rows:
+    """Open `.npy` files, memory-mapped, as one array. Pickled objects are refused."""
+    parts: dict[str, RowArray] = {str(path): _mapped(path) for path in paths}
+    for path, part in parts.items():
+        array_kind(part.shape, part.dtype, path)
+    return open_joined(parts, name, None, tuple(paths), on_error)
+
+
+def open_joined(
+    parts: Mapping[str, RowArray], name: str, key: str | None, paths: Sequence[Path], on_error: ErrorPolicy
+) -> Rows:
+    """Open arrays in files as one. Images are read one by one; features are copied to one temporary file if needed."""
+    joined = JoinedArrays(parts)
+    kind = array_kind(joined.shape, joined.dtype, name)
+    only = next(iter(parts.values()))
+    whole: Callable[[], RowArray] = lambda: joined  # noqa: E731
+    if len(parts) == 1 and (kind == "images" or isinstance(only, np.ndarray)):
+        whole = lambda: only  # noqa: E731
+    elif kind == "features":
+        whole = Once(lambda: copied(joined))
+    absolute = tuple(Path(os.path.abspath(path)) for path in paths)
+    ids = Positions(len(joined))
+    return Rows(kind=kind, ids=ids, name=name, on_error=on_error, load=whole, paths=absolute, key=key)
+
+
+def copied(array: JoinedArrays) -> Numbers:
+    """The array in one temporary file, memory-mapped, so that it need not fit into memory."""
+    rows = max(1, BLOCK // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
+    return mapped_copy(array.blocks(rows), array.shape, array.dtype)
+
+
+def _mapped(path: Path) -> RowArray:
+    reading.check_file(path)
+    with reading.parsing(path, "a .npy array of numbers"):
+        return np.lib.format.open_memmap(path, mode="r")
 
 
 def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
@@ -210,7 +313,7 @@ def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
 
     Pickled objects are refused.
     """
-    with open_archive(path) as archive, _readable(path, "a .npz file of arrays"):
+    with open_archive(path) as archive, reading.parsing(path, "a .npz file of arrays"):
         headers = {
             m.filename.removesuffix(".npy"): _header(archive, m)
             for m in archive.infolist()
@@ -218,7 +321,7 @@ def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
         }
     if key is None and {"mu", "sigma"} <= set(headers) and not set(headers) & set(FAVOURITES):
         return _statistics(path, headers)
-    name = pick(headers, key, path)
+    name = pick(headers, key, str(path))
     kind = array_kind(*headers[name], f"{path}::{name}")
     return _file_rows(path, name, kind, headers[name][0][0], Once(lambda: _npz_arrays(path, name)[0]), on_error)
 
@@ -227,10 +330,10 @@ def open_safetensors(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows
     """Open a `.safetensors` file: the tensor named `key`, or the only tensor."""
     import safetensors
 
-    with _readable(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
+    with reading.parsing(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
         names = list(file.keys())
-    name = pick(names, key, path)
-    with _readable(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
+    name = pick(names, key, str(path))
+    with reading.parsing(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
         tensor = file.get_slice(name)
         shape, stored = tensor.get_shape(), tensor.get_dtype()
     if stored not in SAFETENSORS:
@@ -239,29 +342,19 @@ def open_safetensors(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows
     return _file_rows(path, name, kind, shape[0], Once(lambda: _tensor(path, name, stored)), on_error)
 
 
-def open_parquet(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
-    """Open a `.parquet` file: the column of embeddings (lists of numbers) named `key`, or the only such column."""
-    try:
-        types, parquet = import_module("pyarrow.types"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise ValueError("reading .parquet needs pyarrow: pip install 'precall[tables]'.") from None
-    with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
-        lists = [column.name for column in file.schema_arrow if _is_embedding(column.type, types)]
-        rows, columns = file.metadata.num_rows, file.schema_arrow.names
-    # at least an offset and a value per row; `_embeddings` counts the rest, since pyarrow aborts on damaged statistics
-    if lists:
-        reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=16 * rows)
-    if not lists:
-        got = ", ".join(columns)
-        raise ValueError(
-            f"`{shown(str(path))}` must have a column of number lists (embeddings); got columns {shown(got)}."
-        )
-    name = pick(lists, key, path)
-    return _file_rows(path, name, "features", rows, Once(lambda: _embeddings(path, name, rows)), on_error)
+def pick(names: Iterable[str], key: str | None, place: str, what: str = "arrays") -> str:
+    """Choose an array: the one named `key`, the only one, or the first with a customary name (`FAVOURITES`).
 
+    Args:
+        names: The names of the arrays.
+        key: The name that the user gave, or None.
+        place: Where they are, for the error.
+        what: What they are, for the error.
 
-def pick(names: Iterable[str], key: str | None, path: Path) -> str:
-    """Choose an array: the one named `key`, the only one, or the first with a customary name (`FAVOURITES`)."""
+    Example:
+        >>> pick(["labels", "features"], None, "a.npz")
+        'features'
+    """
     names = list(names)
     if key in names:
         return str(key)
@@ -270,15 +363,15 @@ def pick(names: Iterable[str], key: str | None, path: Path) -> str:
         return customary[0]
     listed = shown(", ".join(names[:20])) or "none"
     got = "no name" if key is None else repr(key)
-    raise ValueError(f"`key` must be one of the arrays in `{shown(str(path))}` ({listed}); got {got}.")
+    raise ValueError(f"`key` must be one of the {what} in `{shown(place)}` ({listed}); got {got}.")
 
 
 def _file_rows(
-    path: Path, key: str, kind: Kind, n: int, load: Callable[[], Numbers], on_error: ErrorPolicy
+    path: Path, key: str, kind: Kind, n: int, load: Callable[[], RowArray], on_error: ErrorPolicy
 ) -> Rows:  # fmt: skip
     absolute = Path(os.path.abspath(path))
     return Rows(
-        kind=kind, ids=Positions(n), name=f"{path}::{key}", on_error=on_error, load=load, path=absolute, key=key
+        kind=kind, ids=Positions(n), name=f"{path}::{key}", on_error=on_error, load=load, paths=(absolute,), key=key
     )  # fmt: skip
 
 
@@ -295,7 +388,7 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
 
 
 def _npz_arrays(path: Path, *names: str) -> list[Numbers]:
-    with _readable(path, "a .npz file of arrays"), np.load(path, allow_pickle=False) as archive:
+    with reading.parsing(path, "a .npz file of arrays"), np.load(path, allow_pickle=False) as archive:
         return [archive[name] for name in names]
 
 
@@ -328,44 +421,3 @@ def _tensor(path: Path, name: str, stored: str) -> Numbers:
             return np.asarray(file.get_tensor(name))
     with safetensors.safe_open(path, framework="pt") as file:
         return np.asarray(file.get_tensor(name).float().numpy())
-
-
-class _ListType(Protocol):
-    """The Arrow type of a column of lists."""
-
-    value_type: object
-
-
-def _is_embedding(column: _ListType, types: ModuleType) -> bool:
-    lists = types.is_list(column) or types.is_large_list(column) or types.is_fixed_size_list(column)
-    return bool(lists and (types.is_floating(column.value_type) or types.is_integer(column.value_type)))
-
-
-def _embeddings(path: Path, name: str, rows: int) -> Numbers:
-    """Read a column of lists of equal length as a matrix with the number of rows that the metadata declares."""
-    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    batches, size = [], 0
-    with _readable(path, "a .parquet table"), parquet.ParquetFile(path) as file:
-        schema = arrow.schema([file.schema_arrow.field(name)])
-        for batch in file.iter_batches(columns=[name]):
-            size += batch.nbytes
-            reading.check_expansion("the column", packed=path.stat().st_size, unpacked=size)
-            batches.append(batch)
-        column = arrow.Table.from_batches(batches, schema=schema).column(name).combine_chunks()
-        values = column.flatten()
-        if len(column) != rows:
-            raise ValueError(f"its metadata declares {rows:,} rows, but the column has {len(column):,}.")
-    ragged = len(column) == 0 or len(values) % len(column) or len(column.value_lengths().unique()) > 1
-    if ragged or column.null_count or values.null_count:
-        raise ValueError(f"`{shown(f'{path}::{name}')}` must contain lists of equal length without nulls.")
-    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
-
-
-@contextmanager
-def _readable(path: Path, expected: str) -> Iterator[None]:
-    """Turn any error of a reader on a damaged file into a `ValueError` with one sentence."""
-    try:
-        yield
-    except Exception as error:  # each format's reader raises its own types of error
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"`{shown(str(path))}` must be {expected}; {shown(reason)}") from None

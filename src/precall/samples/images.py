@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import posixpath
 import threading
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -26,33 +27,52 @@ Pixels = npt.NDArray[np.uint8]
 # only these decoders are used, independently of the suffix; unlike PostScript's, none of them runs another program
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", ".pgm", ".pnm", ".tif", ".tiff"})
+SIGNATURES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"P4\n", b"P5\n", b"P6\n", b"II*\0", b"MM\0*")
 
 # How image files are converted to pixels; part of the protocol of every image encoder.
 DECODING = {
     "frames": "first",
     "rotation": "EXIF orientation applied",
     "alpha": "composited on white",
-    "16 bit": "divided by 257 and rounded",
+    "16 bit": "greyscale divided by 257 and rounded, colour by its high byte",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles(SampleSet):
-    """Image files in a folder (recursive) or in a zip, in natural order of their paths."""
+    """Image files in a folder (recursive), in an archive, or in the records of another source.
+
+    Attributes:
+        content: The bytes of each image file.
+        paths: The files that contain the images; one per image if `own_files`. Empty for images in memory.
+        key: The name of the field or column that is read.
+        own_files: Whether each image is a file of its own.
+    """
 
     content: Callable[[int], bytes] = field(default=lambda index: b"", repr=False)
     paths: Sequence[Path] = ()
+    key: str | None = None
+    own_files: bool = False
 
     def read(self, index: int) -> Pixels:
         """Return the image at `index` as `uint8` of shape (height, width, 3)."""
         try:
-            return decode_image(self.content(index))
+            return decode_image(self.content(index), on_frames=lambda: self.notice("frames", index))
         except (OSError, ValueError) as error:
             raise SampleError(index, self.ids[index], _reason(error)) from None
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the SHA-256 hashes of all files, in order (for a zip, of the zip file itself)."""
-        return hashing.combined(hashing.of_files(self.paths, index))
+        """SHA-256 of the SHA-256 hashes of all files, in order (for an archive, of the archive itself)."""
+        if not self.paths:
+            return hashing.combined(map(self._hash, range(len(self))))
+        key = [] if self.key is None else [self.key]
+        return hashing.combined([*hashing.of_files(self.paths, index), *key])
+
+    def _hash(self, index: int) -> str:
+        try:
+            return hashlib.sha256(self.content(index)).hexdigest()
+        except (OSError, ValueError) as error:
+            return _reason(error)
 
 
 def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
@@ -62,15 +82,21 @@ def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
     files = sorted((pair for pair in found if is_image(pair[0])), key=lambda pair: natural(pair[0]))
     if not files:
         raise ValueError(_no_images(f"`{shown(str(root))}`", len(found)))
-    names, paths = zip(*files, strict=True)
+    return open_files(dict(files), str(root), on_error, ignored=len(found) - len(files))
+
+
+def open_files(files: Mapping[str, Path], name: str, on_error: ErrorPolicy, *, ignored: int = 0) -> ImageFiles:
+    """Open image files, given by their ids."""
+    paths = tuple(files.values())
     return ImageFiles(
         kind="images",
-        ids=names,
-        name=str(root),
+        ids=tuple(files),
+        name=name,
         on_error=on_error,
-        ignored=len(found) - len(files),
+        ignored=ignored,
         content=lambda index: reading.read_file(paths[index]),
         paths=paths,
+        own_files=True,
     )
 
 
@@ -110,12 +136,17 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def decode_image(data: bytes) -> Pixels:
+def decode_image(data: bytes, *, on_frames: Callable[[], None] = lambda: None) -> Pixels:
     """Decode an image file to `uint8` RGB of shape (height, width, 3).
 
     Only the first frame is decoded. The EXIF orientation is applied, greyscale is repeated in three channels,
-    transparency is composited on white, and 16-bit greyscale is divided by 257. Images with more pixels than Pillow's
-    `Image.MAX_IMAGE_PIXELS`, and files that expand implausibly, are refused before decoding.
+    transparency is composited on white, CMYK is converted without a colour profile, 16-bit greyscale is divided by 257,
+    and of 16-bit colours Pillow keeps the high byte. Images with more pixels than Pillow's `Image.MAX_IMAGE_PIXELS`,
+    and files that expand implausibly, are refused before decoding.
+
+    Args:
+        data: The bytes of the file.
+        on_frames: Called if the file has several frames or pages.
 
     Raises:
         OSError, ValueError: If the data is damaged, too large, or in an unknown format.
@@ -126,6 +157,8 @@ def decode_image(data: bytes) -> Pixels:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _check_size(image, len(data))
             _check_range(image)
+            if getattr(image, "is_animated", False):
+                on_frames()
             return as_rgb(ImageOps.exif_transpose(image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ValueError(f"too many pixels, refused ({error})") from None
@@ -142,11 +175,21 @@ def as_rgb(image: Image.Image) -> Pixels:
     from PIL import Image
 
     if image.mode.startswith("I"):
-        return _from_16_bit(np.asarray(image))
+        return _from_16_bit(np.asarray(image), image.info.get("transparency"))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.array(image.convert("RGB"))
+
+
+def is_image_content(value: object) -> bool:
+    """Whether a value is the beginning of an image file of a known format.
+
+    Example:
+        >>> is_image_content(b"GIF89a"), is_image_content(b"text"), is_image_content(None)
+        (True, False, False)
+    """
+    return isinstance(value, bytes) and value.startswith(SIGNATURES)
 
 
 def is_image(name: str) -> bool:
@@ -194,10 +237,11 @@ def _check_size(image: Image.Image, packed: int) -> None:
     reading.check_expansion("the image", packed=packed, unpacked=3 * image.width * image.height)
 
 
-def _from_16_bit(grey: npt.NDArray[Any]) -> Pixels:
+def _from_16_bit(grey: npt.NDArray[Any], transparent: object) -> Pixels:
+    """Scale 16-bit greyscale; pixels of the value that a PNG declares transparent become white."""
     if grey.size and (grey.min() < 0 or grey.max() > 65535):
         raise ValueError("pixels exceed 16 bits: save 8 or 16 bits per channel")
-    pixels = np.rint(grey / 257).astype(np.uint8)
+    pixels = np.where(grey == transparent, 255, np.rint(grey / 257)).astype(np.uint8)
     return np.repeat(pixels[..., None], 3, axis=2)
 
 

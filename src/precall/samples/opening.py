@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
 
 import numpy as np
 
-from precall.samples import arrays, images, reading, streams, tables, texts
-from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
+from precall.samples import (
+    arrays,
+    frames,
+    hdf5,
+    huggingface,
+    images,
+    lmdb,
+    parquet,
+    reading,
+    remote,
+    shards,
+    streams,
+    tables,
+    texts,
+    webdataset,
+)
+from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
 
 Opener = Callable[[Path, str | None, ErrorPolicy], SampleSet]
+ShardOpener = Callable[[Sequence[Path], str, str | None, ErrorPolicy], SampleSet]
 
 OPENERS: dict[str, Opener] = {
     ".zip": lambda path, key, on_error: images.open_zip(path, on_error),
-    ".npy": lambda path, key, on_error: arrays.open_npy(path, on_error),
     ".npz": arrays.open_npz,
     ".safetensors": arrays.open_safetensors,
-    ".parquet": arrays.open_parquet,
+    ".h5": hdf5.open_hdf5,
+    ".hdf5": hdf5.open_hdf5,
+    ".mdb": lambda path, key, on_error: lmdb.open_lmdb(path, on_error),
+    ".lmdb": lambda path, key, on_error: lmdb.open_lmdb(path, on_error),
     ".txt": lambda path, key, on_error: texts.open_lines(path, on_error),
     ".jsonl": texts.open_jsonl,
     ".csv": lambda path, key, on_error: tables.open_csv(path, on_error),
     ".tsv": lambda path, key, on_error: tables.open_csv(path, on_error),
 }
+# formats of which one file or several files in order are a source
+SHARDS: dict[str, ShardOpener] = {
+    ".npy": lambda paths, name, key, on_error: arrays.open_npy(paths, name, on_error),
+    ".tar": webdataset.open_tar,
+    ".parquet": parquet.open_parquet,
+    ".arrow": huggingface.open_arrow,
+}
+# formats with named arrays, columns or fields
+KEYED = (".npz", ".safetensors", ".parquet", ".arrow", ".h5", ".hdf5", ".jsonl", ".tar")
+COMPRESSED = frozenset({".gz", ".tgz", ".bz2", ".xz", ".zst"})
 PICKLES = frozenset({".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib"})
 
 
@@ -36,24 +65,33 @@ def open_samples(
 
     | source | kind |
     |---|---|
-    | folder (recursive) or `.zip` of images | `"images"`; ids are the paths, in natural order |
+    | folder (recursive) or `.zip` of images, LMDB database | `"images"`; ids are paths or keys, in natural order |
+    | `.tar` (WebDataset) | `"images"`, or `"text"` from members that end in `.txt` or `.json` |
     | `.npy`, `.npz`, `.safetensors`, array, tensor | `"features"` (n, d), or `"images"` (`uint8`, 3 or 4 dimensions) |
     | `.npz` with only `mu` and `sigma` | `"moments"`: FID statistics, which contain no samples |
-    | `.parquet` with a column of lists | `"features"` |
+    | `.h5`, `.hdf5` | `"features"`, `"images"` or `"text"` |
+    | `.parquet`, PyArrow table, data frame of pandas or Polars | `"images"`, `"features"`, `"text"` or `"table"` |
+    | folder of Hugging Face `datasets`, `datasets.Dataset` | the same |
     | `.txt`, `.jsonl` | `"text"`, one per line |
-    | `.csv`, `.tsv`, data frame of pandas or Polars, PyArrow table | `"table"` |
+    | `.csv`, `.tsv` | `"table"` |
     | sequence, torch `Dataset` | the kind of its samples; read on demand |
     | other iterable, torch `DataLoader` | the kind of its samples; read at once and kept in memory |
     | function `source(n, rng)` | the kind of its samples; generated on demand and kept in memory |
 
-    Files are treated as untrusted data. Pickles are refused. Zip members are unpacked in memory only, and members whose
-    path points outside the zip are refused. Images are read by a fixed list of decoders, with a limit on the number of
-    pixels. Only regular files are read, and implausibly large ones are refused (see `precall.samples.reading`).
+    Several `.tar`, `.parquet`, `.arrow` or `.npy` files are one source: as a folder, or as a pattern such as
+    `data-{0000..0003}.tar` or `part-*.parquet`. A path may also be a URL of fsspec, such as `s3://bucket/images`. The
+    files are then copied to a temporary folder. docs/sources.md describes all sources.
+
+    Files are treated as untrusted data. Pickles are refused. Members of archives are unpacked in memory only, and
+    members whose path points outside the archive are refused. Images are read by a fixed list of decoders, with a limit
+    on the number of pixels. Only regular files are read, and implausibly large ones are refused (see
+    `precall.samples.reading`).
 
     Args:
         source: One of the above, or a sample set, which is returned unchanged.
-        key: Name of the array in a `.npz` or `.safetensors` file, of the column in a `.parquet` file, or of the field
-            in a `.jsonl` file or in dicts.
+        key: Name of the array in a `.npz`, `.safetensors` or HDF5 file, of the column in a `.parquet` file, a data set
+            of `datasets` or a data frame, or of the field in a `.jsonl` or `.tar` file or in dicts. In JSON it may be a
+            path, such as `resps.0.0`.
         n: Number of samples that a function generates, or that are taken from an iterable (None takes all).
         seed: Seed of the `rng` that is passed to a function.
         on_error: `"fail"` raises an error at the first sample that cannot be read; `"skip"` leaves such samples out
@@ -72,30 +110,89 @@ def open_samples(
     checks.choice("on_error", on_error, ("fail", "skip"))
     if isinstance(source, SampleSet):
         return source
+    if isinstance(source, str) and remote.is_url(source):
+        return _open_url(source, key, on_error)
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), key, on_error)
+    if huggingface.is_dataset(source):
+        return huggingface.open_dataset(source, key, on_error)
     if tables.is_frame(source):
-        return tables.open_frame(source, on_error)
+        return frames.open_frame(source, key, on_error)
     if isinstance(source, np.ndarray) or is_tensor(source):
         array = source if isinstance(source, np.ndarray) else np.asarray(source.detach().cpu())
         return arrays.open_array(array, "array", on_error)
     return _open_python(source, key, n, seed, on_error)
 
 
+def takes_key(source: str) -> bool:
+    """Whether `open_samples` may need a `key` to choose an array, column or field in this path or URL.
+
+    Example:
+        >>> takes_key("a.npz"), takes_key("data-{0..3}.tar"), takes_key("a.csv")
+        (True, True, False)
+    """
+    if PurePath(remote.without_secrets(source)).suffix.lower() in KEYED:
+        return True
+    folder = Path(source)
+    return folder.is_dir() and (
+        huggingface.is_saved(folder) or any(path.suffix.lower() in KEYED for path in reading.walk(folder))
+    )
+
+
+def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
+    if (path := remote.local_path(url)) is not None:
+        return _open_path(Path(path), key, on_error)
+    paths = remote.copied(shards.expanded(url))
+    opened = _open_path(paths[0], key, on_error) if len(paths) == 1 else _open_files(paths, url, key, on_error)
+    name = "::".join((remote.without_secrets(url), *opened.name.split("::")[1:]))
+    if isinstance(opened, images.ImageFiles):
+        return replace(opened, name=name, own_files=False)  # the copies are temporary
+    return replace(opened, name=name)
+
+
 def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    place, suffix = shown(str(path)), path.suffix.lower()
+    place = str(path)
     if path.is_dir():
-        return images.open_folder(path, on_error)
-    if not path.exists():
-        raise ValueError(f"`source` must be a folder or file that exists; got `{place}`.")
-    reading.check_file(path)
+        return _open_folder(path, key, on_error)
+    if path.exists():
+        return _open_files([path], place, key, on_error)
+    if shards.is_pattern(place):
+        return _open_files(shards.files_of(place), place, key, on_error)
+    raise ValueError(f"`source` must be a folder or file that exists; got `{shown(place)}`.")
+
+
+def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
+    """Open one file, or several files of one kind in order."""
+    place, suffix = shown(name), shards.suffix_of(paths, name)
+    for path in paths:
+        reading.check_file(path)
     if suffix in PICKLES:
         way_out = "Save the data as .npy or .safetensors instead."
         raise ValueError(f"`{place}` is a pickle file, and opening it can run arbitrary code. {way_out}")
-    if suffix not in OPENERS:
-        known = " ".join(OPENERS)
-        raise ValueError(f"`source` must be a folder of images or a file ({known}); got `{place}`.")
-    return OPENERS[suffix](path, key, on_error)
+    if suffix in SHARDS:
+        return SHARDS[suffix](paths, name, key, on_error)
+    if suffix in images.SUFFIXES:
+        return images.open_files({str(path): path for path in paths}, name, on_error)
+    if suffix in OPENERS and len(paths) == 1:
+        return OPENERS[suffix](paths[0], key, on_error)
+    if suffix in OPENERS:
+        raise ValueError(f"`{place}` must stand for one {suffix} file; got {len(paths)}. Join them, or open one.")
+    way_out = " Decompress it first." if suffix in COMPRESSED else ""
+    known = " ".join(dict.fromkeys((".zip", *SHARDS, *OPENERS)))
+    raise ValueError(f"`source` must be a folder of images or a file ({known}); got `{place}`.{way_out}")
+
+
+def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
+    """Open a folder: a data set of Hugging Face, an LMDB database, or files of one kind, images before others."""
+    if huggingface.is_saved(folder):
+        return huggingface.open_saved(folder, key, on_error)
+    if lmdb.is_lmdb(folder):
+        return lmdb.open_lmdb(folder, on_error)
+    found = [path for path in reading.walk(folder) if not path.name.startswith((".", "_"))]
+    parts = [path for path in found if path.suffix.lower() in SHARDS]
+    if not parts or any(images.is_image(path.name) for path in found):
+        return images.open_folder(folder, on_error)
+    return _open_files(sorted(parts, key=lambda path: natural(str(path))), str(folder), key, on_error)
 
 
 def _open_python(source: object, key: str | None, n: int | None, seed: int, on_error: ErrorPolicy) -> SampleSet:

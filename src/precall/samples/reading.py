@@ -1,17 +1,19 @@
 """The read door: every file of the user is opened through this file, which decides what may be read.
 
 Only regular files are read; never a pipe, a socket or a device, which may block or never end. A file that is read into
-memory, and data that is unpacked, are limited in size. `PRECALL_MAX_BYTES` raises the limits. Every folder is visited
-once. What may be written is decided in `precall.files`.
+memory, data that is unpacked, and the number of samples in one file are limited. `PRECALL_MAX_BYTES` raises the limits.
+Every folder is visited once. What may be written is decided in `precall.files`.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import stat
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,50 @@ def limit() -> int:
 def text_limit() -> int:
     """Size in bytes up to which one text is a sample: 1/512 of the limit of a file, which is 1 MiB by default."""
     return max(1, limit() // 512)
+
+
+def count_limit() -> int:
+    """Number of lines, rows or members that one file may have: 1/128 of the limit of a file, by default 4,194,304.
+
+    Each of them takes memory however short it is. A million is always allowed.
+    """
+    return max(1 << 20, limit() // 128)
+
+
+def check_count(what: str, n: int) -> None:
+    """Refuse a file with more than `count_limit()` lines, rows or members.
+
+    Args:
+        what: What is counted and where, for the error.
+        n: Their number, or any number above the limit.
+
+    Raises:
+        InputError: If there are too many.
+
+    Example:
+        >>> check_count("`a.txt` has too many lines", 3)
+    """
+    if n > count_limit():
+        raise InputError(
+            f"{what}: more than {count_limit():,}. Split it into several files, or set {VARIABLE} to raise this limit."
+        )
+
+
+@contextmanager
+def parsing(path: Path, expected: str) -> Iterator[None]:
+    """Turn any error of a parser on a damaged file into a `ValueError` with one sentence.
+
+    Args:
+        path: The file.
+        expected: What it should be, as in "a .npy array of numbers".
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # the parser of each format raises its own types of error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"`{shown(str(path))}` must be {expected}; {shown(reason)}") from None
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -87,6 +133,28 @@ def read_file(path: Path) -> bytes:
         data = file.read(most + 1) if size <= most else b""
     if max(size, len(data)) > most:
         raise InputError(f"`{shown(str(path))}` is larger than {most:,} bytes. Set {VARIABLE} to raise this limit.")
+    return data
+
+
+def read_part(path: Path, offset: int, size: int) -> bytes:
+    """Read `size` bytes of a regular file, from `offset` on.
+
+    Args:
+        path: The file; it may be of any size.
+        offset: Where the part begins.
+        size: Its length, at most `limit()`.
+
+    Raises:
+        InputError: If it is not a regular file, or the part is too large or goes beyond the end of the file.
+        OSError: If it cannot be read.
+    """
+    if size > limit():
+        raise InputError(f"larger than {limit():,} bytes. Set {VARIABLE} to raise this limit")
+    with open_file(path) as file:
+        file.seek(offset)
+        data = file.read(size)
+    if len(data) < size:
+        raise InputError(f"`{shown(str(path))}` ends before byte {offset + size:,}: it is truncated")
     return data
 
 
@@ -144,6 +212,15 @@ def check_expansion(what: str, *, packed: int, unpacked: int) -> None:
             f"{what} unpacks to {unpacked:,} bytes from {packed:,}: refused as a decompression bomb. If it is genuine, "
             f"set {VARIABLE} to {8 * unpacked}"
         )
+
+
+def matching(pattern: str) -> list[Path]:
+    """The files whose paths match a pattern with `*`, `?` and `[…]`, in no particular order. Folders do not match.
+
+    Args:
+        pattern: The pattern; `*` matches within one folder.
+    """
+    return [Path(path) for path in glob.glob(pattern) if not os.path.isdir(path)]
 
 
 def walk(root: Path) -> Iterator[Path]:

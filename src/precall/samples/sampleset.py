@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 Kind = Literal["images", "features", "text", "table", "moments"]
 ErrorPolicy = Literal["fail", "skip"]
+Notice = Literal["frames", "surrogates"]
 Sample = npt.NDArray[Any] | str | Mapping[str, str]  # pixels or a feature vector; a text; the row of a table
 
 THUMBNAIL = 96  # longer side of a gallery image, in pixels
+NOTICES: dict[Notice, str] = {
+    "frames": "{n} images have several frames or pages, of which only the first is used",
+    "surrogates": "{n} texts contain halves of surrogate pairs, which are replaced by U+FFFD",
+}
+NAMED = 5  # samples that a notice names
 DESCRIPTION = 300  # maximum length of a gallery text, in characters
 
 
@@ -67,6 +73,7 @@ class SampleSet(ABC):
     on_error: ErrorPolicy = "fail"
     ignored: int = 0
     _errors: dict[int, SampleError] = field(default_factory=dict, repr=False)
+    _noticed: dict[Notice, set[int]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -102,6 +109,20 @@ class SampleSet(ABC):
             error.add_note(f"in {shown(self.name)}; use on-error skip to leave out such samples")
             raise error
         self._errors[error.index] = error
+
+    def notice(self, what: Notice, index: int) -> None:
+        """Record that a sample was read in a way that users should know about."""
+        self._noticed.setdefault(what, set()).add(index)
+
+    @property
+    def noticed(self) -> dict[Notice, list[int]]:
+        """The indices of the samples of each notice so far, in order."""
+        return {what: sorted(indices) for what, indices in sorted(self._noticed.items())}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about samples that were not read as they are, so far: which ones, and what was done."""
+        return tuple(_note(what, [self.ids[index] for index in indices]) for what, indices in self.noticed.items())
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Iterate over the samples in order, at most `size` at a time; `on_error` decides about unreadable samples."""
@@ -157,6 +178,12 @@ def _natural_part(part: str) -> tuple[int, int, str]:
     """Sort numbers before text and by value. Comparing lengths first avoids converting very long numbers."""
     digits = part.lstrip("0")
     return (0, len(digits), digits) if part[0] in "0123456789" else (1, 0, part)
+
+
+def _note(what: Notice, ids: Sequence[str]) -> str:
+    """The sentence of a notice, with the first ids."""
+    more = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
+    return f"{NOTICES[what].format(n=f'{len(ids):,}')}: {shown(', '.join(ids[:NAMED]))}{more}."
 
 
 def _shortened(text: str) -> str:

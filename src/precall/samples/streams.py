@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from precall.samples import hashing
 from precall.samples.arrays import Once, Positions, as_pixels
-from precall.samples.images import as_rgb
+from precall.samples.images import Pixels, as_rgb, decode_image
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet
+from precall.samples.texts import without_surrogates
 from precall.theory.arrays import is_tensor
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def open_generator(source: Callable[..., object], n: int | None, seed: int, on_e
 def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[Any] | str]:
     """Convert a Python value to a sample, and determine its kind.
 
-    A string is a text. A Pillow image, or an array or tensor with two or three dimensions, is an image. A
-    one-dimensional array or a list of numbers is a feature vector. From a tuple (sample, label, …) the first element
-    is taken, and from a dict the value under `key`, `"image"` or `"text"`.
+    A string is a text. A Pillow image, the bytes of an image file, and an array or tensor with two or three dimensions
+    are images. A one-dimensional array or a list of numbers is a feature vector. From a tuple (sample, label, …) the
+    first element is taken, and from a dict the value under `key`, `"image"` or `"text"`.
 
     Example:
         >>> as_sample(("a text", 3))
@@ -107,9 +108,11 @@ def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[
     if isinstance(value, tuple) and value and not isinstance(value[0], Number):
         return as_sample(value[0], key)
     if isinstance(value, str):
-        return "text", value
+        return "text", without_surrogates(value)
     if _is_picture(value):
-        return "images", as_rgb(value)
+        return "images", _upright(value)
+    if isinstance(value, bytes):
+        return "images", decode_image(value)
     return _from_array(value)
 
 
@@ -158,6 +161,13 @@ def _from_array(value: object) -> tuple[Kind, npt.NDArray[Any] | str]:
         got = type(value).__name__ if array.dtype.kind not in "fiub" else f"shape {array.shape}"
         raise ValueError(f"a sample must be an image, a row of numbers, or a text; got {got}")
     return ("features", array) if array.ndim == 1 else ("images", as_pixels(array))
+
+
+def _upright(image: Image) -> Pixels:
+    """The pixels of a Pillow image, turned as its EXIF data says."""
+    from PIL import ImageOps
+
+    return as_rgb(ImageOps.exif_transpose(image))
 
 
 def _unbatched(batch: object, key: str | None) -> Iterator[object]:

@@ -7,7 +7,7 @@ import io
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -29,7 +29,7 @@ class TableRows(SampleSet):
     Attributes:
         columns: The names of the columns, in order.
         rows: The cells of each row.
-        path: The file; an empty path for a data frame.
+        paths: The files; none for a data frame.
         delimiter: What separates the cells of a line of the file.
         has_header: Whether the first line of the file has the names of the columns.
         choice: What the user says about the columns.
@@ -38,7 +38,7 @@ class TableRows(SampleSet):
 
     columns: tuple[str, ...] = ()
     rows: Sequence[Sequence[str]] = field(default_factory=list, repr=False)
-    path: Path = Path()
+    paths: tuple[Path, ...] = ()
     delimiter: str = ","
     has_header: bool = True
     choice: TableChoice = field(default_factory=TableChoice)
@@ -82,10 +82,10 @@ class TableRows(SampleSet):
         return replace(self, visible=tuple(columns))
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the file's bytes, or of the cells of a data frame."""
-        if self.path == Path():
+        """SHA-256 of the files' bytes, or of the cells of a data frame."""
+        if not self.paths:
             return hashing.combined([*self.columns, *(hashing.combined(row) for row in self.rows)])
-        return hashing.combined(hashing.of_files([self.path], index))
+        return hashing.combined(hashing.of_files(self.paths, index))
 
 
 def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
@@ -96,7 +96,9 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     named in the same way, and a repeated name is numbered.
     """
     try:
-        with io.StringIO(reading.read_text(path), newline="") as file:
+        text = reading.read_text(path)
+        reading.check_count(f"`{shown(str(path))}` has too many rows", text.count("\n"))
+        with io.StringIO(text, newline="") as file:
             delimiter = _delimiter(list(islice(file, 50)))
             file.seek(0)
             rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
@@ -107,12 +109,12 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
     return TableRows(
         kind="table",
-        ids=_ids(len(rows)),
+        ids=table_ids(len(rows)),
         name=str(path),
         on_error=on_error,
         columns=_names(header or [""] * len(rows[0])),
         rows=rows,
-        path=Path(os.path.abspath(path)),
+        paths=(Path(os.path.abspath(path)),),
         delimiter=delimiter,
         has_header=bool(header),
     )
@@ -136,18 +138,28 @@ def is_frame(source: object) -> TypeGuard[DataFrame]:
 
 def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
     """Open a data frame as a table. Cells become text: missing values are empty, dates are in ISO format."""
-    columns = _frame_columns(source)
-    rows = [list(map(_as_text, cells)) for cells in zip(*columns.values(), strict=True)]
+    columns = frame_columns(source)
+    rows = list(as_cells(list(columns.values())))
     if not rows:
         raise ValueError(f"`source` must contain at least one row; got an empty {type(source).__name__}.")
     return TableRows(
         kind="table",
-        ids=_ids(len(rows)),
+        ids=table_ids(len(rows)),
         name=type(source).__name__,
         on_error=on_error,
         columns=_names(list(columns)),
         rows=rows,
     )
+
+
+def as_cells(columns: Sequence[Sequence[object]]) -> Iterator[list[str]]:
+    """The rows of columns of values, as text.
+
+    Example:
+        >>> list(as_cells([[1, None], ["a", "b"]]))
+        [['1', 'a'], ['', 'b']]
+    """
+    return (list(map(_as_text, cells)) for cells in zip(*columns, strict=True))
 
 
 def is_number(cell: str) -> bool:
@@ -174,7 +186,13 @@ def _is_numeric(cell: str) -> bool:
     return is_number(with_point(cell.strip()))
 
 
-def _ids(n: int) -> tuple[str, ...]:
+def table_ids(n: int) -> tuple[str, ...]:
+    """The ids of the rows of a table.
+
+    Example:
+        >>> table_ids(2)
+        ('row 1', 'row 2')
+    """
     return tuple(f"row {index}" for index in range(1, n + 1))
 
 
@@ -197,10 +215,8 @@ def _names(header: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _frame_columns(source: Any) -> dict[str, list[object]]:
-    """The columns of a frame as lists: a PyArrow table, pandas (`iloc`), or Polars."""
-    if hasattr(source, "column_names"):
-        return {str(name): source.column(i).to_pylist() for i, name in enumerate(source.column_names)}
+def frame_columns(source: Any) -> dict[str, list[object]]:
+    """The columns of a frame as lists: pandas (`iloc`), or Polars."""
     if hasattr(source, "iloc"):
         return {name: source.iloc[:, i].tolist() for i, name in enumerate(_names(list(map(str, source.columns))))}
     return {str(name): source[name].to_list() for name in source.columns}

@@ -1,41 +1,75 @@
-"""Text files with one sample per line, as plain text (`.txt`) or JSON (`.jsonl`)."""
+"""Texts: one per line of a file, as plain text (`.txt`) or JSON (`.jsonl`), or one per record of another source."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from precall.samples import hashing, reading
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 @dataclass(frozen=True, eq=False)
 class TextLines(SampleSet):
-    """The non-blank lines of a file. Their ids are `"line 1"`, `"line 2"`, …, numbered as in an editor."""
+    """Texts that are stored as bytes. In a file with one text per line, the ids are `"line 1"`, `"line 2"`, …
 
-    lines: list[bytes] = field(default_factory=list, repr=False)
+    Attributes:
+        lines: The bytes of each text, or of the record that contains it; they may be read on demand.
+        parse: Takes the text from a record.
+        paths: The files.
+        key: The name of the field or column that is read.
+        is_json: Whether a line is a JSON record.
+    """
+
+    lines: Sequence[bytes] = field(default_factory=list, repr=False)
     parse: Callable[[str], str] = field(default=str, repr=False)
-    path: Path = Path()
+    paths: tuple[Path, ...] = ()
     key: str | None = None
+    is_json: bool = False
 
     def read(self, index: int) -> str:
         """Return the text at `index`."""
-        if len(self.lines[index]) > reading.text_limit():
-            way_out = f"Split it into several lines, or set {reading.VARIABLE} to raise this limit"
-            raise SampleError(index, self.ids[index], f"longer than {reading.text_limit():,} bytes. {way_out}")
         try:
-            return self.parse(self.lines[index].decode())
+            line = self.lines[index]
+            if len(line) > reading.text_limit():
+                way_out = f"Split it into several lines, or set {reading.VARIABLE} to raise this limit"
+                raise ValueError(f"longer than {reading.text_limit():,} bytes. {way_out}")
+            return self.repaired(index, self.parse(line.decode()))
         except UnicodeDecodeError:
             raise SampleError(index, self.ids[index], "not UTF-8") from None
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             raise SampleError(index, self.ids[index], str(error)) from None
 
+    def repaired(self, index: int, text: str) -> str:
+        """The text without lone surrogates, which no encoding can store; such texts are named in `notes`."""
+        if not SURROGATE.search(text):
+            return text
+        self.notice("surrogates", index)
+        return without_surrogates(text)
+
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the file's bytes and of the name of the field that is read."""
-        return hashing.combined([*hashing.of_files([self.path], index), str(self.key)])
+        """SHA-256 of the files' bytes and of the name of the field that is read, or of all texts."""
+        if not self.paths:
+            return hashing.combined(line.decode("utf-8", "backslashreplace") for line in self.lines)
+        return hashing.combined([*hashing.of_files(self.paths, index), str(self.key)])
+
+
+def without_surrogates(text: str) -> str:
+    """The text with pairs of surrogates joined, and U+FFFD in the place of lone ones.
+
+    JSON can contain half of a surrogate pair, for example if a model's output was cut inside an emoji.
+
+    Example:
+        >>> without_surrogates("a\\ud83d\\ude00b\\ud83d")
+        'a😀b�'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if SURROGATE.search(text) else text
 
 
 def open_lines(path: Path, on_error: ErrorPolicy) -> TextLines:
@@ -44,13 +78,65 @@ def open_lines(path: Path, on_error: ErrorPolicy) -> TextLines:
 
 
 def open_jsonl(path: Path, key: str | None, on_error: ErrorPolicy) -> TextLines:
-    """Open a `.jsonl` file: each line is a JSON string, or an object with the text under `key` (default `"text"`)."""
-    return _text_lines(path, lambda line: _json_text(line, key or "text"), key or "text", on_error)
+    """Open a `.jsonl` file: each line is a JSON string, or an object with the text under `key` (default `"text"`).
+
+    The key may be a path into nested objects and lists, such as `resps.0.0`.
+    """
+    return _text_lines(path, lambda line: json_text(line, key or "text"), key or "text", on_error)
+
+
+def json_text(record: str, key: str) -> str:
+    """The text under `key` in a JSON record, or the record itself if it is a string.
+
+    Args:
+        record: The JSON.
+        key: A name, or a path of names and positions, separated by points.
+
+    Raises:
+        ValueError: If it is not JSON, or there is no text under the key.
+
+    Example:
+        >>> json_text('{"resps": [["an answer"]]}', "resps.0.0")
+        'an answer'
+    """
+    try:
+        value = reading.parse_json(record)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from None
+    if isinstance(value, str):
+        return value
+    text = _at(value, key)
+    if isinstance(text, str):
+        return text
+    raise ValueError(f"no text: expected a string, or an object with a string under {key!r}{_found(text)}")
+
+
+def _at(value: object, key: str) -> object:
+    """The value under a key, or under a path of keys and positions; None if there is none."""
+    if isinstance(value, dict) and key in value:
+        return value[key]
+    first, point, rest = key.partition(".")
+    inside: object = None
+    if isinstance(value, dict):
+        inside = value.get(first)
+    elif isinstance(value, list) and re.fullmatch(r"-?[0-9]{1,9}", first) and -len(value) <= int(first) < len(value):
+        inside = value[int(first)]
+    return _at(inside, rest) if point and inside is not None else inside
+
+
+def _found(value: object) -> str:
+    """How to continue from what is under the key: the positions of a list, or the names in an object."""
+    if isinstance(value, list):
+        return f"; there is a list of {len(value)}. Add a position, as in `.0`"
+    if isinstance(value, dict):
+        return f"; there is an object with {shown(', '.join(list(value)[:9])) or 'nothing'}. Add a name, as in `.name`"
+    return ""
 
 
 def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: ErrorPolicy) -> TextLines:
-    lines = io.BytesIO(reading.read_file(path).removeprefix(b"\xef\xbb\xbf"))
-    numbered = [(number, _without_end(line)) for number, line in enumerate(lines, start=1) if line.strip()]
+    data = reading.read_file(path).removeprefix(b"\xef\xbb\xbf")
+    reading.check_count(f"`{shown(str(path))}` has too many lines", data.count(b"\n"))
+    numbered = [(number, _without_end(line)) for number, line in enumerate(io.BytesIO(data), start=1) if line.strip()]
     if not numbered:
         raise ValueError(f"`{shown(str(path))}` must contain at least one line of text; got none.")
     return TextLines(
@@ -60,21 +146,11 @@ def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_err
         on_error=on_error,
         lines=[line for _, line in numbered],
         parse=parse,
-        path=Path(os.path.abspath(path)),
+        paths=(Path(os.path.abspath(path)),),
         key=key,
+        is_json=key is not None,
     )
 
 
 def _without_end(line: bytes) -> bytes:
     return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
-
-
-def _json_text(line: str, key: str) -> str:
-    try:
-        value = reading.parse_json(line)
-    except ValueError as error:
-        raise ValueError(f"not JSON ({error})") from None
-    text = value.get(key) if isinstance(value, dict) else value
-    if not isinstance(text, str):
-        raise ValueError(f"no text: expected a string, or an object with a string under {key!r}")
-    return text

@@ -23,7 +23,7 @@ from precall.metrics.classifiers.mlp import mlp
 from precall.metrics.classifiers.result import ClassifierResult, certify, tested
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
 from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each
-from precall.metrics.features import Pair, check_count
+from precall.metrics.features import Pair, check_count, device_of
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, Score, ScoreInfo
@@ -183,7 +183,8 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
 def _folded(pair: Pair, folds: int, seed: int) -> FoldedSamples:
     for name, n in zip(("real", "fake"), pair.sizes, strict=True):
         check_count(name, n, FEWEST)
-    return FoldedSamples.split(*pair.to_numpy(), folds=folds, inner=INNER, seed=seed)
+    device = device_of(pair.real)
+    return FoldedSamples.split(*pair.to_numpy(), folds=folds, inner=INNER, seed=seed, device=device)
 
 
 def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:

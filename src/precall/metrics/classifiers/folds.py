@@ -29,6 +29,7 @@ class FoldedSamples:
         identical: Number of rows that are equal, or nearly equal, to an earlier row.
         independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
             rows of one set (see `independent_rows`).
+        device: Where members that are torch networks train.
     """
 
     x: Matrix
@@ -37,9 +38,12 @@ class FoldedSamples:
     inner: Index
     identical: int
     independent: Flags
+    device: str = "cpu"
 
     @classmethod
-    def split(cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int) -> FoldedSamples:
+    def split(
+        cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int, device: str = "cpu"
+    ) -> FoldedSamples:
         """Split checked features into folds and halves at random, with `seed`."""
         x, is_real = joined(real, fake)
         most = int(min(is_real.sum(), (~is_real).sum()))
@@ -52,7 +56,7 @@ class FoldedSamples:
         inner_fold = np.full(len(x), -1)
         inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
         identical = int(((first != np.arange(len(x))) | (together != np.arange(len(x)))).sum())
-        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real))
+        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real), device)
 
     @property
     def held_out(self) -> Flags:
@@ -61,11 +65,11 @@ class FoldedSamples:
 
     def views(self) -> Views:
         """The samples as the members of the folds see them: standardised by all samples, without their labels."""
-        return Views.of(self.x, np.ones(len(self.x), dtype=bool))
+        return Views.of(self.x, np.ones(len(self.x), dtype=bool), self.device)
 
     def half_views(self) -> Views:
         """The samples as the members of the certificate see them: nothing is fitted to the held-out half."""
-        return Views.of(self.x, ~self.held_out)
+        return Views.of(self.x, ~self.held_out, self.device)
 
     def fold_tasks(self, views: Views) -> list[Task]:
         """One task per fold: train on the other folds and score this one."""

@@ -20,6 +20,7 @@ from precall.theory.spectrum import RatioSpectrum
 BOOTSTRAPS = 12
 PERMUTATIONS = 8
 TRAINING = 1.0  # variance of the training of the whole panel, over that between inner models
+FEW = 40  # half-widths grow by 1 + FEW/n, because small samples vary more than resampling them shows (simulations)
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the expectation of this score at these sample sizes, training and calibration included; not its bias"
 
@@ -93,8 +94,8 @@ class HeldOutScores:
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
         drawn = [readings(unshrunk.rows(self._bootstrap(rng)).spectrum()) for _ in range(BOOTSTRAPS)]
         variance = _variances(drawn) + TRAINING * self._inner_variances()
-        half_widths = stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         n = int(min(self.real.sum(), (~self.real).sum()))
+        half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         covers = GIVEN_TRAINING if self.inner is None else COVERS
         return {
             info.name: bounded_interval(values[info.name], half, low=info.low, high=info.high, n=n, covers=covers)

@@ -64,9 +64,10 @@ def _trained(tasks: Sequence[Task], seed: int) -> list[Matrix]:
     generator = torch.Generator().manual_seed(seed)
     pools = [_Pool(task, generator) for task in tasks]
     halves = [_padded([pool.real for pool in pools]), _padded([pool.fake for pool in pools])]
-    weights = _initial(len(tasks), tasks[0].train.shape[1], generator)
+    device = tasks[0].views.device
+    weights = [w.to(device) for w in _initial(len(tasks), tasks[0].train.shape[1], generator)]
     moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
-    best = torch.full((len(tasks),), torch.inf)
+    best = torch.full((len(tasks),), torch.inf, device=device)
     kept = [w.clone() for w in weights]
     for step in range(1, STEPS + 1):
         real, fake = (_drawn(points, counts, generator) for points, counts in halves)
@@ -74,7 +75,7 @@ def _trained(tasks: Sequence[Task], seed: int) -> list[Matrix]:
         _adamw(weights, _gradients(weights, batch), moments, step)
         if step % CHECK_EVERY == 0:
             best = _keep_better(weights, kept, best, pools)
-    return [_log_ratios(kept, i, torch.from_numpy(task.test)) for i, task in enumerate(tasks)]
+    return [_log_ratios(kept, i, torch.from_numpy(task.test).to(device)) for i, task in enumerate(tasks)]
 
 
 def _adamw(
@@ -102,7 +103,7 @@ class _Pool:
     def __init__(self, task: Task, generator: torch.Generator) -> None:
         import torch
 
-        x = torch.from_numpy(task.train)
+        x = torch.from_numpy(task.train).to(task.views.device)
         parts = []
         for mask in (task.labels, ~task.labels):
             rows = torch.from_numpy(np.flatnonzero(mask))
@@ -128,7 +129,7 @@ def _drawn(points: torch.Tensor, counts: torch.Tensor, generator: torch.Generato
 
     u = torch.rand(len(counts), HALF_BATCH, generator=generator)
     rows = torch.minimum((u * counts[:, None]).long(), counts[:, None] - 1)
-    return points[torch.arange(len(counts))[:, None], rows]
+    return points[torch.arange(len(counts))[:, None].to(points.device), rows.to(points.device)]
 
 
 def _initial(tasks: int, dimensions: int, generator: torch.Generator) -> list[torch.Tensor]:
@@ -204,4 +205,4 @@ def _keep_better(
 
 def _log_ratios(weights: Sequence[torch.Tensor], task: int, x: torch.Tensor) -> Matrix:
     """Log-ratios of the points `x` by the network of one task."""
-    return _forward([w[task : task + 1] for w in weights], x[None])[-1][0].numpy().astype(np.float64)
+    return _forward([w[task : task + 1] for w in weights], x[None])[-1][0].cpu().numpy().astype(np.float64)

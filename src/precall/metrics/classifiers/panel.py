@@ -16,6 +16,7 @@ import numpy as np
 from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each, natural_axes, shrunk_covariance
 from precall.theory.arrays import Array, Flags
 
+PER_COMPONENT = 20  # least number of training points per component of a mixture
 SEARCHED = 5000  # training points for the search of nearest neighbours, whose time grows with them
 
 
@@ -157,7 +158,7 @@ def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
     from sklearn.mixture import GaussianMixture
 
     mixture = GaussianMixture(
-        n_components=min(components, len(x) // 10 + 1),
+        n_components=min(components, len(x) // PER_COMPONENT + 1),
         covariance_type=kind,
         reg_covar=1e-3,
         init_params="k-means++",

@@ -112,6 +112,7 @@ class Views:
         narrow: The points on at most `NARROW` principal axes.
         leading: The points on the first `LEADING` principal axes, along which well-separated modes differ.
         made: What the members made of the samples without their labels, by name (see `Task.shared`).
+        device: Where members that are torch networks train.
     """
 
     x: Matrix
@@ -120,16 +121,17 @@ class Views:
     narrow: Matrix
     leading: Matrix
     made: dict[str, Matrix] = field(default_factory=dict)
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, x: Matrix, fit: Flags) -> Views:
+    def of(cls, x: Matrix, fit: Flags, device: str = "cpu") -> Views:
         """The views of all rows of `x`; means, scales and axes are those of the rows in `fit`."""
         points = standardised(x, x[fit])
         if x.shape[1] > WIDTH:
             points = points @ principal_axes(points[fit], WIDTH)
         rotated = points if x.shape[1] > WIDTH else points @ principal_axes(points[fit], NARROW)
         narrow = points if x.shape[1] <= NARROW else rotated[:, :NARROW]
-        return cls(x, fit, points, narrow, rotated[:, :LEADING])
+        return cls(x, fit, points, narrow, rotated[:, :LEADING], device=device)
 
     @classmethod
     def plain(cls, x: Matrix) -> Views:

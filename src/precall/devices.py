@@ -1,0 +1,66 @@
+"""Where computations run: on the CPU, or on an accelerator that torch can use (CUDA, or Apple's MPS)."""
+
+from __future__ import annotations
+
+import re
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def check_device(device: str | None) -> None:
+    """Refuse a device that does not exist on this machine. "auto" and "cpu" are always accepted.
+
+    Args:
+        device: "auto", "cpu", "cuda", "mps", or one of several GPUs, as in "cuda:1"; None is no choice.
+
+    Raises:
+        ValueError: If the name is unknown, or torch does not find the device.
+
+    Example:
+        >>> check_device("gpu")
+        Traceback (most recent call last):
+            ...
+        ValueError: `device` must be one of auto, cpu, cuda, mps; got 'gpu'.
+    """
+    if device is None:
+        return
+    kind = str(device).partition(":")[0]
+    if kind not in DEVICES or not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", str(device)):
+        raise ValueError(f"`device` must be one of {', '.join(DEVICES)}; got {device!r}.")
+    if kind in ("cuda", "mps") and not _exists(device):
+        way_out = "Pass 'auto' to use whatever there is, or 'cpu'."
+        raise ValueError(f"`device` must exist on this machine; got {device!r}, which torch does not find. {way_out}")
+
+
+def network_device(device: str | None = None) -> str:
+    """The device for networks, which compute in float32: the requested one; for "auto" or None CUDA, MPS or the CPU.
+
+    Example:
+        >>> network_device("cpu")
+        'cpu'
+    """
+    check_device(device)
+    if device not in (None, "auto"):
+        return str(device)
+    return next((kind for kind in ("cuda", "mps") if _exists(kind)), "cpu")
+
+
+def exact_device(device: str | None = None) -> str:
+    """The device for comparisons that need float64: as `network_device`, but the CPU instead of MPS, which has none.
+
+    Example:
+        >>> exact_device("cpu")
+        'cpu'
+    """
+    chosen = network_device(device)
+    return "cpu" if chosen == "mps" else chosen
+
+
+def _exists(device: str) -> bool:
+    """Whether torch finds the device."""
+    import torch
+
+    kind, _, index = device.partition(":")
+    if kind == "mps":
+        return bool(torch.backends.mps.is_available())
+    return torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()

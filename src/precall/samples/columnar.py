@@ -1,0 +1,349 @@
+"""Arrow columns as samples: images, texts, lists of numbers, or the rows of a table. Records are read in blocks."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol, overload
+
+import numpy as np
+
+from precall.files import mapped_copy
+from precall.samples import reading
+from precall.samples.arrays import Numbers, Once, Positions, Rows, pick
+from precall.samples.images import ImageFiles, is_image_content
+from precall.samples.sampleset import ErrorPolicy, Kind, SampleSet, shown
+from precall.samples.tables import TableRows, as_cells, table_ids
+from precall.samples.texts import TextLines
+
+KEPT = 8  # blocks of records that stay in memory
+BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
+MOST_ROWS = 1024  # records of a block
+TEXT = "text"  # the column of this name contains the samples, if it contains texts
+
+
+class Block(Protocol):
+    """Consecutive records: an Arrow record batch or table."""
+
+    num_rows: int
+    nbytes: int
+
+    def column(self, place: int, /) -> Any: ...
+
+
+class Part(Protocol):
+    """A part of a source whose records are read in order: a file, or a row group of it."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """The records in order, with these columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The records of a source with named columns, in several parts.
+
+    Attributes:
+        name: Human-readable source.
+        schema: The Arrow schema.
+        parts: The parts, in order.
+        paths: The files; empty for records in memory.
+    """
+
+    name: str
+    schema: Any
+    parts: Sequence[Part]
+    paths: tuple[Path, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """All records in order, with these columns."""
+        for part in self.parts:
+            yield from part.blocks(columns)
+
+    def first(self, column: str) -> object:
+        """The first value in a column that is not missing, among the records of the first block; None if none is."""
+        block = next(self.blocks([column]), None)
+        values = [] if block is None else block.column(0).slice(0, 16).to_pylist()
+        return next((value for value in values if value is not None), None)
+
+
+class ColumnValues(Sequence[object]):
+    """The values of one column by index. Reading them in order reads every block once."""
+
+    def __init__(self, records: Records, name: str) -> None:
+        self._records, self._name = records, name
+        self._starts = [0, *accumulate(part.rows for part in records.parts)]
+        self._lock, self._kept = threading.Lock(), OrderedDict[int, Block]()
+        self._part, self._next = -1, 0
+        self._stream: Iterator[Block] = iter(())
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> object: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[object]: ...
+
+    def __getitem__(self, index: int | slice) -> object:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        with self._lock:
+            start, block = self._block(index)
+            return block.column(0)[index - start].as_py()
+
+    def _block(self, index: int) -> tuple[int, Block]:
+        """The block that contains a record, and the index of its first record."""
+        for start, block in self._kept.items():
+            if start <= index < start + block.num_rows:
+                return start, block
+        part = bisect_right(self._starts, index) - 1
+        if part != self._part or index < self._next:
+            self._part, self._next = part, self._starts[part]
+            self._stream = self._records.parts[part].blocks([self._name])
+        return self._advance(index)
+
+    def _advance(self, index: int) -> tuple[int, Block]:
+        """Read on until the block that contains a record."""
+        for block in self._stream:
+            start, self._next = self._next, self._next + block.num_rows
+            if index < self._next:
+                self._kept[start] = block
+                if len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+                return start, block
+        self._part = -1
+        raise ValueError("there are fewer records than declared: the file is damaged")
+
+
+class _Texts(Sequence[bytes]):
+    """The texts of a column as bytes."""
+
+    def __init__(self, column: ColumnValues) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        value = self._column[index]
+        if not isinstance(value, str):
+            raise ValueError("no text: the value is missing")
+        return value.encode("utf-8", "surrogatepass")
+
+
+def open_records(records: Records, key: str | None, on_error: ErrorPolicy) -> SampleSet:
+    """Open records as samples of one column, or as the rows of a table.
+
+    The samples are those of the column `key`. Without `key` they are those of the only column of images or of lists of
+    numbers (or of the one with a customary name), else the texts in the only column or in a column named `"text"`, else
+    the rows of a table of all columns.
+
+    Args:
+        records: The records.
+        key: Name of the column.
+        on_error: What to do with records that cannot be read.
+    """
+    if not len(records):
+        raise ValueError(f"`{shown(records.name)}` must contain at least one row; got none.")
+    kinds = column_kinds(records)
+    name = _chosen(kinds, key, records.name)
+    if name is None:
+        return _table(records, on_error)
+    opened: dict[Kind, Callable[[Records, str, ErrorPolicy], SampleSet]] = {
+        "images": _images,
+        "text": _texts,
+        "features": _features,
+    }
+    return opened[kinds[name]](records, name, on_error)
+
+
+def column_kinds(records: Records) -> dict[str, Kind]:
+    """The kind of samples in each column: `"images"`, `"features"`, `"text"`, or `"table"` for other cells."""
+    types = import_module("pyarrow.types")
+    return {column.name: _kind(column, records, types) for column in records.schema}
+
+
+def _kind(column: Any, records: Records, types: Any) -> Kind:
+    of = column.type
+    if types.is_dictionary(of):
+        of = of.value_type
+    if types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of):
+        numbers = types.is_floating(of.value_type) or types.is_integer(of.value_type)
+        return "features" if numbers else "table"
+    if types.is_struct(of):
+        return "images" if of.get_field_index("bytes") >= 0 else "table"
+    if types.is_binary(of) or types.is_large_binary(of):
+        return "images" if is_image_content(records.first(column.name)) else "table"
+    texts = types.is_string(of) or types.is_large_string(of) or str(of) == "string_view"
+    return "text" if texts else "table"
+
+
+def _chosen(kinds: Mapping[str, Kind], key: str | None, name: str) -> str | None:
+    """The column that contains the samples; None if they are the rows of a table."""
+    whole = {column: kind for column, kind in kinds.items() if kind in ("images", "features")}
+    texts = {column: kind for column, kind in kinds.items() if kind == "text"}
+    if key is not None:
+        return pick(whole | texts, key, name, "columns of images, texts or number lists")
+    if whole:
+        return pick(whole, None, name, "columns of images or number lists")
+    if TEXT in texts:
+        return TEXT
+    return next(iter(texts)) if len(kinds) == len(texts) == 1 else None
+
+
+def _images(records: Records, name: str, on_error: ErrorPolicy) -> ImageFiles:
+    column = ColumnValues(records, name)
+    return ImageFiles(
+        kind="images",
+        ids=Positions(len(records)),
+        name=f"{records.name}::{name}",
+        on_error=on_error,
+        content=lambda index: image_content(column[index]),
+        paths=records.paths,
+        key=name,
+    )
+
+
+def image_content(value: object) -> bytes:
+    """The bytes of an image file in a cell: the cell itself, or the field `bytes` of a struct.
+
+    Raises:
+        ValueError: If there are none. A path in the struct is not followed: it may point anywhere.
+    """
+    content = value.get("bytes") if isinstance(value, Mapping) else value
+    if isinstance(content, bytes):
+        return content
+    if isinstance(value, Mapping) and value.get("path"):
+        raise ValueError("the image is stored by its path only, which is not followed: store its bytes")
+    raise ValueError("no image: the value is missing")
+
+
+def _texts(records: Records, name: str, on_error: ErrorPolicy) -> TextLines:
+    return TextLines(
+        kind="text",
+        ids=Positions(len(records)),
+        name=f"{records.name}::{name}",
+        on_error=on_error,
+        lines=_Texts(ColumnValues(records, name)),
+        paths=records.paths,
+        key=name,
+    )
+
+
+def _features(records: Records, name: str, on_error: ErrorPolicy) -> Rows:
+    return Rows(
+        kind="features",
+        ids=Positions(len(records)),
+        name=f"{records.name}::{name}",
+        on_error=on_error,
+        load=Once(lambda: matrix(records, name)),
+        paths=records.paths,
+        key=name,
+    )
+
+
+def matrix(records: Records, name: str) -> Numbers:
+    """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped.
+
+    Raises:
+        ValueError: If lists differ in length, values are missing, or there are fewer records than declared.
+    """
+    place = f"{records.name}::{name}"
+    first = next((block for block in records.blocks([name]) if block.num_rows), None)
+    if first is None:
+        raise ValueError(f"`{shown(place)}` declares {len(records):,} rows, but has none: the file is damaged.")
+    one = _lists(first.column(0), place)
+    size = len(records) * one.shape[1] * one.dtype.itemsize
+    packed = sum(path.stat().st_size for path in records.paths) or size
+    reading.check_expansion(f"`{shown(place)}`", packed=packed, unpacked=size)
+    rows = (_lists(block.column(0), place, one) for block in records.blocks([name]) if block.num_rows)
+    try:
+        return mapped_copy(rows, (len(records), one.shape[1]), one.dtype)
+    except ValueError as error:
+        raise ValueError(f"`{shown(place)}` must have as many rows as declared; {error}") from None
+
+
+def _lists(column: Any, place: str, like: Numbers | None = None) -> Numbers:
+    """The lists of a block as a matrix; `like` has the number of columns and the dtype of the other blocks."""
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    if column.null_count:
+        raise ValueError(f"`{shown(place)}` must contain lists of equal length without nulls.")
+    values = column.flatten()
+    if values.null_count or len(values) % len(column) or len(column.value_lengths().unique()) > 1:
+        raise ValueError(f"`{shown(place)}` must contain lists of equal length without nulls.")
+    found = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
+    if like is not None and (found.shape[1], found.dtype) != (like.shape[1], like.dtype):
+        got = f"{like.shape[1]} of {like.dtype} and {found.shape[1]} of {found.dtype}"
+        raise ValueError(f"`{shown(place)}` must contain lists of equal length and dtype; got {got}.")
+    return found
+
+
+def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
+    """The records as the rows of a table. Their cells become text, and all stay in memory, as those of a CSV file."""
+    names = [column.name for column in records.schema]
+    reading.check_count(f"`{shown(records.name)}` has too many rows", len(records))
+    rows = [cells for block in records.blocks(names) for cells in _cells(block, len(names))]
+    if len(rows) != len(records):
+        raise ValueError(f"`{shown(records.name)}` must have the {len(records):,} rows it declares; got {len(rows):,}.")
+    return TableRows(
+        kind="table",
+        ids=table_ids(len(rows)),
+        name=records.name,
+        on_error=on_error,
+        columns=tuple(names),
+        rows=rows,
+        paths=records.paths,
+    )
+
+
+def _cells(block: Block, width: int) -> Iterator[list[str]]:
+    """The rows of a block as text."""
+    return as_cells([block.column(place).to_pylist() for place in range(width)])
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """A part that returns any consecutive records, such as an Arrow table in memory.
+
+    Attributes:
+        rows: The number of records.
+        take: Returns the records start … stop − 1, with the given columns.
+    """
+
+    rows: int
+    take: Callable[[int, int, Sequence[str]], Block] = field(repr=False)
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """The records in order, with these columns."""
+        for start in range(0, self.rows, MOST_ROWS):
+            yield self.take(start, min(start + MOST_ROWS, self.rows), columns)
+
+
+def arrow(what: str) -> Any:
+    """The package pyarrow; an error that names the extra if it is not installed."""
+    try:
+        return import_module("pyarrow")
+    except ImportError:
+        raise ValueError(f"reading {what} needs pyarrow: pip install 'precall[tables]'.") from None

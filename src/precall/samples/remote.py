@@ -1,0 +1,159 @@
+"""Samples at a URL of fsspec (`s3://`, `gs://`, `https://`, …): they are copied to a temporary folder and opened there.
+
+The content of all files is needed anyway, to hash it. A copy is read once over the network, and as fast as any other
+file afterwards. The folder is removed when the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import posixpath
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from precall.samples import reading
+from precall.samples.sampleset import natural, shown
+
+URL = re.compile(r"^[a-z][a-z0-9+.-]+(://|::)", re.IGNORECASE)
+LOCAL = re.compile(r"^(file|local)://", re.IGNORECASE)
+WILD = re.compile(r"[*?\[]")
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a URL rather than a path.
+
+    Example:
+        >>> is_url("s3://bucket/images"), is_url("images/a.npy"), is_url("C://images")
+        (True, False, False)
+    """
+    return bool(URL.match(source))
+
+
+def without_secrets(url: str) -> str:
+    """A URL without the password and the query, which may contain a signature.
+
+    Example:
+        >>> without_secrets("https://me:secret@host/a.npy?signature=1")
+        'https://host/a.npy'
+    """
+    if "::" in url:
+        return "::".join(map(without_secrets, url.split("::")))
+    scheme, place, path, _, _ = urlsplit(url)
+    return urlunsplit((scheme, place.rpartition("@")[2], path, "", "")) if scheme else url
+
+
+def local_path(url: str) -> str | None:
+    """The path of a `file://` URL, which needs no copy; None for any other URL.
+
+    Example:
+        >>> local_path("file:///data/a.npy")
+        '/data/a.npy'
+    """
+    return LOCAL.sub("", url) if LOCAL.match(url) else None
+
+
+def copied(urls: list[str]) -> list[Path]:
+    """Copy the files or folders at some URLs to a temporary folder.
+
+    Args:
+        urls: URLs of files or folders; a URL may contain `*`, `?` and `[…]`.
+
+    Returns:
+        A local path for each URL, or for each of its matches in natural order. Names are those at the URL.
+
+    Raises:
+        ValueError: If fsspec or the package for this kind of URL is not installed, or nothing is there.
+    """
+    return [path for url in urls for path in _copied(url)]
+
+
+def _copied(url: str) -> list[Path]:
+    said = shown(without_secrets(url))
+    try:
+        system, place = _fsspec().core.url_to_fs(url)
+        found = _matches(system, place)
+        return [_copy(system, one, said) for one in found]
+    except (ImportError, reading.InputError) as error:
+        raise ValueError(f"`{said}` cannot be opened: {shown(_line(error))}") from None
+    except FileNotFoundError:
+        raise ValueError(f"`source` must be a file or folder that exists; got `{said}`.") from None
+    except Exception as error:  # each kind of URL has its own errors
+        raise ValueError(f"`{said}` cannot be read: {type(error).__name__}: {shown(_line(error))}.") from None
+
+
+def _fsspec() -> Any:
+    try:
+        return import_module("fsspec")
+    except ImportError:
+        raise ImportError("URLs need fsspec: pip install 'precall[remote]'.") from None
+
+
+def _matches(system: Any, place: str) -> list[str]:
+    """The place itself if something is there, or else the files that match it."""
+    if not WILD.search(place) or system.exists(place):
+        return [place]
+    found = [one for one in system.glob(place) if system.isfile(one)]
+    if not found:
+        raise FileNotFoundError(place)
+    return sorted(found, key=natural)
+
+
+def _copy(system: Any, place: str, said: str) -> Path:
+    """Copy a file, or all files below a folder."""
+    target = Path(tempfile.mkdtemp(dir=_folder())) / _plain(posixpath.basename(place.rstrip("/")))
+    if system.isfile(place):
+        _check_space([system.info(place)], said)
+        system.get_file(place, str(target))
+        return target
+    files = dict(_below(system, place))
+    if not files:
+        raise FileNotFoundError(place)
+    _check_space([system.info(one) for one in files], said)
+    for one, name in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        system.get_file(one, str(target / name))
+    return target
+
+
+def _below(system: Any, place: str) -> Iterator[tuple[str, str]]:
+    """The files below a folder, with the path of each relative to it. Names that would leave the folder are refused."""
+    root = place.rstrip("/")
+    for one in system.find(root):
+        name = one[len(root) :].lstrip("/") if one.startswith(root) else posixpath.basename(one)
+        if any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name or "\0" in name:
+            raise reading.InputError(f"the name `{shown(name)}` leaves the folder; rename it")
+        yield one, name
+
+
+def _plain(name: str) -> str:
+    """A file name without the query of a URL, and never empty."""
+    name = re.split(r"[?#]", name)[0].replace("\\", "_").replace("\0", "_")
+    return name if name not in ("", ".", "..") else "samples"
+
+
+def _check_space(infos: list[dict[str, Any]], said: str) -> None:
+    size, free = sum(int(info.get("size") or 0) for info in infos), shutil.disk_usage(_folder()).free
+    if size > 0.9 * free:
+        raise reading.InputError(
+            f"it has {size:,} bytes, and only {free:,} are free in {tempfile.gettempdir()}. Free some space, or set "
+            "TMPDIR to a folder on a larger disk"
+        )
+
+
+@cache
+def _folder() -> str:
+    """The temporary folder of this process."""
+    folder = tempfile.mkdtemp(prefix="precall-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,199 @@
+"""Tar archives, one or many, as WebDataset writes them: images, or texts in `.txt` and `.json` members.
+
+A sample consists of the members that have the same path up to the first point of the file name: `0001.jpg`, `0001.txt`
+and `0001.json` are three fields of one sample. Members are located once and read in place. Nothing is extracted to
+disk, and links are ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, overload
+
+from precall.samples import reading
+from precall.samples.images import ImageFiles, is_image
+from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
+from precall.samples.texts import TextLines, json_text
+
+EXPECTED = "an uncompressed .tar archive"
+Part = tuple[Path, int, int]  # file, offset, size
+
+
+class Member(NamedTuple):
+    """A regular file in an archive.
+
+    Attributes:
+        sample: Its path up to the first point of the file name.
+        field: The rest of its name in lower case, such as `jpg` or `seg.png`.
+        name: Its path.
+        part: The file, offset and size of its content.
+    """
+
+    sample: str
+    field: str
+    name: str
+    part: Part
+
+
+class _Contents(Sequence[bytes]):
+    """Parts of files, read on demand."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [reading.read_part(*part) for part in self._parts[index]]
+        return reading.read_part(*self._parts[index])
+
+
+def open_tar(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
+    """Open `.tar` archives, one after the other; the members of each are in natural order.
+
+    Args:
+        paths: The archives.
+        name: Human-readable source.
+        key: The field that contains the samples: the suffix of members (`png`, `seg.png`, `txt`), or a path into the
+            `.json` members (`json.caption`, or `caption` alone). None means the images, or else `txt`, or else the
+            path `text` in `json`.
+        on_error: What to do with members that cannot be read.
+    """
+    members: list[Member] = []
+    others = 0
+    for path in paths:
+        prefix = f"{path.name}/" if len(paths) > 1 else ""
+        found, ignored = _members(path, prefix)
+        members += sorted(found, key=lambda member: natural(member.name))
+        others += ignored
+        reading.check_count(f"`{shown(name)}` has too many members", len(members))
+    fields = Counter(member.field for member in members)
+    field, inside = _field(members, fields, key, name)
+    chosen = [member for member in members if _is_chosen(member, field)]
+    ignored = others + len(members) - len(chosen)
+    absolute = tuple(Path(os.path.abspath(path)) for path in paths)
+    ids = tuple(member.name for member in chosen)
+    contents = _Contents([member.part for member in chosen])
+    if field is None or is_image(f"a.{field}"):
+        return ImageFiles(
+            kind="images",
+            ids=ids,
+            name=name,
+            on_error=on_error,
+            ignored=ignored,
+            content=contents.__getitem__,
+            paths=absolute,
+            key=field,
+        )
+    parse: Callable[[str], str] = (lambda record: json_text(record, inside)) if inside else str
+    return TextLines(
+        kind="text",
+        ids=ids,
+        name=f"{name}::{key or field}",
+        on_error=on_error,
+        ignored=ignored,
+        lines=contents,
+        parse=parse,
+        paths=absolute,
+        key=f"{field}.{inside}",
+    )
+
+
+def _is_chosen(member: Member, field: str | None) -> bool:
+    return is_image(member.name) if field is None else member.field == field
+
+
+def _field(members: Sequence[Member], fields: Counter[str], key: str | None, name: str) -> tuple[str | None, str]:
+    """The field that contains the samples (None: all images), and the path inside it, which is empty but for JSON."""
+    if key is None:
+        return _default_field(members, fields, name)
+    first, _, rest = key.partition(".")
+    if key.lower() in fields:
+        return key.lower(), "text" if key.lower() == "json" else ""
+    if first == "json" and rest and "json" in fields:
+        return "json", rest
+    if "json" in fields:
+        return "json", key
+    raise ValueError(f"`key` must be one of the fields in `{shown(name)}` ({_listed(fields)}); got {key!r}.")
+
+
+def _default_field(members: Sequence[Member], fields: Counter[str], name: str) -> tuple[str | None, str]:
+    pictures = [member for member in members if is_image(member.name)]
+    repeated = {member.field for member in pictures if fields[member.field] > 1}
+    samples = Counter(member.sample for member in pictures if member.field in repeated)
+    if samples and max(samples.values()) > 1:
+        raise ValueError(
+            f"`key` must be one of the image fields in `{shown(name)}` ({_listed(repeated)}), since a sample has "
+            "several; got no name."
+        )
+    if pictures:
+        return None, ""
+    for field, inside in (("txt", ""), ("json", "text")):
+        if field in fields:
+            return field, inside
+    raise ValueError(
+        f"`{shown(name)}` must contain images, .txt or .json members; got {_listed(fields) or 'none'}. Check the path."
+    )
+
+
+def _listed(fields: Counter[str] | set[str]) -> str:
+    return shown(", ".join(sorted(fields, key=natural)[:20]))
+
+
+def _members(path: Path, prefix: str) -> tuple[list[Member], int]:
+    """The regular files in an archive, and the number of other members. Only headers are read."""
+    found: list[Member] = []
+    others, end = 0, path.stat().st_size
+    with reading.open_file(path) as file, reading.parsing(path, EXPECTED), tarfile.TarFile(fileobj=file) as archive:
+        for member in _headers(archive):
+            name = _name(member.name)
+            if member.isdir():
+                continue
+            if not member.isreg() or member.issparse() or name is None or posixpath.basename(name).startswith("."):
+                others += 1
+                continue
+            if not 0 <= member.offset_data <= member.offset_data + member.size <= end:
+                raise ValueError(f"the member {member.name} goes beyond its end: it is truncated.")
+            found.append(_member(prefix + name, (path, member.offset_data, member.size)))
+            reading.check_count(f"`{shown(str(path))}` has too many members", len(found))
+        file.seek(archive.offset)
+        if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # `tarfile` stops silently at a damaged header
+            raise ValueError("it ends without the mark of the end, or a header is damaged: members would be missing.")
+    return found, others
+
+
+def _headers(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The headers in order. They are not kept: a million of them would take a gigabyte."""
+    before = -1
+    while (member := archive.next()) is not None:
+        if archive.offset <= before:
+            raise ValueError("a header points backwards: it is damaged.")
+        before = archive.offset
+        archive.members.clear()
+        yield member
+
+
+def _name(name: str) -> str | None:
+    """The path of a member; None for one that leaves the archive. The id is only a name: nothing is extracted."""
+    plain = name.replace("\\", "/").removeprefix("./").encode("utf-8", "backslashreplace").decode()
+    leaves = posixpath.isabs(plain) or ".." in plain.split("/") or not plain
+    return None if leaves else plain
+
+
+def _member(name: str, part: Part) -> Member:
+    path = PurePosixPath(name)
+    first, _, field = path.name.partition(".")
+    return Member(str(path.with_name(first)), field.lower(), name, part)

@@ -1,0 +1,131 @@
+"""The device: one sentence where it does not exist, and the same numbers from features that were moved there."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import adjusted_rand_score
+from typer.testing import CliRunner
+
+from precall import devices
+from precall.cli import app
+from precall.encoders import encode
+from precall.metrics import clusters, features
+from precall.metrics.assessment import Reference, assess
+from precall.metrics.torch_kmeans import torch_kmeans
+
+RNG = np.random.default_rng(0)
+REAL, FAKE = RNG.normal(size=(300, 6)), RNG.normal(0.5, 0.7, size=(200, 6))
+NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+
+
+@NO_CUDA
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
+def test_a_device_that_does_not_exist_costs_one_sentence(device):
+    with pytest.raises(ValueError, match=rf"`device` must exist on this machine; got '{device}'.*'auto'.*'cpu'"):
+        assess(real=REAL, fake=FAKE, metrics=("fid",), device=device)
+    with pytest.raises(ValueError, match="`device` must exist"):
+        encode(np.zeros((2, 8, 8), np.uint8), "random-vgg", device=device)
+
+
+@NO_CUDA
+def test_the_command_refuses_it_before_it_reads_anything():
+    done = CliRunner().invoke(app, ["assess", "--real", "no/such", "--fake", "no/such", "--device", "cuda"])
+    assert done.exit_code == 1
+    assert "`device` must exist on this machine; got 'cuda'" in done.output
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "", "cpu:0", "auto:1"])
+def test_unknown_names_are_refused(device):
+    with pytest.raises(ValueError, match="`device` must be one of auto, cpu, cuda, mps"):
+        Reference.fit(REAL, device=device)
+
+
+@pytest.mark.parametrize(
+    ("existing", "network", "exact"),
+    [(set(), "cpu", "cpu"), ({"mps"}, "mps", "cpu"), ({"cuda"}, "cuda", "cuda"), ({"cuda", "mps"}, "cuda", "cuda")],
+)
+def test_auto_is_cuda_then_mps_then_the_cpu(monkeypatch, existing, network, exact):
+    """Apple's devices have no float64, which the exact comparisons need."""
+    monkeypatch.setattr(devices, "_exists", lambda kind: kind in existing)
+    assert (devices.network_device("auto"), devices.network_device(None)) == (network, network)
+    assert (devices.exact_device("auto"), devices.exact_device("cpu")) == (exact, "cpu")
+
+
+def test_arrays_are_moved_to_the_requested_device(monkeypatch):
+    """Without a GPU: the CPU poses as one, and every matrix must have become a tensor there."""
+    seen = []
+
+    def moved(matrix, device):
+        seen.append((type(matrix), device))
+        return torch.as_tensor(np.array(matrix))
+
+    monkeypatch.setattr("precall.metrics.inputs.moved", moved)
+    monkeypatch.setattr(devices, "_exists", lambda kind: kind == "cuda")
+    monkeypatch.setattr("precall.metrics.inputs.exact_device", devices.exact_device)
+    found = assess(real=REAL, fake=FAKE, holdout=REAL + 1, metrics=("neighbors", "fid"), device="cuda")
+    assert seen == [(np.ndarray, "cuda")] * 3
+    plain = assess(real=REAL, fake=FAKE, metrics=("neighbors", "fid"))
+    assert found.scores["precision"].value == plain.scores["precision"].value
+    assert found.scores["fid"].value == pytest.approx(plain.scores["fid"].value, rel=1e-9)
+
+
+def test_features_stay_where_they_are_without_a_choice():
+    found = assess(real=torch.as_tensor(REAL), fake=torch.as_tensor(FAKE), metrics=("fid",))
+    assert isinstance(found.sources["real"].features, torch.Tensor)
+    assert isinstance(assess(real=REAL, fake=FAKE, metrics=("fid",), device="cpu").sources["real"].features, np.ndarray)
+    assert found.protocol["device"] == "cpu"
+
+
+# ------------------------------------------------------------------------------------------------------------- k-means
+
+
+def blobs(n=600, cells=6):
+    centres = RNG.normal(0, 12, size=(cells, 5))
+    labels = RNG.integers(cells, size=n)
+    return (centres[labels] + RNG.normal(size=(n, 5))).astype(np.float32), labels
+
+
+def test_cells_on_a_device_are_those_of_separated_blobs():
+    x, labels = blobs()
+    found = torch_kmeans(torch.as_tensor(x), 6, 3, 10)
+    assert adjusted_rand_score(labels, found) > 0.99
+    assert (found == torch_kmeans(torch.as_tensor(x), 6, 3, 10)).all()
+
+
+def test_the_best_start_is_kept():
+    x = torch.as_tensor(blobs()[0])
+    spread = []
+    for starts in (1, 30):
+        cells = torch_kmeans(x, 6, 0, starts)
+        spread.append(sum(float(((x[cells == c] - x[cells == c].mean(0)) ** 2).sum()) for c in np.unique(cells)))
+    assert spread[1] <= spread[0]
+
+
+def test_histograms_of_features_on_an_accelerator(monkeypatch):
+    """The backend is torch, and the curve is close to that of the CPU."""
+    plain = clusters.kmeans_histograms(real=REAL, fake=FAKE)
+    monkeypatch.setattr(clusters, "device_of", lambda matrix: "cuda")
+    posing = clusters.kmeans_histograms(real=torch.as_tensor(REAL), fake=torch.as_tensor(FAKE))
+    assert (posing.backend, plain.backend != "torch") == ("torch", True)
+    assert posing.spectrum.area == pytest.approx(plain.spectrum.area, abs=0.08)
+
+
+def test_scaling_keeps_an_offset_from_eating_digits():
+    pair = features.Pair(torch.as_tensor(REAL + 1e8), torch.as_tensor(FAKE + 1e8))
+    near = clusters._scaled_on_device(features.Pair(torch.as_tensor(REAL), torch.as_tensor(FAKE)))
+    assert torch.allclose(clusters._scaled_on_device(pair), near, atol=1e-6)
+
+
+# --------------------------------------------------------------------------------------------------------- a real GPU
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_the_numbers_of_the_cpu():
+    metrics = ("auto", "clusters", "neighbors", "copies", "fid", "kid", "c2st")
+    on_cpu, on_gpu = (assess(real=REAL, fake=FAKE, metrics=metrics, device=device) for device in ("cpu", "cuda"))
+    assert on_gpu.protocol["device"] == "cuda"
+    for name in ("precision", "recall", "density", "coverage", "copies"):
+        assert on_gpu.scores[name].value == on_cpu.scores[name].value
+    for name in ("fid", "kid"):
+        assert on_gpu.scores[name].value == pytest.approx(on_cpu.scores[name].value, rel=1e-6)
+    assert on_gpu.scores["area"].value == pytest.approx(on_cpu.scores["area"].value, abs=0.02)

@@ -1,0 +1,130 @@
+"""What a release contains, where its version comes from, and where it is tested.
+
+`make dist` also installs the archives into clean environments and runs the demo there, which takes minutes.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import precall
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+found = importlib.util.spec_from_file_location("dist", ROOT / "tools" / "dist.py")
+dist = importlib.util.module_from_spec(found)
+found.loader.exec_module(dist)
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """The sdist, and the wheel that is built from it."""
+    sdist, wheel = sorted(dist.build(tmp_path_factory.mktemp("dist")), key=lambda path: path.suffix)
+    return sdist, wheel
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(archives):
+    with zipfile.ZipFile(archives[1]) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    source = {
+        path.relative_to(SOURCE).as_posix()
+        for path in (SOURCE / "precall").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert names == source
+    assert {"precall/py.typed", "precall/report/page.html", "precall/report/page.css"} <= names
+
+
+def test_the_wheel_declares_version_dependencies_and_command(archives):
+    with zipfile.ZipFile(archives[1]) as wheel:
+        inside = {Path(name).name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" in name}
+    said = message_from_bytes(inside["METADATA"])
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [line for line in said.get_all("Requires-Dist") if "extra ==" not in line]
+    assert said["Version"] == precall.__version__
+    assert len(needed) == len(declared["dependencies"])
+    assert b"precall = precall.cli:app" in inside["entry_points.txt"]
+    assert "LICENSE" in inside
+
+
+def test_the_sdist_is_small_and_has_no_tests_or_results(archives):
+    with tarfile.open(archives[0]) as sdist:
+        folders = {name.split("/")[1] for name in sdist.getnames()}
+    assert {"src", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"} <= folders
+    assert not folders & {"tests", "experiments", "benchmarks", "docs", ".venv"}
+    assert archives[0].stat().st_size < 2e6
+
+
+# ------------------------------------------------------------------------------------------------------------- version
+
+WITHOUT_METADATA = """
+from importlib.metadata import Distribution, PackageNotFoundError
+usual = Distribution.from_name
+def from_name(name):
+    if name == "precall":
+        raise PackageNotFoundError(name)
+    return usual(name)
+Distribution.from_name = from_name
+from precall.cli import app
+app(["assess", "--real", "a.npy", "--fake", "b.npy", "--metrics", "fid", "--json"])
+"""
+
+
+def test_a_source_tree_without_metadata_works(tmp_path):
+    """As with PYTHONPATH=src, without any installation."""
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).normal(size=(40, 2)))
+    command = [sys.executable, "-c", WITHOUT_METADATA]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "PRECALL_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    (model,) = json.loads(done.stdout)["models"].values()
+    assert model["protocol"]["versions"]["precall"] == precall.__version__
+
+
+def test_the_version_is_written_once():
+    """Metadata takes it from the package; the citation file and the changelog repeat it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/precall/__init__.py"
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == precall.__version__
+
+
+def test_the_changelog_has_the_release_and_a_place_for_the_next_one():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(precall.__version__)} - \d{{4}}-\d\d-\d\d", headings[1])
+
+
+# ----------------------------------------------------------------------------------------------------------- workflows
+
+
+def test_the_workflow_runs_make_test_on_all_systems_and_versions():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    job = workflow["jobs"]["test"]
+    assert {name.split("-")[0] for name in job["strategy"]["matrix"]["os"]} == {"ubuntu", "macos", "windows"}
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert any(step.get("run", "").startswith("make test") for step in job["steps"])
+
+
+def test_what_workflows_make_has_a_target():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        jobs = yaml.safe_load(path.read_text())["jobs"].values()
+        runs = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+        made = [words[1] for run in runs if (words := run.split())[0] == "make"]
+        assert made
+        assert set(made) <= set(targets)
