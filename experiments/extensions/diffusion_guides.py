@@ -45,6 +45,7 @@ from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
 from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
 from experiments.common.summaries import Row
+from experiments.common.trade_off import beyond_the_line, figure
 from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixels
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.theory.acceptance import obrs
@@ -90,6 +91,15 @@ EXPLORED = (  # with the first seed alone; the weights in SETTINGS were chosen f
     "central-0.5 base:2",
     "missed-0.1",
 )
+FASHION = (  # on Fashion-MNIST, besides SETTINGS
+    "base free:5",
+    "rejection-2",
+    "base surplus-10:1.5",
+    "base surplus-10:3",
+    "base surplus-10:2 free:2",
+)
+# settings of every seed, and of the first seed alone, by data
+PLANS = {"cifar-10": (SETTINGS, EXPLORED), "fashion-mnist": ((*SETTINGS, *FASHION), ("real-1",))}
 
 Job = Callable[[], None]
 Line = tuple[int, Setting]
@@ -195,6 +205,7 @@ class Trained:
         torch.manual_seed(seed)
         self.run.start(np.arange(len(self.study.labels)), self.study.network().state_dict())
         weak, base = train(self.run, seconds=self.study.base_seconds, steps=self.study.base_steps)
+        say(f"base of seed {seed}: {self.run.steps} steps")
         self.save(seed, "weak", weak)
         self.save(seed, "base", base)
 
@@ -359,45 +370,15 @@ def found_rows(files: Files, plan: Iterable[Line]) -> list[Row]:
     return rows
 
 
-def beyond_the_line(rows: Sequence[Row]) -> Row:
-    """Recall of each setting, per seed, minus that of classifier-free guidance interpolated at the same precision."""
-    found: dict[str, dict[str, float]] = {}
-    for seed in dict.fromkeys(row["seed"] for row in rows):
-        own = [row for row in rows if row["seed"] == seed and "recall" in row]
-        line = sorted((row["precision"], row["recall"]) for row in own if row["setting"] in LINE)
-        for row in own if len(line) == len(LINE) else []:
-            if line[0][0] <= row["precision"] <= line[-1][0] and row["setting"] not in LINE:
-                gain = row["recall"] - float(np.interp(row["precision"], *zip(*line, strict=True)))
-                found.setdefault(row["setting"], {})[str(seed)] = round(gain, 4)
-    return found
-
-
-def figure(rows: Sequence[Row]) -> Figure:
-    """Precision and recall, averaged over the seeds; the line is classifier-free guidance."""
-    from matplotlib.figure import Figure
-
-    sheet = Figure(figsize=(8, 6), layout="constrained")
-    axes = sheet.subplots()
-    means = {
-        name: np.mean([(row["recall"], row["precision"]) for row in rows if row["setting"] == name], axis=0)
-        for name in dict.fromkeys(row["setting"] for row in rows if row["setting"] in (*SETTINGS, "real-1"))
-    }
-    axes.plot(*np.transpose([means[name] for name in LINE if name in means]), "k.-", label="classifier-free guidance")
-    for name in (name for name in means if name not in LINE):
-        axes.plot(*means[name], MARKERS.get(name.split(":")[0].split("-")[0], "o"), label=name)
-    axes.set(xlabel="recall", ylabel="precision")
-    axes.legend(fontsize=7)
-    return sheet
-
-
 # ------------------------------------------------------------------------------------------------------------- command
 
 
 def lines_of(options: argparse.Namespace) -> tuple[list[Line], bool]:
     """The plan, and whether it may still grow."""
     if options.plan is None:
-        explored = [(options.seeds[0], Setting.of(name)) for name in EXPLORED]
-        return [(seed, Setting.of(name)) for seed in options.seeds for name in SETTINGS] + explored, False
+        settings, explored = PLANS[options.data]
+        first = [(options.seeds[0], Setting.of(name)) for name in explored]
+        return [(seed, Setting.of(name)) for seed in options.seeds for name in settings] + first, False
     lines = [line.split(maxsplit=1) for line in options.plan.read_text().splitlines() if line.strip()]
     grows = bool(lines) and lines[-1] == ["..."]
     kept = dict.fromkeys((int(seed), name.strip()) for seed, name in lines[: -1 if grows else None])
@@ -447,9 +428,21 @@ def run(options: argparse.Namespace) -> None:
     for row in rows:
         scores = [f"{name} {row[name]:.3f}" for name in ("precision", "recall", "fid") if name in row]
         print(row["seed"], f"{row['setting']:34}", *scores)
-    protocol = {**asdict(size), "k": K, "base_steps": steps, "seeds": options.seeds}
-    results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond_the_line(rows)}
-    save(options.out, NAME, results, figure=lambda: figure(rows))
+    protocol = {**asdict(size), "k": K, "base_steps": steps, "seeds": options.seeds, **limit(options.base_seconds)}
+    beyond = beyond_the_line(rows, LINE)
+    results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond}
+    name = NAME if options.smoke or options.data == "cifar-10" else f"{NAME}-{options.data}"
+    save(options.out, name, results, figure=partial(sheet, rows, PLANS[options.data][0]))
+
+
+def limit(seconds: float) -> dict[str, float]:
+    """The longest training of a base, if there is a limit."""
+    return {"base_seconds": seconds} if np.isfinite(seconds) else {}
+
+
+def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
+    shown = [row for row in rows if row["setting"] in (*settings, "real-1")]
+    return figure(shown, line=LINE, knob="classifier-free guidance", markers=MARKERS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -39,6 +39,7 @@ from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.gan import Adversaries, cropped, drawn, networks, padded, rate_at, standing, synchronize
 from experiments.common.saving import save
 from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
+from experiments.common.trade_off import beyond_the_line, figure
 from experiments.extensions.diffusion_guides import (
     Files,
     Job,
@@ -47,6 +48,7 @@ from experiments.extensions.diffusion_guides import (
     Stage,
     Study,
     found_rows,
+    limit,
     lines_of,
     save_arrays,
     say,
@@ -60,6 +62,7 @@ from precall.theory.arrays import Array
 from precall.tune import load_data
 
 NAME = "gan_dials"
+MARKERS = {"real": "*", "base,reject": "s", "base,psi": "x", "central": "v", "weight": "+", "missed": "D"}
 LINE = ("base", *(f"base,psi={psi:g}" for psi in (0.9, 0.8, 0.7, 0.6, 0.5)))  # the knob of the base alone
 SETTINGS = (
     *LINE,
@@ -217,6 +220,7 @@ class Trained:
         steps = size.steps if name == "base" else size.tune_steps
         together(runs, steps=steps, seconds=self.gans.seconds * steps / size.steps, peak=size.rate)
         for seed, run in zip(seeds, runs, strict=True):
+            say(f"{name} of seed {seed}: {run.steps} steps")
             content = {**run.weights(), "steps": torch.tensor(run.steps)}
             write(self.gans.files.network(seed, name), partial(torch.save, content))
 
@@ -344,7 +348,10 @@ def run(options: argparse.Namespace) -> None:
     for row in (row for row in rows if "fid" in row):
         scores = [f"{name} {row[name]:.3f}" for name in ("precision", "recall", "fid")]
         print(row["seed"], f"{row['setting']:34}", *scores)
-    save(options.out, NAME, {"protocol": {**asdict(size), "k": K, "seeds": options.seeds}, "rows": rows})
+    protocol = {**asdict(size), "k": K, "seeds": options.seeds, **limit(options.seconds)}
+    results = {"protocol": protocol, "rows": rows, "recall beyond truncation": beyond_the_line(rows, LINE)}
+    drawing = partial(figure, rows, line=LINE, knob="truncation", markers=MARKERS)
+    save(options.out, NAME if options.smoke else f"{NAME}-{options.data}", results, figure=drawing)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -354,7 +361,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
     made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
     made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    made.add_argument("--seconds", type=float, default=np.inf, help="longest training of the bases")
+    made.add_argument(
+        "--seconds", type=float, default=np.inf, help="longest training of the bases; others in proportion"
+    )
     made.add_argument("--plan", type=Path, metavar="FILE", help="lines `SEED SETTING`")
     made.add_argument("--stages", nargs="+", choices=["train", "draw", "score"], default=["train", "draw", "score"])
     made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
