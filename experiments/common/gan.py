@@ -115,10 +115,8 @@ class Adversaries:
         self.critic.requires_grad_(True)
         of_net.step()
         with torch.no_grad():
-            means, now = list(self.average.parameters()), list(self.net.parameters())
-            change = torch._foreach_sub(now, means)
-            torch._foreach_mul_(change, 1 - self.keep)
-            torch._foreach_add_(means, change)
+            for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
+                mean.lerp_(now, 1 - self.keep)
 
     def _critic_loss(self, i: int) -> Tensor:
         x, y = self._real(i)
