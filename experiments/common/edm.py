@@ -149,12 +149,12 @@ def learning_rate(done: float, peak: float, warm: float) -> float:
 
 
 def train(run: Training, *, seconds: float, steps: int | None = None, peak: float = 1e-3) -> tuple[Weights, Weights]:
-    """Train for a number of steps, or by the clock; return the averages after an eighth of the training and at the end.
+    """Train for a number of steps or seconds, whichever ends first; return the averages after an eighth and at the end.
 
     The earlier average is the guide of autoguidance.
     """
     began, weak = perf_counter(), None
-    while (done := run.steps / steps if steps else (perf_counter() - began) / seconds) < 1:
+    while (done := max(run.steps / (steps or math.inf), (perf_counter() - began) / seconds)) < 1:
         run.step(learning_rate(done, peak, 0.02), min(0.9998, (1 + run.steps) / (20 + run.steps)))
         if run.steps % 50 == 0:
             mean = float(run.total) / run.steps  # waits for the device, so that the clock is right

@@ -1,6 +1,7 @@
-"""A small diffusion model on CIFAR-10 that is guided away from its own errors: precision and recall over three seeds.
+"""A small diffusion model that is guided away from its own errors: precision and recall over three seeds.
 
     python -m experiments.extensions.diffusion_guides --data-dir DIR --inception FILE --work DIR [--out DIR]
+    python -m experiments.extensions.diffusion_guides --data fashion-mnist --inception FILE --work DIR [--out DIR]
     python -m experiments.extensions.diffusion_guides --smoke
 
 For each seed, a class-conditional EDM `base` is trained, and other networks are fine-tuned from it:
@@ -32,7 +33,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -44,6 +45,7 @@ from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
 from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
 from experiments.common.summaries import Row
+from experiments.common.trade_off import beyond_the_line, figure
 from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixels
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.theory.acceptance import obrs
@@ -57,8 +59,11 @@ if TYPE_CHECKING:
 NAME = "diffusion_guides"
 KINDS = ("scores", "linear", "auto")
 MARKERS = {"real": "*", "rejection": "s", "base weak": "^", "base surplus": "D", "central": "v"}
-BASE_STEPS = 18_650
-TUNE_STEPS = 1500
+# size of the networks and steps of the base, by data
+SIZES = {
+    "cifar-10": (Size(tune_steps=1500), 18_650),
+    "fashion-mnist": (Size(ch=40, epochs=4, tune_steps=1000), 7000),
+}
 LINE = ("base free:0.7", "base", "base free:1.5", "base free:2", "base free:3")  # the dial of the base alone
 SETTINGS = (
     *LINE,
@@ -86,6 +91,15 @@ EXPLORED = (  # with the first seed alone; the weights in SETTINGS were chosen f
     "central-0.5 base:2",
     "missed-0.1",
 )
+FASHION = (  # on Fashion-MNIST, besides SETTINGS
+    "base free:5",
+    "rejection-2",
+    "base surplus-10:1.5",
+    "base surplus-10:3",
+    "base surplus-10:2 free:2",
+)
+# settings of every seed, and of the first seed alone, by data
+PLANS = {"cifar-10": (SETTINGS, EXPLORED), "fashion-mnist": ((*SETTINGS, *FASHION), ("real-1",))}
 
 Job = Callable[[], None]
 Line = tuple[int, Setting]
@@ -136,6 +150,7 @@ class Study:
     size: Size
     device: torch.device
     base_steps: int
+    base_seconds: float
     inception: str | None
 
     @property
@@ -189,7 +204,8 @@ class Trained:
     def base(self, seed: int) -> None:
         torch.manual_seed(seed)
         self.run.start(np.arange(len(self.study.labels)), self.study.network().state_dict())
-        weak, base = train(self.run, seconds=0, steps=self.study.base_steps)
+        weak, base = train(self.run, seconds=self.study.base_seconds, steps=self.study.base_steps)
+        say(f"base of seed {seed}: {self.run.steps} steps")
         self.save(seed, "weak", weak)
         self.save(seed, "base", base)
 
@@ -354,52 +370,32 @@ def found_rows(files: Files, plan: Iterable[Line]) -> list[Row]:
     return rows
 
 
-def beyond_the_line(rows: Sequence[Row]) -> Row:
-    """Recall of each setting, per seed, minus that of classifier-free guidance interpolated at the same precision."""
-    found: dict[str, dict[str, float]] = {}
-    for seed in dict.fromkeys(row["seed"] for row in rows):
-        own = [row for row in rows if row["seed"] == seed and "recall" in row]
-        line = sorted((row["precision"], row["recall"]) for row in own if row["setting"] in LINE)
-        for row in own if len(line) == len(LINE) else []:
-            if line[0][0] <= row["precision"] <= line[-1][0] and row["setting"] not in LINE:
-                gain = row["recall"] - float(np.interp(row["precision"], *zip(*line, strict=True)))
-                found.setdefault(row["setting"], {})[str(seed)] = round(gain, 4)
-    return found
-
-
-def figure(rows: Sequence[Row]) -> Figure:
-    """Precision and recall, averaged over the seeds; the line is classifier-free guidance."""
-    from matplotlib.figure import Figure
-
-    sheet = Figure(figsize=(8, 6), layout="constrained")
-    axes = sheet.subplots()
-    means = {
-        name: np.mean([(row["recall"], row["precision"]) for row in rows if row["setting"] == name], axis=0)
-        for name in dict.fromkeys(row["setting"] for row in rows if row["setting"] in (*SETTINGS, "real-1"))
-    }
-    axes.plot(*np.transpose([means[name] for name in LINE if name in means]), "k.-", label="classifier-free guidance")
-    for name in (name for name in means if name not in LINE):
-        axes.plot(*means[name], MARKERS.get(name.split(":")[0].split("-")[0], "o"), label=name)
-    axes.set(xlabel="recall", ylabel="precision")
-    axes.legend(fontsize=7)
-    return sheet
-
-
 # ------------------------------------------------------------------------------------------------------------- command
 
 
 def lines_of(options: argparse.Namespace) -> tuple[list[Line], bool]:
     """The plan, and whether it may still grow."""
     if options.plan is None:
-        explored = [(options.seeds[0], Setting.of(name)) for name in EXPLORED]
-        return [(seed, Setting.of(name)) for seed in options.seeds for name in SETTINGS] + explored, False
+        settings, explored = PLANS[options.data]
+        first = [(options.seeds[0], Setting.of(name)) for name in explored]
+        return [(seed, Setting.of(name)) for seed in options.seeds for name in settings] + first, False
     lines = [line.split(maxsplit=1) for line in options.plan.read_text().splitlines() if line.strip()]
     grows = bool(lines) and lines[-1] == ["..."]
     kept = dict.fromkeys((int(seed), name.strip()) for seed, name in lines[: -1 if grows else None])
     return [(seed, Setting.of(name)) for seed, name in kept], grows
 
 
-def work_through(stages: Sequence[Trained | Drawn | Scored], read_plan: Callable[[], tuple[list[Line], bool]]) -> None:
+class Stage(Protocol):
+    """A part of the work, as a process of its own or beside others."""
+
+    def outputs(self, plan: Sequence[Line], /) -> Sequence[object]:
+        """What the plan needs and does not exist yet."""
+
+    def jobs(self, plan: Sequence[Line], /) -> Iterator[Job]:
+        """What can be done now."""
+
+
+def work_through(stages: Sequence[Stage], read_plan: Callable[[], tuple[list[Line], bool]]) -> None:
     """Do the first job that is ready, until all outputs exist."""
     while True:
         plan, grows = read_plan()
@@ -412,9 +408,9 @@ def work_through(stages: Sequence[Trained | Drawn | Scored], read_plan: Callable
             time.sleep(0.3)
 
 
-def made_stages(study: Study, options: argparse.Namespace) -> list[Trained | Drawn | Scored]:
+def made_stages(study: Study, options: argparse.Namespace) -> list[Stage]:
     i, n = map(int, options.part.split("/"))
-    makers: dict[str, Callable[[], Trained | Drawn | Scored]] = {
+    makers: dict[str, Callable[[], Stage]] = {
         "train": lambda: Trained(study),
         "draw": lambda: Drawn(study),
         "score": lambda: Scored(study, options.kinds, (i, n)),
@@ -423,24 +419,37 @@ def made_stages(study: Study, options: argparse.Namespace) -> list[Trained | Dra
 
 
 def run(options: argparse.Namespace) -> None:
-    data = load_data("digits") if options.smoke else load_data("cifar-10", options.data_dir)
-    size = replace(SMOKE, draws=200) if options.smoke else Size(tune_steps=TUNE_STEPS)
+    data = load_data("digits") if options.smoke else load_data(options.data, options.data_dir)
+    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
     files, device = Files(options.work), torch.device(options.device)
-    steps = 10 if options.smoke else BASE_STEPS
-    study = Study(files, data, size, device, steps, options.inception)
+    study = Study(files, data, size, device, steps, options.base_seconds, options.inception)
     work_through(made_stages(study, options), partial(lines_of, options))
     rows = found_rows(files, lines_of(options)[0])
     for row in rows:
         scores = [f"{name} {row[name]:.3f}" for name in ("precision", "recall", "fid") if name in row]
         print(row["seed"], f"{row['setting']:34}", *scores)
-    protocol = {**asdict(size), "k": K, "base_steps": steps, "seeds": options.seeds}
-    results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond_the_line(rows)}
-    save(options.out, NAME, results, figure=lambda: figure(rows))
+    protocol = {**asdict(size), "k": K, "base_steps": steps, "seeds": options.seeds, **limit(options.base_seconds)}
+    beyond = beyond_the_line(rows, LINE)
+    results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond}
+    name = NAME if options.smoke or options.data == "cifar-10" else f"{NAME}-{options.data}"
+    save(options.out, name, results, figure=partial(sheet, rows, PLANS[options.data][0]))
+
+
+def limit(seconds: float) -> dict[str, float]:
+    """The longest training of a base, if there is a limit."""
+    return {"base_seconds": seconds} if np.isfinite(seconds) else {}
+
+
+def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
+    shown = [row for row in rows if row["setting"] in (*settings, "real-1")]
+    return figure(shown, line=LINE, knob="classifier-free guidance", markers=MARKERS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__, smoke="tiny network, few steps, 8 × 8 digits, on the CPU")
-    made.add_argument("--data-dir", type=Path, help="folder of CIFAR-10")
+    made.add_argument("--data", choices=list(SIZES), default="cifar-10")
+    made.add_argument("--data-dir", type=Path, help="folder of the data")
+    made.add_argument("--base-seconds", type=float, default=np.inf, help="longest training of a base")
     made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
     made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
     made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

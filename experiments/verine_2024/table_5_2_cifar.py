@@ -156,7 +156,7 @@ class Inception:
         return np.concatenate([self._batch(images[start : start + 250]) for start in range(0, len(images), 250)])
 
     def _batch(self, images: Pixels) -> Features:
-        x = torch.as_tensor(images).to(self.device).float() / 127.5 - 1
+        x = torch.as_tensor(images).to(self.device).float().expand(-1, 3, -1, -1) / 127.5 - 1  # grey: three times
         x = torch.nn.functional.interpolate(x, size=(299, 299), mode="bilinear", align_corners=False)
         return np.asarray(self.network(x).float().cpu().numpy())
 
