@@ -25,7 +25,7 @@ def unit_principal_axes(pair: Pair) -> Pair:
         >>> rng = np.random.default_rng(0)
         >>> x = rng.normal(size=(200, 5)) * [9, 1, 0.1, 0.1, 0.1]
         >>> unit_principal_axes(Pair(x, x + 1)).dimension
-        1
+        2
 
     References:
         Pillutla et al. (2021); Le Bronnec et al. (2024).
