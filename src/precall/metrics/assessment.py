@@ -324,7 +324,6 @@ class Reference:
         split = split_groups(
             groups_real=labels["real"], groups_fake=labels["fake"], n_real=pair.sizes[0], n_fake=pair.sizes[1]
         )
-        labelled = {side: replace(values, group=labels[side]) for side, values in overall.samples.items()}
         metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
         _check_groups([pair.rows(*rows) for rows in split.rows.values()], metrics)
         each = {
@@ -334,7 +333,14 @@ class Reference:
         curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
         gap = fairness(curves) if len(curves) > 1 else None
         alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
-        return replace(overall, groups=each, fairness=gap, protocol={**overall.protocol, "groups": alone}, **labelled)
+        return replace(
+            overall,
+            groups=each,
+            fairness=gap,
+            protocol={**overall.protocol, "groups": alone},
+            real=replace(overall.real, group=labels["real"]),
+            fake=replace(overall.fake, group=labels["fake"]),
+        )
 
     def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
         """Assess one group; k is reduced if the group has too few samples."""
