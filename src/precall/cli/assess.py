@@ -356,6 +356,7 @@ def report_sources(found: Comparison) -> None:
     _report_skipped(found)
     _report_columns(found)
     _report_shared_rows(found)
+    _report_notices(found)
     for name, one in found.items():
         _report_one_sided(name, one.protocol.get("groups", {}))
 
