@@ -43,7 +43,9 @@ def test_help_names_every_encoder_there_is_to_choose(run, command):
 def test_two_files_one_answer(run, files):
     done = run("assess", "--real", files["real"], "--fake", files["same"], "--fake", f"away={files['far']}", *QUICK)
     assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
+    about, empty, *lines = done.stdout.splitlines()
+    assert about.startswith("encoder none (features were given), n = ")
+    assert empty == ""
     assert lines[0].split() == ["model", "precision", "recall", "density", "coverage", "fid", "area"]
     assert lines[1].startswith("same.npy")
     assert lines[2].startswith("away")
@@ -207,7 +209,7 @@ def test_groups_are_a_column_of_a_table(run, tables):
     found = recalls(run("assess", *words, "--json"))
     assert found["a"] > 0.85 > 0.4 > found["b"]
     shown = run("assess", *words).stdout.splitlines()
-    assert [line.split("  ")[0] for line in shown[1:4]] == ["ours", "ours: a", "ours: b"]
+    assert [line.split("  ")[0] for line in shown[3:6]] == ["ours", "ours: a", "ours: b"]
 
 
 def test_groups_are_lines_of_files(run, tables):

@@ -27,8 +27,8 @@ EncoderName = Annotated[
     str | None,
     typer.Option(
         help="Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, "
-        "dinov2, vgg16, inception, inception-probabilities. Texts: ngrams (default), minilm. Or your own: "
-        "package.module:function (searched in PYTHONPATH)."
+        "dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm. Or your "
+        "own: package.module:function (searched in PYTHONPATH)."
     ),
 ]
 Key = Annotated[
