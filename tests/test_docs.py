@@ -5,11 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from precall import Reference
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -78,6 +81,21 @@ def commands():
     return sorted({line for line in shown if line.startswith("precall ") and line != "precall demo"})
 
 
+def make_shards(folder):
+    """The images in four tar files, as many in two Parquet files, and a reference of the data."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    files = sorted((folder / "images").iterdir())
+    for i in range(4):
+        with tarfile.open(folder / f"train-000{i}.tar", "w") as shard:
+            for path in files[i::4]:
+                shard.add(path, path.name)
+    (folder / "parts").mkdir()
+    for i in range(2):
+        images = [{"bytes": path.read_bytes(), "path": path.name} for path in files[i::2]]
+        parquet.write_table(pyarrow.table({"image": images}), folder / "parts" / f"part-{i}.parquet")
+    Reference.fit(folder / "data", encoder="pixels").save(folder / "data.precall")
+
+
 @pytest.fixture
 def workplace(tmp_path, tmp_path_factory, monkeypatch):
     """A folder with what the examples name; their features are encoded once for all examples."""
@@ -97,6 +115,9 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
     for name in ("real", "fake", "train", "test"):
         rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
         (tmp_path / f"{name}.csv").write_text("sex,x\n" + rows)
+    for name in ("human", "samples_task"):  # as evaluation harnesses of language models log them
+        lines = "".join(f'{{"resps": [["a line of text, number {i}"]]}}\n' for i in range(60))
+        (tmp_path / f"{name}.jsonl").write_text(lines)
     for name in ("answers", "other"):
         lines = "".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60))
         (tmp_path / f"{name}.jsonl").write_text(lines)
@@ -105,6 +126,7 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
         (tmp_path / f"{name}.txt").write_text(lines)
     np.savez(tmp_path / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
     (tmp_path / "report").mkdir()
+    make_shards(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -123,7 +123,7 @@ def assess(
 
       precall assess --real real.npy --fake a.npy --quick --samples samples.csv
 
-      precall assess --real real.npy --fake a.npy --quick --min-recall 0.1 --gate lower
+      precall assess --real real.npy --fake a.npy --min-recall 0.1 --gate lower
     """
     from precall.files import check_output
     from precall.report import folder, sample_table

@@ -82,51 +82,73 @@ PAPERS = (
 )
 
 
-AUTHORS = {  # by title: authors and venue, for BibTeX
-    PAPERS[0][2]: (
+AUTHORS = {  # by reference: authors and venue, for BibTeX
+    "Sajjadi et al. (2018)": (
         "Sajjadi, Mehdi S. M. and Bachem, Olivier and Lucic, Mario and Bousquet, Olivier and Gelly, Sylvain",
         "Advances in Neural Information Processing Systems",
     ),
-    PAPERS[1][2]: (
+    "Simon et al. (2019)": (
         "Simon, Loïc and Webster, Ryan and Rabin, Julien",
         "International Conference on Machine Learning",
     ),
-    PAPERS[2][2]: (
+    "Djolonga et al. (2020)": (
         "Djolonga, Josip and Lucic, Mario and Cuturi, Marco and Bachem, Olivier and Bousquet, Olivier and "
         "Gelly, Sylvain",
         "International Conference on Artificial Intelligence and Statistics",
     ),
-    PAPERS[3][2]: ("Verine, Alexandre", "PhD thesis, Université Paris Dauphine-PSL"),
-    PAPERS[4][2]: (
+    "Verine (2024)": ("Verine, Alexandre", "PhD thesis, Université Paris Dauphine-PSL"),
+    "Kynkäänniemi et al. (2019)": (
         "Kynkäänniemi, Tuomas and Karras, Tero and Laine, Samuli and Lehtinen, Jaakko and Aila, Timo",
         "Advances in Neural Information Processing Systems",
     ),
-    PAPERS[5][2]: (
+    "Naeem et al. (2020)": (
         "Naeem, Muhammad Ferjad and Oh, Seong Joon and Uh, Youngjung and Choi, Yunjey and Yoo, Jaejun",
         "International Conference on Machine Learning",
     ),
-    PAPERS[6][2]: (
+    "Cheema and Urner (2023)": (
         "Cheema, Fasil and Urner, Ruth",
         "International Conference on Artificial Intelligence and Statistics",
     ),
-    PAPERS[7][2]: (
+    "Heusel et al. (2017)": (
         "Heusel, Martin and Ramsauer, Hubert and Unterthiner, Thomas and Nessler, Bernhard and Hochreiter, Sepp",
         "Advances in Neural Information Processing Systems",
     ),
-    PAPERS[8][2]: (
+    "Bińkowski et al. (2018)": (
         "Bińkowski, Mikołaj and Sutherland, Danica J. and Arbel, Michael and Gretton, Arthur",
         "International Conference on Learning Representations",
     ),
-    PAPERS[9][2]: (
+    "Salimans et al. (2016)": (
         "Salimans, Tim and Goodfellow, Ian and Zaremba, Wojciech and Cheung, Vicki and Radford, Alec and Chen, Xi",
         "Advances in Neural Information Processing Systems",
     ),
-    PAPERS[10][2]: (
+    "Pillutla et al. (2021)": (
         "Pillutla, Krishna and Swayamdipta, Swabha and Zellers, Rowan and Thickstun, John and Welleck, Sean and "
         "Choi, Yejin and Harchaoui, Zaid",
         "Advances in Neural Information Processing Systems",
     ),
-    PAPERS[11][2]: ("Lopez-Paz, David and Oquab, Maxime", "International Conference on Learning Representations"),
+    "Lopez-Paz and Oquab (2017)": (
+        "Lopez-Paz, David and Oquab, Maxime",
+        "International Conference on Learning Representations",
+    ),
+    "Nash et al. (2021)": (
+        "Nash, Charlie and Menick, Jacob and Dieleman, Sander and Battaglia, Peter W.",
+        "International Conference on Machine Learning",
+    ),
+    "Sykes et al. (2024)": ("Sykes, Benjamin and Simon, Loïc and Rabin, Julien", "arXiv:2405.01611"),
+    "Khayatkhoei and AbdAlmageed (2023)": (
+        "Khayatkhoei, Mahyar and AbdAlmageed, Wael",
+        "International Conference on Machine Learning",
+    ),
+    "Park and Kim (2023)": ("Park, Dogyun and Kim, Suhyun", "International Conference on Computer Vision"),
+    "Salvy et al. (2026)": (
+        "Salvy, Nicolas and Talbot, Hugues and Thirion, Bertrand",
+        "International Conference on Learning Representations",
+    ),
+    "Jiralerspong et al. (2023)": (
+        "Jiralerspong, Marco and Bose, Avishek Joey and Gemp, Ian and Qin, Chongli and Bachrach, Yoram and "
+        "Gidel, Gauthier",
+        "Advances in Neural Information Processing Systems",
+    ),
 }
 
 
@@ -149,7 +171,7 @@ def cite(bibtex: Annotated[bool, typer.Option("--bibtex", help="Print BibTeX ent
 def _entry(paper: tuple[str, str, str]) -> str:
     """One paper as a BibTeX entry."""
     number, reference, title = paper
-    authors, venue = AUTHORS[title]
+    authors, venue = AUTHORS[reference]
     year = reference[-5:-1]
     key = _key(reference.split()[0]) + year
     kind, field = ("phdthesis", "school") if venue.startswith("PhD thesis, ") else ("inproceedings", "booktitle")

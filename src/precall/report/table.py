@@ -52,7 +52,8 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     preset = "" if "preset" not in first.protocol else f"preset {first.protocol['preset']['name']}, "
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
-    return f"{preset}encoder{plural} {shown(encoders or 'none (features were given)')}, {sizes}, {settings}"
+    said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
+    return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 
 def _device(protocol: Mapping[str, Any]) -> str:
