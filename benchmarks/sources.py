@@ -99,16 +99,16 @@ def one(part: str, n: int, place: Path) -> tuple[Row, Any]:
 def watch(note: str, *words: str) -> None:
     """Run `precall <words>` in this process; note its peak memory after the encoding and at the end."""
     from precall.cli import app
-    from precall.metrics.reference import Reference
+    from precall.metrics.run import Run
 
-    assess, seen = Reference._assess, [0.0]  # type: ignore[attr-defined]
+    assessment, seen = Run.assessment, [0.0]
 
-    def watched(self: Reference, *arguments: Any) -> Any:
+    def watched(self: Run, *arguments: Any) -> Any:
         seen[0] = seen[0] or gigabytes()
         print(f"read and encoded: {seen[0]} GB", file=sys.stderr, flush=True)
-        return assess(self, *arguments)
+        return assessment(self, *arguments)
 
-    Reference._assess = watched  # type: ignore[method-assign]
+    Run.assessment = watched  # type: ignore[method-assign]
     sys.argv = ["precall", *words]
     try:
         app()

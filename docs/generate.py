@@ -198,7 +198,17 @@ def _overview() -> list[str]:
     for room in ROOMS:
         what = str(import_module(f"precall.{room}").__doc__).partition("\n")[0]
         rooms.append(f"| [`precall.{room}`]({room}.md) | {what} |")
-    return ["\n".join(rows), "\n".join(rooms)]
+    return ["\n".join(rows), "\n".join(rooms), *(_entry("precall", name) for name in _only_at_the_top())]
+
+
+def _only_at_the_top() -> list[str]:
+    """The names of `precall` that the page of their package does not list."""
+    import precall
+
+    names = [name for name in precall.__all__ if name not in ("__version__", *ROOMS)]
+    homes = {name: _home("precall", name).split(".")[1] for name in names}
+    listed = {room: getattr(import_module(f"precall.{room}"), "__all__", None) for room in ROOMS}
+    return [name for name, room in homes.items() if name not in (listed.get(room) or [name])]
 
 
 def _contents(package: str) -> list[str]:

@@ -110,7 +110,7 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         for path in (tmp_path / "images").iterdir():
             archive.write(path, path.name)
-    for name in ("real", "a", "b"):
+    for name in ("real", "fake", "a", "b"):
         np.save(tmp_path / f"{name}.npy", rng.normal(size=(60, 2)))
     for name in ("real", "fake", "train", "test"):
         rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))

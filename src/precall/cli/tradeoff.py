@@ -62,11 +62,11 @@ def tradeoff(
 
     Examples:
 
-      precall tradeoff --real real.npy --fake ours@0.7=a.npy --fake ours@1.0=b.npy --metrics clusters
+      precall tradeoff --real real.npy --fake ours@0.7=a.npy --fake ours@1=b.npy
 
-      precall tradeoff --real data/ --fake ours@1=a/ --fake ours@2=b/ --fake theirs@1=other/ --metrics clusters --lam 2
+      precall tradeoff --real data/ --fake ours@1=a/ --fake theirs@1=b/ --lam 2
 
-      precall tradeoff --real real.npy --fake ours@0.7=a.npy --fake ours@1.0=b.npy --metrics clusters --out report/
+      precall tradeoff --real real.npy --fake ours@0.7=a.npy --out report/
     """
     from precall.metrics.tradeoff import Tradeoff, named
     from precall.report import folder
