@@ -35,7 +35,7 @@ def setting(p, q, *, half=0.02, precision=(0.5, 0.1), recall=(0.5, 0.1), known=T
 def made(**models):
     names = {model: {value: f"{model}@{value:g}" for value in each} for model, each in models.items()}
     found = {names[model][value]: one for model, each in models.items() for value, one in each.items()}
-    return Tradeoff({name: replace(one, name=name) for name, one in found.items()}, names)
+    return Tradeoff({name: replace(one, name=name) for name, one in found.items()}, settings=names)
 
 
 DROPS = ([0.5, 0.5], [1.0, 0.0])  # precise: one of two modes is never produced
