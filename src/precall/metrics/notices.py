@@ -54,8 +54,8 @@ def _lengths(real: Side, other: Side, name: str) -> list[str]:
         return []
     return [
         f"the lengths of the texts differ: the median is {np.median(a):.0f} characters in `real` and "
-        f"{np.median(b):.0f} in `{name}` (of four in five: {_span(a)} and {_span(b)}). Features depend on the length, so "
-        "the scores may measure length rather than content; cut both sides to the same length to compare content."
+        f"{np.median(b):.0f} in `{name}` (of four in five: {_span(a)} and {_span(b)}). Features depend on the length, "
+        "so the scores may measure length rather than content; cut both sides to the same length to compare content."
     ]
 
 
