@@ -35,7 +35,7 @@ SUMS = {"kid", "fid"}
 EXCHANGED = {
     **{"precision": "recall", "precision_cover": "recall_cover", "symmetric_precision": "symmetric_recall"},
     **{"p_precision": "p_recall", "f8": "f1_8", "invented": "missed"},
-    **{name: name for name in ("area", "tv", "fid", "kid", "c2st", "mauve")},
+    **{name: name for name in ("area", "tv", "fid", "sfid", "kid", "c2st", "mauve")},
 }
 EXCHANGED |= {second: first for first, second in EXCHANGED.items()}
 # scores without a counterpart in the other direction
