@@ -432,7 +432,7 @@ def _gates(limits: Mapping[str, float], metrics: Iterable[str] | None, *, cautio
 def _check(found: Comparison) -> None:
     """Exit with status 3 if a model misses a gate."""
     missed = [
-        f"{one.name} {gate.missed(one.scores)}"
+        f"{one.name} {gate.missed(one.scores, one.label(gate.score))}"
         for gate in found.gates
         for one in found.values()
         if not gate.met(one.scores)

@@ -45,12 +45,17 @@ class Gate:
         value = self._compared(scores)
         return value is not None and self._holds(value)
 
-    def missed(self, scores: Mapping[str, Score]) -> str:
-        """How a model misses the gate, as the end of a sentence: "has recall 0.4, below 0.5"."""
+    def missed(self, scores: Mapping[str, Score], label: str) -> str:
+        """How a model misses the gate, as the end of a sentence: "has recall 0.4, below 0.5".
+
+        Args:
+            scores: The scores of the model.
+            label: What the score is called, with its encoder.
+        """
         value, end = self._compared(scores), {"min": "lower", "max": "upper"}[self.kind]
         if value is None:
-            return f"has no {'interval of ' if self.cautious else ''}{self.score}. Pass more samples."
-        what = f"{end} end of {self.score}" if self.cautious else self.score
+            return f"has no {'interval of ' if self.cautious else ''}{label}. Pass more samples."
+        what = f"{end} end of {label}" if self.cautious else label
         return f"has {what} {value:.4g}, {'below' if self.kind == 'min' else 'above'} {self.limit:g}"
 
     def _compared(self, scores: Mapping[str, Score]) -> float | None:
