@@ -117,9 +117,9 @@ def kmeans_histograms(
 
     The two sets may differ in size; every sample has the same weight in the clustering. k-means runs `repeats` times
     from seeded starts, and the curves are averaged. If there are more than 512 columns, and more than six per cell, it
-    runs on six principal axes of the union per cell. The scores then change by less than with another seed. If faiss is
-    installed, it runs k-means. Its results differ slightly from those of scikit-learn; `backend` names the one that was
-    used. Tensors on an accelerator stay there, with all their columns.
+    runs on six principal axes of the union per cell. In trials the scores then changed by less than their standard
+    deviation between repeats. If faiss is installed, it runs k-means. Its results differ slightly from those of
+    scikit-learn; `backend` names the one that was used. Tensors on an accelerator stay there, with all their columns.
 
     Args:
         real: Features of the data, shape (n, d).
