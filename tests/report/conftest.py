@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from precall.encoders import Encoder
 from precall.metrics.assessment import assess
 from precall.metrics.baseline import real_against_real
 from precall.metrics.features import Pair
@@ -104,7 +105,20 @@ def _features(_):
     return Comparison(ten)
 
 
-MAKERS = {"images": _images, "texts": _texts, "table": _table, "features": _features}
+def _two_encoders(_):
+    """Two models, of which each is the better one for an encoder that sees a single colour."""
+    rng = np.random.default_rng(1)
+    real, red, blue = (rng.integers(0, 256, (120, 4, 4, 3), dtype=np.uint8) for _ in range(3))
+    red[..., 0] //= 3
+    blue[..., 2] //= 3
+    encoders = [
+        Encoder(name, "images", {"channel": i}, lambda image, i=i: image[..., i].ravel() / 255, np.stack)
+        for name, i in (("sees-red", 0), ("sees-blue", 2))
+    ]
+    return assess(real=real, fake={"red": red, "blue": blue}, metrics=("neighbors", "fid"), encoder=encoders)
+
+
+MAKERS = {"two encoders": _two_encoders, "images": _images, "texts": _texts, "table": _table, "features": _features}
 
 
 def photographs(rng, n):

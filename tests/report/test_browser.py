@@ -15,6 +15,11 @@ from precall.metrics.registry import SCORES
 
 LAYOUT = (Path(__file__).parent / "layout.js").read_text()
 KINDS = ("images", "texts", "table", "features")
+# each kind is made with one, four or ten models; these are the other numbers
+OTHERS = (
+    *("images × 1", "images × 10", "texts × 4", "texts × 10"),
+    *("table × 1", "table × 10", "features × 1", "features × 4"),
+)
 HEADINGS = "[...document.querySelectorAll('h1, h2, h3')].filter(h => h.checkVisibility()).map(h => h.tagName)"
 UNNAMED = """() => {
   const all = selector => [...document.querySelectorAll(selector)];
@@ -99,6 +104,14 @@ def test_nothing_is_clipped_overlaps_or_is_invisible(opened, kind, width, scheme
     assert page.evaluate(LAYOUT) == []
 
 
+@pytest.mark.parametrize("width", [400, 800, 1280])
+@pytest.mark.parametrize("kind", [*OTHERS, "two encoders"])
+def test_nothing_is_clipped_with_other_numbers_of_models(opened, kind, width):
+    page = opened(kind, width)
+    unfold(page)
+    assert page.evaluate(LAYOUT) == []
+
+
 @pytest.mark.parametrize("width", [961, 1050])
 def test_the_narrowest_rows_fit(opened, width):
     """The widest numbers, in the narrowest window that shows scores in rows."""
@@ -172,14 +185,17 @@ def test_the_outline_names_and_roles_are_those_a_screen_reader_needs(opened, kin
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["images", "images × 10", "texts", "table", "table × 1", "features", "features × 4"])
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [*itertools.product(KINDS, ("light", "dark")), *itertools.product(("table × 1", "two encoders"), ("light",))],
+)
 def test_axe_finds_nothing(opened, axe, kind, scheme):
     """axe-core checks the rules of accessibility that a program can check; in the dark, those that hang on colours."""
     page = opened(kind, 1280, scheme)
     unfold(page)
-    page.locator("#map-keys").focus()
-    page.keyboard.press("ArrowRight")
+    if page.locator("#map-keys").count():
+        page.locator("#map-keys").focus()
+        page.keyboard.press("ArrowRight")
     found = axe(page, {} if scheme == "light" else {"runOnly": ["color-contrast"]})
     assert found["passes"]
     wrong = [(one["id"], node["html"][:160]) for one in found["violations"] for node in one["nodes"]]
@@ -265,6 +281,21 @@ def test_scores_are_drawn_against_k_and_n(opened, made):
     assert "100 to 120 samples per side" in by_k
     assert by_k.endswith("No two models clearly change places as k varies.")
     assert texts(page, "[data-trend=n] figcaption")[0].endswith("The order of the models depends on n.")
+
+
+def test_scores_are_drawn_against_the_encoder(opened, made):
+    page, models = opened("two encoders"), made("two encoders").numbers["models"]
+    page.locator("#stability-box summary").click()
+    page.locator("#stability-score").select_option(label="FID (encoder)")
+    shown = texts(page, "[data-trend=encoder] circle title")
+    for name, one in models.items():
+        for encoder, scores in {"sees-red": one["scores"], "sees-blue": one["encoders"]["sees-blue"]["scores"]}.items():
+            (text,) = [text for text in shown if text.startswith(f"{name}, encoder = {encoder}: ")]
+            assert same(text.rpartition(": ")[2], scores["fid"]["value"])
+    assert {"sees-red", "sees-blue"} <= set(texts(page, "[data-trend=encoder] text"))
+    caption = page.locator("[data-trend=encoder] figcaption").inner_text()
+    assert caption.endswith("The order of the models depends on the encoder.")
+    assert "subsamples" not in page.locator("#stability-about").inner_text()
 
 
 def test_without_trends_nothing_is_said_about_stability(opened):

@@ -21,7 +21,7 @@ import numpy as np
 from precall.files import write_atomically
 from precall.metrics.registry import METRICS, SCORES, metric_of
 from precall.metrics.score import encoded, named, plain
-from precall.metrics.several_encoders import disagreements
+from precall.metrics.several_encoders import disagreements, each_encoder
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import BUDGETS, caveat, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
@@ -52,6 +52,7 @@ BLOCKS = {  # title: what the scores of the block mean
 TRENDS = {  # setting: its name on an axis; the page draws one chart for each setting that the results hold
     "k": "neighbours k",
     "n": "samples per side",
+    "encoder": "encoder",
 }
 DIVERGENCE_NAMES = {
     "kl": "Kullback-Leibler",
@@ -186,10 +187,15 @@ def _encoders(comparison: Comparison) -> str:
     return " ".join([f"{first.encoder}; scores also with {others}.", *disagreements(comparison)])
 
 
+def _one_encoder(comparison: Comparison) -> str | None:
+    """The encoder that names a distance; "encoder" if there are several."""
+    first = next(iter(comparison.values()))
+    return "encoder" if first.encoders else first.encoder
+
+
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
-    first = next(iter(comparison.values()))
-    encoder = "encoder" if first.encoders else first.encoder
+    encoder = _one_encoder(comparison)
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
     blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
     for name in available:
@@ -214,21 +220,23 @@ def _baseline(comparison: Comparison) -> dict[str, Any] | None:
 
 
 def _trends(comparison: Comparison) -> dict[str, Any]:
-    """Scores against k and n, one line per model: the scores and the settings, and the points of each model."""
-    lines = {
-        by: {name: _points_of(by, one) for name, one in comparison.items() if by in one.stability} for by in TRENDS
-    }
+    """Scores against k, n and the encoder, one line per model: the scores, the settings, and each model's points."""
+    lines = {by: {name: points for name, one in comparison.items() if (points := _points_of(by, one))} for by in TRENDS}
     drawn = {by: of for by, of in lines.items() if of}
     computed = {score for of in drawn.values() for points in of.values() for score in points["scores"]}
     return {
-        "scores": [_column(name, next(iter(comparison.values())).encoder) for name in SCORES if name in computed],
+        "scores": [_column(name, _one_encoder(comparison)) for name in SCORES if name in computed],
         "settings": [{"by": by, "label": TRENDS[by], "models": of} for by, of in drawn.items()],
         "used": {"k": next(iter(comparison.values())).protocol["k"]},
     }
 
 
-def _points_of(by: str, one: Assessment) -> dict[str, Any]:
+def _points_of(by: str, one: Assessment) -> dict[str, Any] | None:
     """The trend of one model. Against n it ends with the scores of all samples, if both sides have as many."""
+    if by == "encoder":
+        return _points_by_encoder(one) if one.encoders else None
+    if by not in one.stability:
+        return None
     trend, n = one.stability[by].to_dict(), one.protocol["n_fake"]
     if by == "n" and n == one.protocol["n_real"]:
         ends = {name: one.scores.get(name) for name in trend["scores"]}
@@ -237,6 +245,21 @@ def _points_of(by: str, one: Assessment) -> dict[str, Any]:
             name: [*trend["scores"][name], None if end is None else encoded(end.value)] for name, end in ends.items()
         }
     return trend
+
+
+def _points_by_encoder(one: Assessment) -> dict[str, Any]:
+    """The scores with each encoder. The encoders are at 1, 2, … in the order in which they were requested."""
+    found = each_encoder(one)
+    scores = {
+        name: [encoded(other.scores[name].value) if name in other.scores else None for other in found.values()]
+        for name in one.scores
+    }
+    return {
+        "at": list(range(1, len(found) + 1)),
+        "n": [other.protocol["n_fake"] for other in found.values()],
+        "names": list(map(str, found)),
+        "scores": scores,
+    }
 
 
 def _block(score: str) -> str:

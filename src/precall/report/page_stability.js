@@ -1,4 +1,4 @@
-// -------------------------------------------------------------------- scores against k and against n
+// -------------------------------------------------------------------- scores against k, n and the encoder
 const SMALL = 0.03;  // differences below this part of the axis do not count as an order
 const counted = n => n.toLocaleString("en-US");
 
@@ -20,9 +20,11 @@ function drawTrend({by, label, models}, column) {
   const series = Object.entries(models).map(([name, points]) => ({name, points: trendPoints(points, column.key)})).filter(s => s.points.length);
   const all = series.flatMap(s => s.points), values = [...new Set(all.map(p => p.at))].sort((a, b) => a - b);
   if (values.length < 2) return null;
-  const figure = el("figure", {"data-trend": by}), ends = [values[0], values[values.length - 1]].map(Math.log10);
+  const encoders = (Object.values(models)[0] || {}).names, said = at => encoders ? encoders[at - 1] : counted(at);
+  const along = encoders ? at => at : Math.log10, room = encoders ? 0.5 : 0;  // encoders have no scale: side by side
+  const figure = el("figure", {"data-trend": by}), ends = [along(values[0]) - room, along(values[values.length - 1]) + room];
   const top = column.unit ? 1 : Math.max(1e-9, ...all.map(p => p.value)) * 1.05;
-  const chart = frame(figure, {x: ends, y: [0, top], log: true, xLabel: label, yLabel: column.label, title: `${column.label} against ${label}`, xTicks: values.map(v => [Math.log10(v), counted(v)])});
+  const chart = frame(figure, {x: ends, y: [0, top], log: !encoders, xLabel: label, yLabel: column.label, title: `${column.label} against ${label}`, xTicks: values.map(v => [along(v), said(v)])});
   const used = data.trends.used[by];
   if (used && values.includes(used)) chart.root.append(svg("line", {x1: chart.px(used), x2: chart.px(used), y1: chart.py(0), y2: chart.py(top), class: "ray"}));
   for (const {name, points} of series) {
@@ -30,11 +32,12 @@ function drawTrend({by, label, models}, column) {
     chart.root.append(svg("path", {d, class: "trend", mark, "stroke-dasharray": dash(names.indexOf(name))}));
     for (const p of points) {
       const dot = svg("circle", {cx: chart.px(p.at), cy: chart.py(p.value), r: 3.5, class: "dot", mark, "data-model": name});
-      dot.append(svg("title", {}, `${name}, ${by} = ${counted(p.at)}: ${number(p.value, undefined, column.unit)}`));
+      dot.append(svg("title", {}, `${name}, ${by} = ${said(p.at)}: ${number(p.value, undefined, column.unit)}`));
       chart.root.append(dot);
     }
   }
-  const order = series.length < 2 ? "" : changesOrder(series, SMALL * top) ? ` The order of the models depends on ${by}.` : ` No two models clearly change places as ${by} varies.`;
+  const setting = encoders ? "the encoder" : by;
+  const order = series.length < 2 ? "" : changesOrder(series, SMALL * top) ? ` The order of the models depends on ${setting}.` : ` No two models clearly change places as ${setting} varies.`;
   figure.querySelector("figcaption").textContent = `${column.label[0].toUpperCase()}${column.label.slice(1)} against ${label}.${trendNote(by, all)}${order}`;
   return figure;
 }
@@ -52,8 +55,11 @@ function drawStability() {
 function startStability() {
   const {scores, settings, used} = data.trends;
   if (!scores.length) return $("stability-box").remove();
-  $("stability-about").textContent = "The same scores at other settings, computed on random subsamples with equally many samples on both sides. "
-    + `Against the sample size, k = ${used.k} throughout, and the last point has all samples if both sides are equally large. A score that still changes at the right end would change with more samples.`;
+  const measured = settings.map(s => s.by);
+  const subsamples = "The same scores at other settings, computed on random subsamples with equally many samples on both sides. "
+    + `Against the sample size, k = ${used.k} throughout, and the last point has all samples if both sides are equally large. A score that still changes at the right end would change with more samples. `;
+  const encoders = "Each encoder has its own features: compare models with one encoder, and Fréchet distances never between encoders.";
+  $("stability-about").textContent = (measured.some(by => by !== "encoder") ? subsamples : "") + (measured.includes("encoder") ? encoders : "");
   $("stability-score").replaceChildren(...scores.map(c => el("option", {value: c.key}, c.label)));
   $("stability-score").addEventListener("change", drawStability);
   const drawn = names.filter(name => settings.some(s => Object.hasOwn(s.models, name)));
