@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import precall.cli
-from precall.cli.console import explained
+from precall.cli.console import command_line, explained
 
 
 @pytest.fixture
@@ -153,3 +153,17 @@ def test_a_reader_that_leaves_and_a_full_disk_are_no_tracebacks():
         done = subprocess.run([sys.executable, "-m", "precall", "cite"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "precall: No space left on device. Free some space, or write to another disk.\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("ours=https://me:secret@host/a.npy?signature=secret", "ours=https://host/a.npy"),
+        ("ours@0.7=S3://key:secret@bucket/x", "ours@0.7=s3://bucket/x"),
+        ("zip://*.npy::https://host/a.zip?token=secret", "'zip://*.npy::https://host/a.zip'"),
+        ("a folder/x.npy", "'a folder/x.npy'"),
+    ],
+)
+def test_the_stored_command_has_no_secret(monkeypatch, given, kept):
+    monkeypatch.setattr("sys.argv", ["precall", "assess", "--fake", given])
+    assert command_line() == f"precall assess --fake {kept}"

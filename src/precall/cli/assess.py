@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
-import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from precall.cli.console import Key, OnError, Quiet, alert, bars, emit, note, tell_skipped
+from precall.cli.console import Key, OnError, Quiet, alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.encoder_options import DeviceName, EncoderNames, PresetName, check_preset
 from precall.devices import check_device
 from precall.printing import shown
@@ -163,7 +161,7 @@ def assess(
     if samples is not None:
         note(f"samples: {sample_table.write(rows, samples)}")
     report_sources(found)
-    command = "precall " + shlex.join(sys.argv[1:])
+    command = command_line()
     if out is not None:
         page = folder.write(found, out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else repr(found))

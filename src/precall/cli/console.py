@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -44,6 +45,16 @@ OnError = Annotated[
 ]
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
 silenced: ContextVar[bool] = ContextVar("silenced", default=False)
+
+
+def command_line() -> str:
+    """The command that runs, as it is stored with its results: URLs without passwords and signatures."""
+    from precall.samples.remote import without_secrets
+
+    given = [
+        re.sub(r"[a-z][a-z0-9+.-]+://\S+", lambda url: without_secrets(url[0]), one, flags=re.I) for one in sys.argv[1:]
+    ]
+    return "precall " + shlex.join(given)
 
 
 def _silence(given: bool) -> bool:

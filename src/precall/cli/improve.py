@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.console import EncoderName, Key, OnError, bars, emit, note, tell_skipped
+from precall.cli.console import EncoderName, Key, OnError, bars, command_line, emit, note, tell_skipped
 from precall.files import one_per_line
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ def improve(
         judged = judge(real=data, fake=samples, estimator=estimator, encoder=encoder, seed=seed, progress=progress)
     for name, one in (("real", data), ("fake", samples)):
         tell_skipped(name, one)
-    command = "precall " + shlex.join(sys.argv[1:])
+    command = command_line()
     if plan:
         _show_plan(judged, budget, min_precision, at_recall, command if as_json else None)
     else:

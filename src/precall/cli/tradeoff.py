@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precall.cli.assess import assessed, check_key, chosen_metrics, report_sources, table_settings
-from precall.cli.console import EncoderName, Key, OnError, Quiet, alert, emit, note
+from precall.cli.console import EncoderName, Key, OnError, Quiet, alert, command_line, emit, note
 from precall.cli.encoder_options import DeviceName
 from precall.devices import check_device
 from precall.printing import shown
@@ -92,7 +90,7 @@ def tradeoff(
     options |= table_settings(columns, ignore, None, False)
     compared = assessed(data, sources, encoder and [encoder], options, fresh=fresh)
     report_sources(compared)
-    found, command = Tradeoff(compared.assessments, settings=settings), "precall " + shlex.join(sys.argv[1:])
+    found, command = Tradeoff(compared.assessments, settings=settings), command_line()
     page = None if out is None else folder.write(found, out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if as_json else repr(found))
     if page is not None:

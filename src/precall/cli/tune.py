@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import shlex
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precall.cli.console import bars, emit, note
+from precall.cli.console import bars, command_line, emit, note
 from precall.cli.tune_options import DEFAULTS, NETWORKS, RUN, Model, Objective, begun, resumed, write_run
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:
         name: sum(p.numel() for p in getattr(trainer, name).parameters()) for name in ("generator", "discriminator")
     }
     return {
-        "command": "precall " + shlex.join(sys.argv[1:]),
+        "command": command_line(),
         "data": {"n": len(made.data.samples), "held_out": len(made.data.held_out), "shape": list(made.data.shape)},
         "model": made.model,
         "parameters": counts,
