@@ -139,7 +139,9 @@ def _become(work: Callable[[], int], memory: int | None, files: Sequence[int]) -
     finally:
         with suppress(BaseException):
             sys.stderr.flush()
-        os._exit(status & 0xFF)
+        while True:  # coverage.py works before the exit, and an interrupt may arrive then
+            with suppress(BaseException):
+                os._exit(status & 0xFF)
 
 
 def address_space() -> int:
