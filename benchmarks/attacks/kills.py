@@ -185,7 +185,7 @@ def visible(killed: Victim, number: int, outcome: Outcome) -> tuple[str, str] | 
     if number == signal.SIGTERM and outcome.status == -signal.SIGTERM and killed.outputs() != killed.expected:
         return "not caught", "ended by the signal"
     for key, value in killed.outputs().items():
-        if key.endswith(".tmp"):
+        if _temporary(key):
             if number != signal.SIGKILL:
                 return "left over", key
         elif killed.scenario.resume:
@@ -197,7 +197,12 @@ def visible(killed: Victim, number: int, outcome: Outcome) -> tuple[str, str] | 
 
 def _left_over(name: str, number: int) -> bool:
     """Whether this is a temporary file of a process that could not clean up."""
-    return number == signal.SIGKILL and name.endswith(".tmp")
+    return number == signal.SIGKILL and _temporary(name)
+
+
+def _temporary(name: str) -> bool:
+    """Whether this is a temporary file, or lies in a temporary folder."""
+    return any(part.endswith(".tmp") for part in Path(name).parts)
 
 
 def run(name: str, seed: int, first: int, last: int, deadline: float | None = None) -> Tally:

@@ -462,7 +462,8 @@ app(prog_name="precall")
 
 
 @pytest.mark.parametrize("size", [300, 20_000])
-def test_a_full_disk_costs_a_sentence(points, tmp_path, size):
+def test_a_full_disk_costs_a_sentence(points, tmp_path, size, monkeypatch):
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # coverage.py cannot write its file either
     words = ["tune", "--data", str(points), "--steps", "3", *map(str, SMALL), "--out", str(tmp_path / "run")]
     command = [sys.executable, "-c", FULL, str(size), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -224,3 +224,9 @@ def test_runs_add_up_and_continue(monkeypatch, tmp_path, capsys):
     table = attack.markdown(rows)
     assert "| damaged files | 7 | 6 | 0 | 1 | 2 |" in table
     assert "| t | 1 | 3 | slow | a \\| b |" in table
+
+
+def test_what_lies_in_a_temporary_folder_is_left_over_only():
+    assert kills._left_over(".precall-1-a.tmp/a/12.png", signal.SIGKILL)
+    assert not kills._left_over(".precall-1-a.tmp/a/12.png", signal.SIGTERM)
+    assert not kills._left_over("a/12.png", signal.SIGKILL)
