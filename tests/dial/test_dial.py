@@ -67,7 +67,7 @@ def test_a_recall_floor_is_reached():
     assert choice.chosen.setting == 1.0
     assert choice.chosen.recall.interval.low >= 0.8
     assert choice.chosen.score == choice.chosen.precision
-    with pytest.raises(ValueError, match="no setting reaches a recall of 0.999"):
+    with pytest.raises(ValueError, match=r"no setting reaches a recall of 0\.999"):
         dial(real=real_points(), knobs=[FunctionKnob("narrow", (0.3,), scaled)], recall_at_least=0.999, **QUICK)
 
 

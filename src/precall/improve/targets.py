@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,8 @@ FEW = 20  # note if fewer draws are too many (λ ≥ 1), or fewer data are missi
 RESOLVED = 0.75  # note if the ratios identify less than this share of what is wrong according to the curve
 
 
-class TargetRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TargetRow:
     """Where one sample of the set comes from: "fake" or "real", its position there, and its id."""
 
     source: str
@@ -114,7 +115,7 @@ class Target:
             "seed": self.seed,
             "notes": list(self.notes),
             "protocol": plain(self.protocol),
-            "rows": [dict(zip(("source", "index", "id"), row, strict=True)) for row in self.rows],
+            "rows": [asdict(row) for row in self.rows],
         }
 
 
