@@ -15,6 +15,7 @@ from precall.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from precall import dial as dial
     from precall import encoders as encoders
     from precall import improve as improve
     from precall import metrics as metrics
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
-_ROOMS = ("encoders", "improve", "metrics", "samples", "theory", "tune")
+_ROOMS = ("dial", "encoders", "improve", "metrics", "samples", "theory", "tune")
 _HOME = {
     "Assessment": "metrics.results",
     "Comparison": "metrics.results",

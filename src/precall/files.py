@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -141,6 +142,72 @@ def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
             file.write(block if isinstance(block, bytes) else block.tobytes())
 
 
+def create(path: Path, content: bytes) -> None:
+    """Write a file that must not exist yet; missing parent folders are created. Use it inside `staged_folder`.
+
+    Args:
+        path: The file to write.
+        content: Its bytes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "xb") as file:
+        file.write(content)
+
+
+def create_link(path: Path, to: str | Path) -> None:
+    """Create a symbolic link that must not exist yet; missing parent folders are created.
+
+    Args:
+        path: The link.
+        to: The file that it points to.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(os.path.abspath(to))
+
+
+def inside(folder: Path, name: str) -> Path:
+    """The path of a file in a folder; a name that leads outside is refused.
+
+    Args:
+        folder: The folder.
+        name: Name or relative path of the file.
+
+    Example:
+        >>> inside(Path("kept"), "../other.png")
+        Traceback (most recent call last):
+            ...
+        ValueError: ../other.png must lie inside the folder kept; it would be written outside. Rename it.
+    """
+    target = folder / name
+    if not Path(os.path.abspath(target)).is_relative_to(os.path.abspath(folder)):
+        raise ValueError(f"{name} must lie inside the folder {folder}; it would be written outside. Rename it.")
+    return target
+
+
+@contextmanager
+def staged_folder(out: Path) -> Iterator[Path]:
+    """A temporary folder whose files move to `out` if the block ends without an error; otherwise it is removed.
+
+    A new folder appears at once. In an existing folder, the files appear one after the other; if the process is killed
+    meanwhile, the same command adds the others.
+
+    Args:
+        out: The folder to fill.
+    """
+    place = out if out.is_dir() else out.absolute().parent
+    place.mkdir(parents=True, exist_ok=True)
+    folder = place / f".precall-{os.getpid()}-{os.urandom(8).hex()}.tmp"
+    folder.mkdir()
+    try:
+        yield folder
+        if place == out:
+            _move_files(folder, out)
+        else:
+            folder.rename(out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def mapped_copy(blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An array in a temporary file without a name, memory-mapped for reading. It vanishes with the array.
 
@@ -198,6 +265,14 @@ def one_per_line(names: Iterable[str]) -> bytes:
                 "or use a .json or .npy file."
             )
     return "".join(f"{name}\n" for name in lines).encode("utf-8", "backslashreplace")
+
+
+def _move_files(folder: Path, out: Path) -> None:
+    for place, _, names in os.walk(folder):
+        target = out / Path(place).relative_to(folder)
+        target.mkdir(exist_ok=True)
+        for name in names:
+            Path(place, name).rename(target / name)
 
 
 def _check_apart(path: Path, sources: Iterable[str | Path]) -> None:

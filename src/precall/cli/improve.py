@@ -1,20 +1,18 @@
-"""`precall improve`: keep the better part of a set of samples, or predict the effect of each budget."""
+"""`precall improve`: keep the better part of a set of samples, plan a budget, or write a fine-tuning set."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from precall.cli.console import EncoderName, Key, OnError, bars, command_line, emit, note, tell_skipped
-from precall.files import one_per_line
+from precall.files import create, create_link, inside, one_per_line, staged_folder
 
 if TYPE_CHECKING:
     from precall.improve.selection import JudgedSamples, Selection
@@ -46,6 +44,21 @@ def improve(
     at_recall: Annotated[
         float | None, typer.Option(help="With --min-precision: the recall at which it is required.", show_default=False)
     ] = None,
+    lam: Annotated[
+        float | None,
+        typer.Option(
+            help="With --target: the trade-off λ; 10 mends what the model invents, 0.1 what it misses.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(help="New folder for the samples on which to fine-tune the model: draws to keep, data to add."),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(help="With --target: number of samples; by default as many as possible.", show_default=False),
+    ] = None,
     estimator: Annotated[
         str,
         typer.Option(help="Estimator of the ratios: auto, the panel of classifiers, or one of them, such as boosting."),
@@ -56,7 +69,7 @@ def improve(
     on_error: OnError = "fail",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Keep the better part of a model's samples, or predict the effect of each budget.
+    """Keep the better part of a model's samples, predict the effect of each budget, or write a fine-tuning set.
 
     Examples:
 
@@ -69,24 +82,37 @@ def improve(
     \b
       precall improve --real real.npy --fake a.npy --plan --min-precision 0.9 --at-recall 0.5
 
+      precall improve --real data/ --fake samples/ --lam 10 --target tuning/
+
     With --min-precision, the exit status is 3 if no budget reaches it.
     """
+    from precall.cli.target_folder import check_new, write_target, writer_of
     from precall.improve.selection import ESTIMATORS, judge
     from precall.samples.opening import KEYED, open_samples, takes_key
 
-    _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
+    if lam is not None or target is not None or size is not None:
+        others = {"--budget": budget, "--plan": plan or None, "--out": out}
+        others |= {"--min-precision": min_precision, "--at-recall": at_recall}
+        _check_target_usage(lam, target, copy and link, [name for name, given in others.items() if given is not None])
+    else:
+        _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
     if estimator not in ESTIMATORS:
         raise _wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
     if key is not None and not any(map(takes_key, (real, fake))):
         raise _wrong("--key", f"none of the sources has keys to choose from ({' '.join(KEYED)})")
     data, samples = (open_samples(path, key=key, on_error=on_error) for path in (real, fake))
     write = None if out is None else _writer(out, samples, Path(fake), Path(real), link=link, copy=copy)
+    if target is not None:
+        check_new(target, (real, fake))
+    write_rows = None if target is None else writer_of(real=data, fake=samples, link=link)
     with bars() as progress:
         judged = judge(real=data, fake=samples, estimator=estimator, encoder=encoder, seed=seed, progress=progress)
     for name, one in (("real", data), ("fake", samples)):
         tell_skipped(name, one)
     command = command_line()
-    if plan:
+    if target is not None and write_rows is not None and lam is not None:
+        write_target(target, judged, write_rows, lam=lam, size=size, seed=seed, command=command, as_json=as_json)
+    elif plan:
         _show_plan(judged, budget, min_precision, at_recall, command if as_json else None)
     else:
         assert budget is not None
@@ -214,11 +240,11 @@ def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Ca
 
     def write(kept: Selection) -> None:
         _check_only(out, kept.ids)
-        images = {_inside(out, name): int(index) for name, index in zip(kept.ids, kept.indices, strict=True)}
+        images = {inside(out, name): int(index) for name, index in zip(kept.ids, kept.indices, strict=True)}
         if len(images) < len(kept):
             raise ValueError(f"--copy needs a different name for each image; {samples.name} holds one twice.")
         missing = {target: index for target, index in images.items() if not _stands(target, samples, index, link=link)}
-        with _staging(out) as folder:
+        with staged_folder(out) as folder:
             for target, index in missing.items():
                 _create(folder / target.relative_to(out), samples, index, link=link)
 
@@ -255,48 +281,10 @@ def _stands(target: Path, samples: ImageFiles, index: int, *, link: bool) -> boo
 
 def _create(target: Path, samples: ImageFiles, index: int, *, link: bool) -> None:
     """Copy or link one image."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     if link:
-        target.symlink_to(os.path.abspath(samples.paths[index]))
+        create_link(target, samples.paths[index])
     else:
-        with target.open("xb") as file:
-            file.write(samples.content(index))
-
-
-@contextmanager
-def _staging(out: Path) -> Iterator[Path]:
-    """A temporary folder whose files move to `out` if the block ends without an error; otherwise it is removed.
-
-    A new folder appears at once. In an existing folder, the files appear one after the other; if the process is killed
-    meanwhile, the same command adds the others.
-    """
-    place = out if out.is_dir() else out.absolute().parent
-    place.mkdir(parents=True, exist_ok=True)
-    folder = place / f".precall-{os.getpid()}-{os.urandom(8).hex()}.tmp"
-    folder.mkdir()
-    try:
-        yield folder
-        if place == out:
-            _move_files(folder, out)
-        else:
-            folder.rename(out)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _move_files(folder: Path, out: Path) -> None:
-    for place, _, names in os.walk(folder):
-        target = out / Path(place).relative_to(folder)
-        target.mkdir(exist_ok=True)
-        for name in names:
-            Path(place, name).rename(target / name)
-
-
-def _inside(folder: Path, name: str) -> Path:
-    target = folder / name
-    if not Path(os.path.abspath(target)).is_relative_to(os.path.abspath(folder)):
-        raise ValueError(f"{name} must lie inside the folder {folder}; it would be written outside. Rename it.")
-    return target
+        create(target, samples.content(index))
 
 
 def _within(out: Path, source: Path) -> bool:
@@ -363,6 +351,20 @@ def _check_usage(
         raise _wrong("--copy", "choose one of --copy and --link")
     if (copy or link) and out is None:
         raise _wrong("--out", "pass a folder for --copy or --link")
+
+
+def _check_target_usage(lam: float | None, target: Path | None, both: bool, others: list[str]) -> None:
+    from precall.theory import checks
+
+    if lam is None:
+        raise _wrong("--lam", "pass the trade-off of the fine-tuning set, as in --lam 10 --target tuning/")
+    checks.positive("--lam", lam)
+    if target is None:
+        raise _wrong("--target", "pass a new folder for the fine-tuning set, as in --lam 10 --target tuning/")
+    if others:
+        raise _wrong("--target", f"the fine-tuning set follows from --lam alone; remove {' and '.join(others)}")
+    if both:
+        raise _wrong("--copy", "choose one of --copy and --link")
 
 
 def _wrong(option: str, sentence: str) -> typer.BadParameter:

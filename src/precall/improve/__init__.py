@@ -2,10 +2,10 @@
 
 This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
 its methods (`rejection`, `chains`, `transport`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
-samples (`selection`) and the prediction of what a budget achieves (`planning`). Training does not belong here: see
-`precall.tune`, which this room never imports. Acceptance rules and other mathematics without samples are in
-`precall.theory`, and the estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first
-use.
+samples (`selection`), the samples on which to fine-tune a model (`targets`) and the prediction of what a budget
+achieves (`planning`). Training does not belong here: see `precall.tune`, which this room never imports. Acceptance
+rules and other mathematics without samples are in `precall.theory`, and the estimation of ratios from two sample sets
+is in `precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from precall.improve.sampling import sample as sample
     from precall.improve.selection import Selection as Selection
     from precall.improve.selection import select as select
+    from precall.improve.targets import Target as Target
+    from precall.improve.targets import target as target
 
 _HOME = {
     "Denoised": "diffusion",
@@ -37,10 +39,12 @@ _HOME = {
     "Refined": "sampling",
     "SamplingError": "sampling",
     "Selection": "selection",
+    "Target": "targets",
     "plan": "planning",
     "sample": "sampling",
     "sample_with_rejection": "diffusion",
     "select": "selection",
+    "target": "targets",
 }
 __all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -121,8 +121,7 @@ class Selection:
     @property
     def changes(self) -> str:
         """Scores of the curve before and after selection, if the ratios were exact."""
-        before, after = readings(self.spectrum_before), readings(self.predicted)
-        return ", ".join(f"{word} {before[name]:.3f} → {after[name]:.3f}" for name, word in READINGS.items())
+        return changes(self.spectrum_before, self.predicted)
 
     @property
     def acceptance_rate(self) -> float:
@@ -149,6 +148,12 @@ class Selection:
             "acceptance": self.acceptance.tolist(),
             "protocol": plain(self.protocol),
         }
+
+
+def changes(before: RatioSpectrum, after: RatioSpectrum) -> str:
+    """Scores of two curves, as in "area 0.612 → 0.745"."""
+    old, new = readings(before), readings(after)
+    return ", ".join(f"{word} {old[name]:.3f} → {new[name]:.3f}" for name, word in READINGS.items())
 
 
 def select(
@@ -227,7 +232,7 @@ def selection(judged: JudgedSamples, *, budget: float, seed: int = 0) -> Selecti
     """The selection for a budget. Several budgets can share the same judged samples."""
     result, fake = judged.result, judged.fake
     choice = choose(log_ratios=result.log_ratio_fake, budget=budget, seed=seed)
-    notes = (*_notes_on_samples(judged), *choice.notes)
+    notes = (*notes_on_samples(judged), *choice.notes)
     for note in notes:
         warnings.warn(note, RatioWarning, stacklevel=3)
     n = len(result.log_ratio_fake)
@@ -329,7 +334,7 @@ def _notes_on_ratios(log_r: Array, shares: Array, kept: int, wanted: int, K: flo
     return tuple(notes)
 
 
-def _notes_on_samples(judged: JudgedSamples) -> tuple[str, ...]:
+def notes_on_samples(judged: JudgedSamples) -> tuple[str, ...]:
     """Notes that depend on the two sample sets."""
     notes, p_value = [], judged.result.p_value
     if p_value > INSIGNIFICANT:

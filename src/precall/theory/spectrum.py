@@ -256,6 +256,29 @@ class RatioSpectrum(PrecisionRecall):
 
         return self._sorted(self.p, refined_masses(self.p, self.q, checks.budget(budget)))
 
+    def projected(self, lam: float) -> RatioSpectrum:
+        """Spectrum of the PR projection: the distribution nearest to the model that is right at slope λ.
+
+        It has `alpha(λ) = min(1, λ)`, and no smaller precision or recall at any other slope. No distribution with this
+        `alpha(λ)` is nearer to the model in total variation; the distance is `pr_divergence(λ)` of this spectrum.
+
+        Args:
+            lam: slope λ in [0, ∞]. A large λ replaces what the model invents, a small λ adds what it misses. λ = 1
+                gives the data distribution, λ = 0 the model itself.
+
+        Example:
+            >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25])
+            >>> after = spectrum.projected(2.0)
+            >>> [(round(one.alpha(2.0), 9), round(one.beta(1.0), 9)) for one in (spectrum, after)]
+            [(0.75, 0.75), (1.0, 0.9)]
+
+        References:
+            docs/theory.md, The PR projection.
+        """
+        from precall.theory.projection import projected_masses
+
+        return self._sorted(self.p, projected_masses(self.p, self.q, lam))
+
     def coarsened(self, cells: int | Sequence[int] | npt.NDArray[np.integer]) -> RatioSpectrum:
         """Spectrum of coarser cells; precision increases or stays equal at every λ (data processing).
 

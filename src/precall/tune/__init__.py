@@ -1,10 +1,10 @@
 """Train or fine-tune a generator at a chosen precision/recall trade-off λ.
 
-This room holds what happens during training: the `objectives` (`PRObjective` among them) and `score_matching`, the
-training loop (`trainer`) with its checkpoints and monitoring, networks (`models`), training data (`data`) and complete
-`recipes`. Refining the samples of a finished model does not belong here: see `precall.improve`, which this room never
-imports. Mathematics that needs no network (divergences, EDM preconditioning) is in `precall.theory`, and scores are in
-`precall.metrics`. Names are loaded on first use.
+This room holds what happens during training: the `objectives` (`PRObjective` among them), `ascent` and
+`score_matching`, the training loop (`trainer`) with its checkpoints and monitoring, networks (`models`), training data
+(`data`) and complete `recipes`. Refining the samples of a finished model does not belong here: see `precall.improve`,
+which this room never imports. Mathematics that needs no network (divergences, EDM preconditioning) is in
+`precall.theory`, and scores are in `precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
+    from precall.tune.ascent import capped_ascent as capped_ascent
     from precall.tune.data import TrainingData as TrainingData
     from precall.tune.data import load_data as load_data
     from precall.tune.objectives import FGAN as FGAN
@@ -47,6 +48,7 @@ _HOME = {
     "Trainer": "trainer",
     "TrainingData": "data",
     "TrainingStopped": "watch",
+    "capped_ascent": "ascent",
     "load_data": "data",
     "naive_dual": "objectives",
     "recipe": "recipes",
