@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from precall.devices import check_device
 from precall.metrics.baseline import real_against_real
 from precall.metrics.classifiers.estimators import AUTO
-from precall.metrics.features import Features, Pair, same_dimension
+from precall.metrics.clusters import centres_of_cells
+from precall.metrics.features import Features, Pair, device_of, same_dimension
+from precall.metrics.frozen_cells import FrozenCells
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
+from precall.metrics.moments import Moments
 from precall.metrics.neighbors.metrics import NEIGHBORS
-from precall.metrics.neighbors.sweep import Balls, balls_around
+from precall.metrics.neighbors.sweep import Balls, balls_around, clipped
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset
 from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
@@ -29,13 +35,16 @@ from precall.metrics.requests import (
     check_statistics,
 )
 from precall.metrics.results import Assessment
-from precall.metrics.run import Run, check_k
+from precall.metrics.run import Run, check_k, versions
 from precall.metrics.score import Score
+from precall.metrics.sketch import Sketch, Sketcher, merge_sketches
+from precall.metrics.sketch_reference import SketchReference
 from precall.metrics.stability import score_trends
 from precall.metrics.trends import Trend
 from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
+from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -165,7 +174,7 @@ class Reference:
             (3, 80)
         """
         settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
-        return save_side(path, self.side, self.balls(), settings)
+        return save_side(path, self.side, self.balls(), lambda: self.centres, settings)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Reference:
@@ -180,6 +189,61 @@ class Reference:
         opened = open_reference(Path(path))
         settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
         return cls.fit(opened, device=device, **settings)
+
+    def sketch(self, shard: object, *, name: str | None = None, progress: Progress | None = None) -> Sketch:
+        """Sketch a shard of a model's samples: what it contributes to the scores, to be merged with other shards.
+
+        The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
+        several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
+        merged. Sketches have the scores that need no distances between fakes; see `Sketch.scores`.
+
+        Args:
+            shard: Samples of the model, as `fake` in `assess`.
+            name: Name of the shard; None for its path, or "fake".
+            progress: Called with (stage, done, total).
+
+        Returns:
+            The sketch. `merge_sketches` joins it with others.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> sketch = Reference.fit(rng.normal(size=(200, 2))).sketch(rng.normal(size=(100, 2)))
+            >>> sketch.scores["coverage"].n_fake
+            100
+        """
+        if self.preset is not None:
+            raise ValueError("a sketch has the scores of no preset. Fit the reference without `preset`.")
+        parts = _parts(shard)
+        if len(parts) > 1:
+            return merge_sketches(self.sketch(part, progress=progress) for part in parts)
+        found = self._encoded("fake", parts[0], stage_of(progress, "encode"))
+        if self.side.moments is not None or found.moments is not None:
+            raise ValueError("a sketch needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
+        same_dimension(real=self.features, fake=found.features)
+        of_source = None if found.samples is None else found.samples.name
+        known = str(name or of_source or "fake")
+        return self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
+
+    @cached_property
+    def _sketcher(self) -> Sketcher:
+        """The data, prepared for sketches."""
+        balls, cells = self.balls(), FrozenCells(self.centres, Moments.of_matrix(self.features).mean)
+        encoder = self.side.protocol.get("encoder")
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder}
+        protocol = {"device": device_of(self.features), "versions": versions()}
+        protocol |= {"real": dict(self.side.protocol)} if self.side.protocol else {}
+        frozen = SketchReference.of(self.features, balls, clipped(balls), cells, settings, protocol)
+        return Sketcher(frozen, balls, clipped(balls), cells)
+
+    @cached_property
+    def centres(self) -> Array:
+        """Centres of the k-means cells of the reals, frozen for sketches, shape (10, 20, d)."""
+        stored = _stored(self.side)
+        known = None if stored is None or stored.about["seed"] != self.seed else stored.stored("centres")
+        if known is not None:
+            return np.asarray(known, dtype=np.float64)
+        return centres_of_cells(self.features, n_clusters=min(20, len(self.features)), seed=self.seed)
 
     def assess(
         self,
@@ -288,6 +352,17 @@ class Reference:
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
         reference = Reference(Side(pair.real), None, k, self.ties, self.seed)
         return reference._assess(Side(pair.fake), metrics, name, None)
+
+
+def _parts(shard: object) -> list[object]:
+    """The files that a pattern stands for, if each of them is a shard; otherwise the shard itself."""
+    from precall.samples.opening import SHARDS
+    from precall.samples.shards import files_of, is_pattern
+
+    if not isinstance(shard, str | Path) or not is_pattern(str(shard)) or os.path.lexists(shard):
+        return [shard]
+    files = files_of(str(shard))
+    return list(files) if all(path.suffix.lower() in SHARDS for path in files) else [shard]
 
 
 def _stored(found: Side) -> ReferenceRows | None:

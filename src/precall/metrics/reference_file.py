@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.scores import Nearest
 from precall.metrics.neighbors.sweep import Balls
-from precall.theory.arrays import to_numpy
+from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.samples.references import ReferenceRows
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 OF_MACHINE = frozenset({"torch", "device", "pillow", "transformers", "scikit-learn"})  # parts of a protocol
 
 
-def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str, Any]) -> Path:
+def save_side(
+    path: str | Path, side: Side, balls: Balls, centres: Callable[[], Array], settings: Mapping[str, Any]
+) -> Path:
     """Write the features of one side, its moments and its balls to a file.
 
     Args:
         path: The file, whose name must end in `.precall`.
         side: The data.
         balls: Its k-NN balls.
+        centres: Computes the centres of its k-means cells, in which sketches count.
         settings: k, ties and seed.
 
     Returns:
@@ -51,6 +54,7 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
         "squared_margins": balls.squared_margins,
         "neighbor_index": balls.nearest.index,
         "neighbor_distance": balls.nearest.distance,
+        "centres": centres(),
     }
     about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": dict(side.protocol)}
     write_reference(Path(path), arrays, about)
