@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -125,6 +126,7 @@ def side(
     loaded: dict[str, Encoder] | None = None,
     device: str | None = None,
     progress: StageProgress | None = None,
+    at_least: int = 2,
 ) -> Side:
     """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
 
@@ -139,9 +141,11 @@ def side(
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
         progress: Called with (number of samples encoded, number of samples).
+        at_least: The fewest samples allowed.
     """
     known = {} if loaded is None else loaded
-    found = _side(name, source, (encoder, default), reference, table, known, device, progress)
+    checked = partial(as_features, name, at_least=at_least)
+    found = _side(name, source, (encoder, default), reference, table, known, device, progress, checked)
     if device is None:
         return found
     place = exact_device(device)
@@ -158,6 +162,7 @@ def _side(
     loaded: dict[str, Encoder],
     device: str | None,
     progress: StageProgress | None,
+    checked: Callable[[object], Features],
 ) -> Side:
     """`side`, with the features where they are."""
     if isinstance(source, Side):
@@ -165,13 +170,13 @@ def _side(
     if isinstance(source, Moments):
         return _of_moments(source)
     if _is_matrix(source):
-        return Side(as_features(name, source))
+        return Side(checked(source))
     from precall.encoders import EncodedFeatures, encode
     from precall.samples import open_samples
     from precall.samples.references import ReferenceRows
 
     if isinstance(source, EncodedFeatures):
-        return Side(as_features(name, source.array), protocol=source.to_dict())
+        return Side(checked(source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         samples = _chosen(samples, table)
@@ -183,7 +188,7 @@ def _side(
     chosen = _loaded(samples, encoder, fitted_on, loaded, device)
     samples = _shown(samples, chosen)
     encoded = encode(samples, chosen, progress=progress)
-    features, outputs = _split(as_features(name, encoded.array), encoded.protocol.get("outputs", {}))
+    features, outputs = _split(checked(encoded.array), encoded.protocol.get("outputs", {}))
     return Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
 
 

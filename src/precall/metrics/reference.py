@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -212,12 +211,13 @@ class Reference:
             >>> sketch.scores["coverage"].n_fake
             100
         """
+        from precall.samples.opening import separate_shards
+
         if self.preset is not None:
             raise ValueError("a sketch has the scores of no preset. Fit the reference without `preset`.")
-        parts = _parts(shard)
-        if len(parts) > 1:
+        if isinstance(shard, str | Path) and len(parts := separate_shards(str(shard))) > 1:
             return merge_sketches(self.sketch(part, progress=progress) for part in parts)
-        found = self._encoded("fake", parts[0], stage_of(progress, "encode"))
+        found = self._encoded("fake", shard, stage_of(progress, "encode"), at_least=1)
         if self.side.moments is not None or found.moments is not None:
             raise ValueError("a sketch needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
         same_dimension(real=self.features, fake=found.features)
@@ -291,7 +291,7 @@ class Reference:
         found = replace(self, side=real)._complete(prepared, kept, name, groups, progress)
         return reported(preset, found, left_out)
 
-    def _encoded(self, name: str, source: object, progress: StageProgress | None) -> Side:
+    def _encoded(self, name: str, source: object, progress: StageProgress | None, at_least: int = 2) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""
         default = None if self.preset is None else self.preset.encoder
         how: dict[str, Any] = {
@@ -299,6 +299,7 @@ class Reference:
             "default": default,
             "loaded": self.loaded,
             "device": self.device,
+            "at_least": at_least,
         }
         found = side(name, source, reference=self.side, progress=progress, **how)
         check_same_encoder(self.side, found)
@@ -352,17 +353,6 @@ class Reference:
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
         reference = Reference(Side(pair.real), None, k, self.ties, self.seed)
         return reference._assess(Side(pair.fake), metrics, name, None)
-
-
-def _parts(shard: object) -> list[object]:
-    """The files that a pattern stands for, if each of them is a shard; otherwise the shard itself."""
-    from precall.samples.opening import SHARDS
-    from precall.samples.shards import files_of, is_pattern
-
-    if not isinstance(shard, str | Path) or not is_pattern(str(shard)) or os.path.lexists(shard):
-        return [shard]
-    files = files_of(str(shard))
-    return list(files) if all(path.suffix.lower() in SHARDS for path in files) else [shard]
 
 
 def _stored(found: Side) -> ReferenceRows | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -275,12 +274,13 @@ class Sketch:
 def merge_sketches(sketches: Iterable[Sketch]) -> Sketch:
     """Merge the sketches of disjoint shards into the sketch of all their fakes.
 
-    Merging is associative and commutative: counts and lists are equal exactly, and moments up to rounding. The order of
-    the arguments does not matter at all. The same shard must not be counted twice, so two sketches that contain the
-    same shard are refused; a shard is recognised by its content.
+    Merging is associative and commutative: counts and lists are equal exactly, and moments up to rounding. The same
+    shard must not be counted twice, so two sketches that contain the same shard are refused. A shard is recognised by
+    its content.
 
     Args:
-        sketches: Sketches of the same reference, with the same settings.
+        sketches: Sketches of the same reference, with the same settings. They are taken one at a time, so that an
+            iterator that loads them from disk needs little memory.
 
     Returns:
         The merged sketch.
@@ -294,22 +294,31 @@ def merge_sketches(sketches: Iterable[Sketch]) -> Sketch:
             ...
         ValueError: a shard must be counted once; `fake` is in two of the sketches. Merge each shard once.
     """
-    found = list(sketches)
-    if not found:
+    found: Sketch | None = None
+    for one in sketches:  # one at a time: the others may still be on disk
+        found = one if found is None else _merged(found, one)
+    if found is None:
         raise ValueError("`sketches` must hold at least one sketch; got none.")
-    for one in found:
-        _check_same_reference(found[0], one)
-    shards = sorted((shard for one in found for shard in one.shards), key=lambda shard: shard.identity)
+    return found
+
+
+def _merged(one: Sketch, other: Sketch) -> Sketch:
+    _check_same_reference(one, other)
+    one, other = sorted(
+        (one, other), key=lambda sketch: sketch.shards[0].identity
+    )  # sums of floats depend on the order
+    shards = sorted((*one.shards, *other.shards), key=lambda shard: shard.identity)
     _check_distinct(shards)
     places = {shard.identity: place for place, shard in enumerate(shards)}
-    ordered = sorted(found, key=lambda one: one.shards[0].identity)  # a fixed order: sums of floats depend on it
-    counts = [one.counts.renumbered(np.array([places[shard.identity] for shard in one.shards])) for one in ordered]
+    counts = [
+        part.counts.renumbered(np.array([places[shard.identity] for shard in part.shards])) for part in (one, other)
+    ]
     return Sketch(
-        ordered[0].reference,
+        one.reference,
         tuple(shards),
-        reduce(Moments.merge, (one.moments for one in ordered)),
-        np.asarray(sum(one.cells for one in ordered)),
-        reduce(lambda one, other: one.merged(other), counts),
+        one.moments + other.moments,
+        one.cells + other.cells,
+        counts[0].merged(counts[1]),
     )
 
 
