@@ -52,7 +52,7 @@ class FrozenCells:
             return np.zeros(len(x), dtype=np.intp)
         least = np.partition(values, 1, axis=1)[:, :2]
         slack = 8 * (x.shape[1] + 8) * np.finfo(np.float64).eps * (_squared_norms(x) + squares.max())
-        nearest = values.argmin(1)
+        nearest: npt.NDArray[np.intp] = values.argmin(1)
         for row in np.flatnonzero(least[:, 1] - least[:, 0] <= slack):
             nearest[row] = _squared_norms(x[row] - c).argmin()
         return nearest

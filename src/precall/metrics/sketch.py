@@ -236,7 +236,7 @@ class Sketch:
         if cells.shape != reference.cells.shape or cells.dtype != np.int64 or (cells.sum(1) != sizes.sum()).any():
             raise ValueError("cells")
         named = {name.replace("_", " "): array for name, array in arrays.items()}
-        counts = FakeCounts.of_arrays(named, n=reference.n, k=reference.k, shards=sizes)
+        counts = FakeCounts.of_arrays(named, n=reference.n, shards=sizes)
         return cls(reference, shards, moments, cells, counts)
 
     def _protocol(self) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from precall.theory.arrays import Array, Counts
 
+Saved = Mapping[str, npt.NDArray[np.float64 | np.int64]]
+
 
 @dataclass(frozen=True, eq=False)
 class BallSums:
@@ -139,8 +141,13 @@ class Shortest:
 
     def merged(self, other: Shortest) -> Shortest:
         """The smallest values of both, as many per line as here."""
-        pairs = zip(self._parts(), other._parts(), strict=True)
-        return Shortest(*(np.concatenate(pair, axis=1) for pair in pairs))._first(self.value.shape[1])
+        both = Shortest(
+            np.concatenate([self.value, other.value], axis=1),
+            np.concatenate([self.shard, other.shard], axis=1),
+            np.concatenate([self.row, other.row], axis=1),
+            np.concatenate([self.real, other.real], axis=1),
+        )
+        return both._first(self.value.shape[1])
 
     def renumbered(self, numbers: Counts) -> Shortest:
         """The same lists if shard s has the new index numbers[s]."""
@@ -149,10 +156,10 @@ class Shortest:
 
     def _first(self, size: int) -> Shortest:
         order = np.lexsort((self.row, self.shard, self.value), axis=1)[:, :size]
-        return Shortest(*(np.take_along_axis(part, order, axis=1) for part in self._parts()))
-
-    def _parts(self) -> tuple[Array, Counts, Counts, Counts]:
-        return self.value, self.shard, self.row, self.real
+        lines = np.arange(len(order))[:, None]
+        return Shortest(
+            self.value[lines, order], self.shard[lines, order], self.row[lines, order], self.real[lines, order]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,13 +208,12 @@ class FakeCounts:
         return copies | {f"{part} {name}": array for part, one in parts.items() for name, array in vars(one).items()}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, npt.NDArray[np.generic]], *, n: int, k: int, shards: Counts) -> FakeCounts:
+    def of_arrays(cls, arrays: Saved, *, n: int, shards: Counts) -> FakeCounts:
         """The counts that `arrays` returned, after checking that they belong together.
 
         Args:
             arrays: The arrays by name.
             n: Number of reals.
-            k: Number of neighbours that defines a ball.
             shards: Number of fakes of each shard.
 
         Raises:
@@ -227,7 +233,7 @@ def _lines(n: int) -> list[tuple[str, int]]:
     return [("nearest", n), ("unrealistic", 1), ("closest", 1)]
 
 
-def _sums(arrays: Mapping[str, npt.NDArray[np.generic]], part: str, n: int, fakes: int) -> BallSums:
+def _sums(arrays: Saved, part: str, n: int, fakes: int) -> BallSums:
     inside = _checked(arrays, f"{part} inside", "i", (n, 3), least=0, most=fakes)
     histogram = _checked(arrays, f"{part} histogram", "i", (None,), least=0, most=fakes)
     if (
@@ -240,7 +246,7 @@ def _sums(arrays: Mapping[str, npt.NDArray[np.generic]], part: str, n: int, fake
     return BallSums(inside, histogram, lost, won)
 
 
-def _lists(arrays: Mapping[str, npt.NDArray[np.generic]], part: str, lines: int, n: int, shards: Counts) -> Shortest:
+def _lists(arrays: Saved, part: str, lines: int, n: int, shards: Counts) -> Shortest:
     value = _checked(arrays, f"{part} value", "f", (lines, None))
     limits = {"shard": len(shards) - 1, "row": int(shards.max()) - 1, "real": n - 1}
     numbers = [
@@ -252,7 +258,7 @@ def _lists(arrays: Mapping[str, npt.NDArray[np.generic]], part: str, lines: int,
 
 
 def _checked(
-    arrays: Mapping[str, npt.NDArray[np.generic]],
+    arrays: Saved,
     name: str,
     kind: str,
     shape: tuple[int | None, ...],
