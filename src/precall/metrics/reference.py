@@ -236,6 +236,11 @@ class Reference:
         frozen = SketchReference.of(self.features, balls, clipped(balls), cells, settings, protocol)
         return Sketcher(frozen, balls, clipped(balls), cells)
 
+    @property
+    def frozen(self) -> SketchReference:
+        """What sketches keep of the data."""
+        return self._sketcher.reference
+
     @cached_property
     def centres(self) -> Array:
         """Centres of the k-means cells of the reals, frozen for sketches, shape (10, 20, d)."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, tiles
+from precall.metrics.features import Features, moved, tiles
 from precall.metrics.frechet_distance import fid
 from precall.metrics.frozen_cells import FrozenCells, cell_scores, histogram_spectrum_of_counts
 from precall.metrics.moments import Moments
@@ -367,7 +367,7 @@ class Sketcher:
         digest = hashlib.sha256(f"{to_numpy(fakes[:0]).dtype.str} {(m, d)}".encode())
         found: Sketch | None = None
         for start in range(0, m, rows):
-            piece = fakes[start : start + rows]
+            piece = moved(fakes[start : start + rows], str(self.balls.cloud.device))
             digest.update(to_numpy(piece).tobytes())
             part = self._piece(piece, start)
             found = part if found is None else _joined(found, part)
