@@ -309,3 +309,70 @@ def test_under_equal_laws_the_curve_is_at_its_chance_level():
     p = rng.dirichlet(np.ones(20))
     found = [cell_scores(rng.multinomial(300, p)[None], rng.multinomial(300, p)[None], seed=s) for s in range(30)]
     assert np.mean([one["tv"].value - one["tv"].chance for one in found]) == pytest.approx(0, abs=0.02)
+
+
+# ------------------------------------------------------------------------------------------------------- classifiers
+
+
+@pytest.fixture(scope="module")
+def judging():
+    """A reference with a classifier. The model has half of the spread and a shift."""
+    rng = np.random.default_rng(8)
+    pilot = 0.5 * rng.normal(size=(400, 3)) + [1.0, 0, 0]
+    return Reference.fit(rng.normal(size=(800, 3))).with_classifier(pilot)
+
+
+def test_merged_scores_of_a_frozen_classifier_are_those_of_one_pass(judging, tmp_path):
+    fake = 0.5 * RNG.normal(size=(900, 3)) + [1.0, 0, 0]
+    whole = judging.sketch(fake)
+    found = merge_sketches(judging.sketch(part) for part in np.split(fake, [1, 300]))
+    assert np.array_equal(found.levels, whole.levels)
+    assert found.levels.sum() == 900
+    assert judging.frozen.levels.sum() == 400
+    loaded = Sketch.load(found.save(tmp_path / "part.sketch"))
+    for name in CURVE:
+        assert (
+            found.scores[f"quadratic_{name}"] == whole.scores[f"quadratic_{name}"] == loaded.scores[f"quadratic_{name}"]
+        )
+    assert found.assessment().certificate.to_dict() == whole.certificate.to_dict()
+
+
+def test_a_frozen_classifier_bounds_and_estimates_the_true_curve(judging):
+    """The ratio of two Gaussians is what the classifier models, so the estimate is close to the truth."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(200_000, 3))
+    log_p, log_q = -(x**2).sum(1) / 2, -(((x - [1.0, 0, 0]) / 0.5) ** 2).sum(1) / 2 - 3 * np.log(0.5)
+    truth = float(np.maximum(0, 1 - np.exp(log_q - log_p)).mean())  # total variation, E_P (1 − q/p)⁺
+    found = judging.sketch(0.5 * rng.normal(size=(4000, 3)) + [1.0, 0, 0])
+    assert found.scores["quadratic_tv"].value == pytest.approx(truth, abs=0.05)
+    assert 1 - found.certificate.alpha(1.0) < truth
+    assert found.scores["quadratic_tv"].value > found.scores["tv"].value + 0.1  # cells hide what is within them
+    with pytest.raises(ValueError, match="they differ in: pilot"):
+        merge_sketches([found, Reference.fit(judging.features).sketch(FAKE.astype(float))])
+
+
+def test_levels_do_not_depend_on_the_cut(judging):
+    """Rows whose score lies on the edge of a level."""
+    classifier = judging.classifier
+    rows = RNG.normal(size=(300, 3))
+    alone = sum(classifier.histogram(rows[i : i + 1]) for i in range(len(rows)))
+    assert np.array_equal(classifier.histogram(rows), alone)
+    assert np.array_equal(classifier.histogram(rows[::-1]), alone)
+    far = classifier.histogram(np.full((2, 3), 1e9))
+    assert far[[0, -1]].sum() == 2
+
+
+def test_a_stored_reference_brings_its_classifier(judging, tmp_path):
+    loaded = Reference.load(judging.save(tmp_path / "data.precall"))
+    fake = RNG.normal(size=(70, 3))
+    assert (judging.sketch(fake) + loaded.sketch(fake + 1)).n == 140
+    assert np.array_equal(judging.sketch(fake).levels, loaded.sketch(fake).levels)
+
+
+def test_the_pilot_is_no_shard(judging):
+    rng = np.random.default_rng(8)
+    pilot = 0.5 * rng.normal(size=(400, 3)) + [1.0, 0, 0]
+    with pytest.raises(ValueError, match="must not be the pilot"):
+        judging.with_classifier(pilot).sketch(pilot)
+    with pytest.raises(ValueError, match="`pilot` must hold at least 50"):
+        judging.with_classifier(pilot[:20])

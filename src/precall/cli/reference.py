@@ -30,6 +30,10 @@ def make(
     encoder: EncoderName = None,
     device: DeviceName = "auto",
     k: Annotated[int, typer.Option(help="Number of neighbours that define a ball.")] = 5,
+    pilot: Annotated[
+        str | None,
+        typer.Option(help="Samples of a model: trains a classifier for `precall sketch` on them and half of the data."),
+    ] = None,
     key: Key = None,
     on_error: OnError = "fail",
 ) -> None:
@@ -52,10 +56,11 @@ def make(
         raise typer.BadParameter(f"expected a file that ends in .precall; got {out}", param_hint="--out")
     if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
-    check_output(out, sources=[samples])
+    check_output(out, sources=[samples, *([] if pilot is None else [pilot])])
     opened = open_samples(samples, key=key, on_error=on_error)
     with bars() as progress:
         found = Reference.fit(opened, k=k, encoder=encoder, device=device, progress=progress)
+        found = found if pilot is None else found.with_classifier(open_samples(pilot, key=key, on_error=on_error))
         found.save(out)
     n, d = found.features.shape
     note(f"{out}: {n} samples, {d} dimensions ({found.side.protocol.get('encoder', 'features')}), k = {k}")

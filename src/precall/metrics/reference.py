@@ -16,6 +16,7 @@ from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.clusters import centres_of_cells
 from precall.metrics.features import Features, Pair, device_of, same_dimension
 from precall.metrics.frozen_cells import FrozenCells
+from precall.metrics.frozen_classifier import FrozenClassifier
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
@@ -24,7 +25,7 @@ from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around, clipped
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset
-from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
+from precall.metrics.reference_file import check_same_encoder, load_balls, load_classifier, save_side
 from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.requests import (
     Groups,
@@ -40,10 +41,10 @@ from precall.metrics.sketch import Sketch, Sketcher, merge_sketches
 from precall.metrics.sketch_reference import SketchReference
 from precall.metrics.stability import score_trends
 from precall.metrics.trends import Trend
-from precall.printing import brief
+from precall.printing import brief, shown
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
-from precall.theory.arrays import Array
+from precall.theory.arrays import Array, Counts, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -69,6 +70,8 @@ class Reference:
         device: Where the features of the models are put, or None for no choice.
         preset: The protocol of a published evaluation, or None.
         swept: The k-NN balls so far, by the kernel whose sums they have.
+        classifier: A frozen classifier for sketches, or None.
+        pilot: SHA-256 of the features of the fakes that it was trained on, or None.
 
     Example:
         >>> import numpy as np
@@ -89,6 +92,8 @@ class Reference:
     device: str | None = None
     preset: Preset | None = None
     swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
+    classifier: FrozenClassifier | None = field(default=None, repr=False)
+    pilot: str | None = None
 
     @property
     def features(self) -> Features:
@@ -149,6 +154,8 @@ class Reference:
         fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
         if stored is not None and (balls := load_balls(stored, found, k)) is not None:
             fitted.swept[None] = balls
+        if stored is not None and (known := load_classifier(stored)) is not None:
+            fitted = replace(fitted, classifier=known, pilot=str(stored.about["pilot"]))
         return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
 
     def taking_over(self, other: Reference) -> Reference:
@@ -173,7 +180,39 @@ class Reference:
             (3, 80)
         """
         settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
-        return save_side(path, self.side, self.balls(), lambda: self.centres, settings)
+        settings |= {} if self.pilot is None else {"pilot": self.pilot}
+        return save_side(path, self.side, self.balls(), self._frozen_arrays, settings)
+
+    def _frozen_arrays(self) -> dict[str, Array | Counts]:
+        """The arrays of what is frozen for sketches."""
+        return {"centres": self.centres} | ({} if self.classifier is None else self.classifier.arrays())
+
+    def with_classifier(self, pilot: object) -> Reference:
+        """This reference with a classifier for sketches, trained on half of the reals and on a pilot of fakes.
+
+        The classifier is the log-ratio of two Gaussians, the estimator `quadratic` of `assess`. It is frozen: sketches
+        count its scores, whose curve and certificate are read off the merged counts. The pilot must not be one of the
+        shards, because a classifier judges its own training samples too well.
+
+        Args:
+            pilot: Samples of the model, as `fake` in `assess`, at least 50.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> reference = Reference.fit(rng.normal(size=(200, 2))).with_classifier(rng.normal(size=(60, 2)))
+            >>> sketch = reference.sketch(rng.normal(size=(100, 2)))
+            >>> sketch.certificate.n_real, "quadratic_area" in sketch.scores
+            (100, True)
+        """
+        from precall.samples.hashing import of_array
+
+        found = self._encoded("pilot", pilot, stage_of(self.progress, "encode pilot"))
+        if self.side.moments is not None or found.moments is not None:
+            raise ValueError("a classifier needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
+        same_dimension(real=self.features, pilot=found.features)
+        trained = FrozenClassifier.trained(self.features, found.features, seed=self.seed)
+        return replace(self, classifier=trained, pilot=of_array(to_numpy(found.features)))
 
     @classmethod
     def load(cls, path: str | Path, *, device: str | None = None) -> Reference:
@@ -223,18 +262,22 @@ class Reference:
         same_dimension(real=self.features, fake=found.features)
         of_source = None if found.samples is None else found.samples.name
         known = str(name or of_source or "fake")
-        return self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
+        sketched = self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
+        if sketched.shards[0].identity == self.pilot:
+            way_out = "Leave it out of the shards."
+            raise ValueError(f"a shard must not be the pilot of the classifier; `{shown(known)}` is. {way_out}")
+        return sketched
 
     @cached_property
     def _sketcher(self) -> Sketcher:
         """The data, prepared for sketches."""
         balls, cells = self.balls(), FrozenCells(self.centres, Moments.of_matrix(self.features).mean)
         encoder = self.side.protocol.get("encoder")
-        settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder}
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder, "pilot": self.pilot}
         protocol = {"device": device_of(self.features), "versions": versions()}
         protocol |= {"real": dict(self.side.protocol)} if self.side.protocol else {}
-        frozen = SketchReference.of(self.features, balls, clipped(balls), cells, settings, protocol)
-        return Sketcher(frozen, balls, clipped(balls), cells)
+        frozen = SketchReference.of(self.features, balls, clipped(balls), cells, self.classifier, settings, protocol)
+        return Sketcher(frozen, balls, clipped(balls), cells, self.classifier)
 
     @property
     def frozen(self) -> SketchReference:

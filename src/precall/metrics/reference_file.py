@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precall.metrics.features import device_of
+from precall.metrics.frozen_classifier import FrozenClassifier
 from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.scores import Nearest
 from precall.metrics.neighbors.sweep import Balls
-from precall.theory.arrays import Array, to_numpy
+from precall.theory.arrays import Array, Counts, to_numpy
 
 if TYPE_CHECKING:
     from precall.samples.references import ReferenceRows
@@ -22,7 +24,11 @@ OF_MACHINE = frozenset({"torch", "device", "pillow", "transformers", "scikit-lea
 
 
 def save_side(
-    path: str | Path, side: Side, balls: Balls, centres: Callable[[], Array], settings: Mapping[str, Any]
+    path: str | Path,
+    side: Side,
+    balls: Balls,
+    frozen: Callable[[], Mapping[str, Array | Counts]],
+    settings: Mapping[str, Any],
 ) -> Path:
     """Write the features of one side, its moments and its balls to a file.
 
@@ -30,7 +36,7 @@ def save_side(
         path: The file, whose name must end in `.precall`.
         side: The data.
         balls: Its k-NN balls.
-        centres: Computes the centres of its k-means cells, in which sketches count.
+        frozen: Computes the arrays of what is frozen for sketches: the centres of cells, and a classifier.
         settings: k, ties and seed.
 
     Returns:
@@ -54,7 +60,7 @@ def save_side(
         "squared_margins": balls.squared_margins,
         "neighbor_index": balls.nearest.index,
         "neighbor_distance": balls.nearest.distance,
-        "centres": centres(),
+        **frozen(),
     }
     about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": dict(side.protocol)}
     write_reference(Path(path), arrays, about)
@@ -74,6 +80,13 @@ def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
     radii, margins, index, distance = (np.asarray(array) for array in stored)
     cloud = Cloud(side.features, index.shape[1])
     return Balls((k,), int(samples.about["neighbors"]), radii, margins, Nearest(index, distance), cloud)
+
+
+def load_classifier(samples: ReferenceRows) -> FrozenClassifier | None:
+    """The frozen classifier that `save_side` wrote, or None."""
+    names = [f"classifier_{field.name}" for field in fields(FrozenClassifier)]
+    stored = [array for name in names if (array := samples.stored(name)) is not None]
+    return FrozenClassifier(*stored) if len(stored) == len(names) and "pilot" in samples.about else None
 
 
 def check_same_encoder(reference: Side, other: Side) -> None:

@@ -20,12 +20,13 @@ import numpy as np
 from precall.metrics.features import Features, moved, tiles
 from precall.metrics.frechet_distance import fid
 from precall.metrics.frozen_cells import FrozenCells, cell_scores, histogram_spectrum_of_counts
+from precall.metrics.frozen_classifier import FrozenClassifier, level_scores, levels_certificate, levels_spectrum
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.ball_sums import BallSums, FakeCounts, Shortest, SummedBalls
 from precall.metrics.neighbors.one_way_scores import copy_score, one_way_scores
 from precall.metrics.results import Assessment, PerSample
 from precall.metrics.score import Score
-from precall.metrics.sketch_reference import SketchReference
+from precall.metrics.sketch_reference import SketchReference, checked_levels
 from precall.printing import brief, shown
 from precall.progress import StageProgress
 from precall.samples.archives import ArrayArchive
@@ -33,6 +34,7 @@ from precall.theory.arrays import Counts, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
+    from precall.theory.bands import Certificate
     from precall.theory.spectrum import RatioSpectrum
 
 SKETCH = ArrayArchive("sketch", ".sketch", 1, made_by="precall sketch")
@@ -107,6 +109,7 @@ class Sketch:
         moments: Moments of the fakes.
         cells: Number of fakes in each frozen cell, shape (repeats, cells).
         counts: Counts of the fakes in the balls of the reals, and lists of extreme fakes.
+        levels: Number of fakes at each level of a frozen classifier, or None if the reference has none.
 
     Example:
         >>> from precall import Reference, merge_sketches
@@ -124,6 +127,7 @@ class Sketch:
     moments: Moments
     cells: Counts
     counts: FakeCounts = field(repr=False)
+    levels: Counts | None = field(default=None, repr=False)
 
     @property
     def n(self) -> int:
@@ -143,8 +147,9 @@ class Sketch:
 
         Precision, density, coverage, recall cover, copies and the clipped scores have the values and the intervals of
         one assessment of all shards together. FID has no interval, because that needs every sample. The curve is that
-        of k-means cells frozen on the reference. Recall, precision cover and the symmetric scores need distances
-        between fakes and are not here.
+        of k-means cells frozen on the reference. If the reference has a frozen classifier, the scores of its curve
+        begin with `quadratic_`. Recall, precision cover and the symmetric scores need distances between fakes and are
+        not here.
         """
         if self.n < 2:
             raise ValueError(f"scores need at least 2 fakes; this sketch has {self.n}. Merge more shards.")
@@ -158,8 +163,30 @@ class Sketch:
                 **one_way_scores(balls, clipped, ideal=about.ideal, ties=ties),
                 "copies": copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=ties),
                 "fid": replace(distance, settings={**distance.settings, "interval": NO_INTERVAL}),
+                **self._classifier_scores(),
             }
         )
+
+    def _classifier_scores(self) -> dict[str, Score]:
+        if self.levels is None or self.reference.levels is None:
+            return {}
+        found = level_scores(self.reference.levels, self.levels, seed=int(self.reference.settings["seed"]))
+        return {f"quadratic_{name}": score for name, score in found.items()}
+
+    @property
+    def spectra(self) -> dict[str, RatioSpectrum]:
+        """The spectra of all curves, by the name of their estimator."""
+        found = {"clusters": self.spectrum}
+        if self.levels is None or self.reference.levels is None:
+            return found
+        return found | {"quadratic": levels_spectrum(self.reference.levels, self.levels)}
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Simultaneous upper band on the true curve, from the frozen classifier; None if there is none."""
+        if self.levels is None or self.reference.levels is None:
+            return None
+        return levels_certificate(self.reference.levels, self.levels)
 
     @property
     def spectrum(self) -> RatioSpectrum:
@@ -185,9 +212,9 @@ class Sketch:
         return Assessment(
             name=name,
             estimator="clusters",
-            spectra={"clusters": self.spectrum},
+            spectra=self.spectra,
             scores=self.scores,
-            certificate=None,
+            certificate=self.certificate,
             real=PerSample(),
             fake=PerSample(),
             protocol=self._protocol(),
@@ -211,6 +238,7 @@ class Sketch:
         about = {"reference": self.reference.about(), "shards": [vars(shard) for shard in self.shards]}
         arrays = {"mean": self.moments.mean, "scatter": self.moments.scatter, "cells": self.cells}
         arrays |= self.reference.arrays() | self.counts.arrays()
+        arrays |= {} if self.levels is None else {"levels": self.levels}
         SKETCH.write(Path(path), {name.replace(" ", "_"): array for name, array in arrays.items()}, about)
         return Path(path)
 
@@ -237,7 +265,10 @@ class Sketch:
             raise ValueError("cells")
         named = {name.replace("_", " "): array for name, array in arrays.items()}
         counts = FakeCounts.of_arrays(named, n=reference.n, shards=sizes)
-        return cls(reference, shards, moments, cells, counts)
+        if ("levels" in arrays) != (reference.levels is not None):
+            raise ValueError("levels")
+        levels = checked_levels("levels", arrays["levels"], int(sizes.sum())) if "levels" in arrays else None
+        return cls(reference, shards, moments, cells, counts, levels)
 
     def _protocol(self) -> dict[str, Any]:
         repeats, cells = self.cells.shape
@@ -319,7 +350,12 @@ def _merged(one: Sketch, other: Sketch) -> Sketch:
         one.moments + other.moments,
         one.cells + other.cells,
         counts[0].merged(counts[1]),
+        _added(one.levels, other.levels),
     )
+
+
+def _added(one: Counts | None, other: Counts | None) -> Counts | None:
+    return None if one is None or other is None else one + other
 
 
 def _check_same_reference(one: Sketch, other: Sketch) -> None:
@@ -347,12 +383,14 @@ class Sketcher:
         balls: Balls of the reals, for one k.
         clipped: The same with radii of at most their median.
         cells: The frozen cells.
+        classifier: The frozen classifier, or None.
     """
 
     reference: SketchReference
     balls: Balls = field(repr=False)
     clipped: Balls = field(repr=False)
     cells: FrozenCells = field(repr=False)
+    classifier: FrozenClassifier | None = field(default=None, repr=False)
 
     def sketch(self, fakes: Features, name: str, progress: StageProgress | None = None) -> Sketch:
         """Sketch a shard, piece by piece: memory grows with the reference and the piece, not with the shard.
@@ -382,11 +420,17 @@ class Sketcher:
         cells = sum((self.cells.counts(to_numpy(tile)) for tile in tiles(fakes)), np.zeros((1, 1), dtype=np.int64))
         ties = self.reference.ties
         counts = count_fakes(self.balls, self.clipped, fakes, ties=ties, first_row=start, gallery=GALLERY)
-        return Sketch(self.reference, (), Moments.of_matrix(fakes), np.asarray(cells), counts)
+        levels = None if self.classifier is None else self.classifier.histogram(fakes)
+        return Sketch(self.reference, (), Moments.of_matrix(fakes), np.asarray(cells), counts, levels)
 
 
 def _joined(one: Sketch, other: Sketch) -> Sketch:
     """Two pieces of one shard."""
     return Sketch(
-        one.reference, (), one.moments + other.moments, one.cells + other.cells, one.counts.merged(other.counts)
+        one.reference,
+        (),
+        one.moments + other.moments,
+        one.cells + other.cells,
+        one.counts.merged(other.counts),
+        _added(one.levels, other.levels),
     )

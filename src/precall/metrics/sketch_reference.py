@@ -11,6 +11,7 @@ import numpy as np
 
 from precall.metrics.features import Features, tiles
 from precall.metrics.frozen_cells import FrozenCells
+from precall.metrics.frozen_classifier import LEVELS, FrozenClassifier
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.scores import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
@@ -19,7 +20,7 @@ from precall.theory.arrays import Array, Counts, to_numpy
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
 
-IDENTIFYING = ("k", "ties", "seed", "encoder", "n_real", "dimension")  # settings that sketches must share
+IDENTIFYING = ("k", "ties", "seed", "encoder", "pilot", "n_real", "dimension")  # settings that sketches must share
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +29,14 @@ class SketchReference:
 
     Attributes:
         identity: SHA-256 of the features, the frozen cells and the settings. Only sketches that share it are merged.
-        settings: k, ties, seed, encoder, n_real and dimension.
+        settings: k, ties, seed, encoder, n_real, dimension, and the SHA-256 of the pilot of a frozen classifier.
         protocol: What else the report says about the data and the machine.
         moments: Moments of the reals.
         cells: Number of reals in each frozen cell, shape (repeats, cells).
         neighbors: Nearest other reals of each real, shape (n, at least k).
         ideal: Clipped density of the reals, before it is normalised.
         expected_copies: Share of the reals that look like copies of another real; None if there are only two.
+        levels: Number of held-out reals at each level of a frozen classifier, or None.
     """
 
     identity: str
@@ -45,6 +47,7 @@ class SketchReference:
     neighbors: Counts
     ideal: float
     expected_copies: float | None
+    levels: Counts | None = None
 
     @classmethod
     def of(
@@ -53,6 +56,7 @@ class SketchReference:
         balls: Balls,
         clipped: Balls,
         cells: FrozenCells,
+        classifier: FrozenClassifier | None,
         settings: Mapping[str, Any],
         protocol: Mapping[str, Any],
     ) -> SketchReference:
@@ -63,13 +67,14 @@ class SketchReference:
             balls: Their balls, for one k.
             clipped: The same with radii of at most their median.
             cells: The frozen cells.
-            settings: k, ties, seed and the encoder.
+            classifier: The frozen classifier, or None.
+            settings: k, ties, seed, the encoder and the pilot of the classifier.
             protocol: Further entries of the protocol.
         """
         n, d = (int(size) for size in features.shape)
         known = {**settings, "n_real": n, "dimension": d}
         return cls(
-            identity=_identity(features, cells, known),
+            identity=_identity(features, cells, classifier, known),
             settings=known,
             protocol=protocol,
             moments=Moments.of_matrix(features),
@@ -77,6 +82,7 @@ class SketchReference:
             neighbors=np.asarray(balls.nearest.index),
             ideal=clipped_ideal(balls.nearest, clipped.radii[:, 0], balls.k[0]),
             expected_copies=expected_copies(balls.nearest),
+            levels=None if classifier is None else classifier.held_out,
         )
 
     def about(self) -> dict[str, Any]:
@@ -87,7 +93,8 @@ class SketchReference:
     def arrays(self) -> dict[str, Array | Counts]:
         """The arrays by name."""
         moments = {"real_mean": self.moments.mean, "real_scatter": self.moments.scatter}
-        return {**moments, "real_cells": self.cells, "real_neighbors": self.neighbors}
+        levels = {} if self.levels is None else {"real_levels": self.levels}
+        return {**moments, "real_cells": self.cells, "real_neighbors": self.neighbors, **levels}
 
     @classmethod
     def of_saved(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> SketchReference:
@@ -107,7 +114,8 @@ class SketchReference:
         if not fits or not ((neighbors >= 0) & (neighbors < n)).all() or settings["ties"] not in ("closed", "open"):
             raise ValueError("real_neighbors")
         shares = float(about["ideal"]), None if copies is None else float(copies)
-        return cls(str(about["identity"]), settings, about["protocol"], moments, cells, neighbors, *shares)
+        levels = None if "real_levels" not in arrays else checked_levels("real_levels", arrays["real_levels"])
+        return cls(str(about["identity"]), settings, about["protocol"], moments, cells, neighbors, *shares, levels)
 
     def moments_like(self, mean: Array, scatter: Array, n: int) -> Moments:
         """Moments of other samples of this dimension, checked."""
@@ -142,7 +150,23 @@ def _moments(mean: Array, scatter: Array, n: int, dimension: int) -> Moments:
     return Moments(n, mean, scatter)
 
 
-def _identity(features: Features, cells: FrozenCells, settings: Mapping[str, Any]) -> str:
+def checked_levels(name: str, levels: Counts, n: int | None = None) -> Counts:
+    """Counts at the levels of a frozen classifier, `n` in all."""
+    if (
+        levels.shape != (LEVELS,)
+        or levels.dtype != np.int64
+        or (levels < 0).any()
+        or levels.sum() != (n or levels.sum())
+    ):
+        raise ValueError(name)
+    return levels
+
+
+def _identity(
+    features: Features, cells: FrozenCells, classifier: FrozenClassifier | None, settings: Mapping[str, Any]
+) -> str:
     from precall.samples.hashing import combined, of_array
 
-    return combined([of_array(to_numpy(features)), of_array(cells.centres), json.dumps(settings, sort_keys=True)])
+    frozen = [cells.centres] if classifier is None else [cells.centres, *classifier.arrays().values()]
+    arrays = [of_array(np.asarray(array)) for array in (to_numpy(features), *frozen)]
+    return combined([*arrays, json.dumps(settings, sort_keys=True)])
