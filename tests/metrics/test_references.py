@@ -172,3 +172,32 @@ def test_the_statistics_in_a_reference_are_those_of_the_data(path):
     assert opened.stored("mu") == pytest.approx(REAL.mean(0))
     assert opened.stored("sigma") == pytest.approx(np.cov(REAL, rowvar=False))
     assert opened.stored("no such array") is None
+
+
+def test_a_subsample_names_itself_wherever_it_is_used(tmp_path):
+    """In the protocol, in the notices, in a file, and in the assessment of the file."""
+    from precall.samples.sampleset import SampleWarning
+
+    small = Reference.fit(REAL, k=3).subsample(90, seed=5)
+    assert small.features.shape == (90, 5)
+    rows = np.sort(np.random.default_rng(5).choice(150, 90, replace=False))
+    assert np.array_equal(small.features, REAL[rows])
+    for reference in (small, Reference.load(small.save(tmp_path / "part.precall"))):
+        with pytest.warns(SampleWarning, match="real: only 90 of 150 samples, seed 5"):
+            found = reference.assess(FAKE, metrics=("neighbors",))
+        assert found.protocol["real"]["subsample"] == "90 of 150 samples, seed 5"
+        expected = Reference.fit(REAL[rows], k=3).assess(FAKE, metrics=("neighbors",))
+        assert scores(found) == scores(expected)
+        assert found.protocol["n_real"] == 90
+    assert small.sketch(FAKE).assessment().protocol["real"]["subsample"].startswith("90 of 150")
+    with pytest.raises(ValueError, match="`n` must be between 2 and 150"):
+        Reference.fit(REAL).subsample(151)
+    with pytest.raises(ValueError, match="`k` must be"):
+        Reference.fit(REAL, k=5).subsample(5)
+
+
+def test_a_subsample_of_a_stored_reference_has_cells_of_its_own(path):
+    loaded = Reference.load(path)
+    small = loaded.subsample(60)
+    assert not np.array_equal(small.centres, loaded.centres)
+    assert small.sketch(FAKE).reference.identity != loaded.sketch(FAKE).reference.identity

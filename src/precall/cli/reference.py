@@ -30,6 +30,9 @@ def make(
     encoder: EncoderName = None,
     device: DeviceName = "auto",
     k: Annotated[int, typer.Option(help="Number of neighbours that define a ball.")] = 5,
+    subsample: Annotated[
+        int | None, typer.Option(help="Keep this many samples, chosen at random; reports name the subsample.")
+    ] = None,
     pilot: Annotated[
         str | None,
         typer.Option(help="Samples of a model: trains a classifier for `precall sketch` on them and half of the data."),
@@ -60,6 +63,7 @@ def make(
     opened = open_samples(samples, key=key, on_error=on_error)
     with bars() as progress:
         found = Reference.fit(opened, k=k, encoder=encoder, device=device, progress=progress)
+        found = found if subsample is None else found.subsample(subsample)
         found = found if pilot is None else found.with_classifier(open_samples(pilot, key=key, on_error=on_error))
         found.save(out)
     n, d = found.features.shape

@@ -85,7 +85,7 @@ class FrozenClassifier:
         place, level = exact % 1.0, np.floor(exact)
         for row in np.flatnonzero(np.minimum(place, 1 - place) <= slack):
             level[row] = np.floor(self._scored(rows[row : row + 1])[0][0])
-        return np.clip(level + LEVELS // 2, 0, LEVELS - 1).astype(np.intp)
+        return np.asarray(np.clip(level + LEVELS // 2, 0, LEVELS - 1), dtype=np.intp)
 
     def _scored(self, rows: Array) -> tuple[Array, Array]:
         """The score of each row in units of levels, and a bound on its rounding error."""
@@ -119,9 +119,9 @@ def levels_spectrum(real: Counts, fake: Counts) -> RatioSpectrum:
 def levels_certificate(real: Counts, fake: Counts) -> Certificate:
     """Simultaneous 95 % upper band on the true curve, from samples that are independent of the classifier."""
     n, m = int(real.sum()), int(fake.sum())
-    vertices = hull_of_blocks(counted_blocks(np.arange(len(real), dtype=np.float64), real, fake))
-    radii = (elliptic_constant(1 - LEVEL) / np.sqrt(size) for size in (n, m))
-    return Certificate(*vertices, *radii, "elliptic", LEVEL, n, m)
+    fpr, fnr = hull_of_blocks(counted_blocks(np.arange(len(real), dtype=np.float64), real, fake))
+    of_real, of_fake = (float(elliptic_constant(1 - LEVEL) / np.sqrt(size)) for size in (n, m))
+    return Certificate(fpr, fnr, of_real, of_fake, "elliptic", LEVEL, n, m)
 
 
 def level_scores(real: Counts, fake: Counts, *, seed: int) -> dict[str, Score]:

@@ -14,6 +14,7 @@ from precall.devices import exact_device
 from precall.metrics.features import Features, as_features, moved
 from precall.metrics.moments import Moments
 from precall.progress import StageProgress
+from precall.theory import checks
 from precall.theory.arrays import is_tensor, to_numpy
 
 if TYPE_CHECKING:
@@ -94,6 +95,22 @@ class Side:
         """`labels` (one per sample) with one label per row: labels of samples that could not be read are removed."""
         values = to_numpy(labels)
         return values[self.rows] if self.samples is not None and len(values) == len(self.samples) else values
+
+    def subsampled(self, n: int, seed: int) -> Side:
+        """A random part of the samples, in their order. The protocol says which."""
+        if self.moments is not None:
+            raise ValueError("a subsample needs samples; got statistics (mu, sigma). Pass the samples.")
+        total = len(self.features)
+        if not 2 <= checks.count("n", n) <= total:
+            raise ValueError(f"`n` must be between 2 and {total}, the number of samples; got {n}.")
+        chosen = np.sort(np.random.default_rng(seed).choice(total, n, replace=False))
+        return replace(
+            self,
+            features=self.features[chosen],
+            rows=None if self.rows is None else np.asarray(self.rows)[chosen],
+            protocol={**self.protocol, "subsample": f"{n:,} of {total:,} samples, seed {seed}"},
+            outputs={name: matrix[chosen] for name, matrix in self.outputs.items()},
+        )
 
     def identity(self, row: int) -> str:
         """The id of the sample in `row`: its file name or its index."""
