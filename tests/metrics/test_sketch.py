@@ -166,7 +166,7 @@ def test_a_shard_is_counted_once(reference, whole):
         ({"ties": "open"}, r"ties \(closed and open\)"),
         ({"seed": 1}, r"seed \(0 and 1\)"),
         ({"real": REAL[1:]}, r"n_real \(150 and 149\)"),
-        ({"real": REAL + np.float32(1e-3)}, "the features of the reals"),
+        ({"real": REAL + np.float32(1e-3)}, "the features, the radii or the cells"),
     ],
 )
 def test_mixed_protocols_are_refused(reference, other, said):

@@ -33,6 +33,12 @@ def make(
     subsample: Annotated[
         int | None, typer.Option(help="Keep this many samples, chosen at random; reports name the subsample.")
     ] = None,
+    approximate_radii: Annotated[
+        bool,
+        typer.Option(
+            "--approximate-radii", help="Search neighbours by faiss, approximately; reports say how accurately."
+        ),
+    ] = False,
     pilot: Annotated[
         str | None,
         typer.Option(help="Samples of a model: trains a classifier for `precall sketch` on them and half of the data."),
@@ -64,6 +70,7 @@ def make(
     with bars() as progress:
         found = Reference.fit(opened, k=k, encoder=encoder, device=device, progress=progress)
         found = found if subsample is None else found.subsample(subsample)
+        found = found.with_approximate_radii() if approximate_radii else found
         found = found if pilot is None else found.with_classifier(open_samples(pilot, key=key, on_error=on_error))
         found.save(out)
     n, d = found.features.shape

@@ -63,6 +63,7 @@ def save_side(
         **frozen(),
     }
     about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": dict(side.protocol)}
+    about |= {} if balls.approximation is None else {"approximate_radii": balls.approximation}
     write_reference(Path(path), arrays, about)
     return Path(path)
 
@@ -79,7 +80,8 @@ def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
         return None
     radii, margins, index, distance = (np.asarray(array) for array in stored)
     cloud = Cloud(side.features, index.shape[1])
-    return Balls((k,), int(samples.about["neighbors"]), radii, margins, Nearest(index, distance), cloud)
+    nearest, said = Nearest(index, distance), samples.about.get("approximate_radii")
+    return Balls((k,), int(samples.about["neighbors"]), radii, margins, nearest, cloud, approximation=said)
 
 
 def load_classifier(samples: ReferenceRows) -> FrozenClassifier | None:

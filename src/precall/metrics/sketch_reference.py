@@ -28,7 +28,8 @@ class SketchReference:
     """The data behind a sketch, without their features.
 
     Attributes:
-        identity: SHA-256 of the features, the frozen cells and the settings. Only sketches that share it are merged.
+        identity: SHA-256 of the features, the radii, the frozen cells and the settings. Only sketches that share it are
+            merged.
         settings: k, ties, seed, encoder, n_real, dimension, and the SHA-256 of the pilot of a frozen classifier.
         protocol: What else the report says about the data and the machine.
         moments: Moments of the reals.
@@ -74,7 +75,7 @@ class SketchReference:
         n, d = (int(size) for size in features.shape)
         known = {**settings, "n_real": n, "dimension": d}
         return cls(
-            identity=_identity(features, cells, classifier, known),
+            identity=_identity(features, balls, cells, classifier, known),
             settings=known,
             protocol=protocol,
             moments=Moments.of_matrix(features),
@@ -140,7 +141,7 @@ class SketchReference:
         """What two references differ in, as a list of words."""
         named = [key for key in IDENTIFYING if self.settings.get(key) != other.settings.get(key)]
         pairs = [f"{key} ({self.settings.get(key)} and {other.settings.get(key)})" for key in named]
-        return ", ".join(pairs) or "the features of the reals, or the cells"
+        return ", ".join(pairs) or "the features, the radii or the cells of the reals"
 
 
 def _moments(mean: Array, scatter: Array, n: int, dimension: int) -> Moments:
@@ -163,10 +164,14 @@ def checked_levels(name: str, levels: Counts, n: int | None = None) -> Counts:
 
 
 def _identity(
-    features: Features, cells: FrozenCells, classifier: FrozenClassifier | None, settings: Mapping[str, Any]
+    features: Features,
+    balls: Balls,
+    cells: FrozenCells,
+    classifier: FrozenClassifier | None,
+    settings: Mapping[str, Any],
 ) -> str:
     from precall.samples.hashing import combined, of_array
 
     frozen = [cells.centres] if classifier is None else [cells.centres, *classifier.arrays().values()]
-    arrays = [of_array(np.asarray(array)) for array in (to_numpy(features), *frozen)]
+    arrays = [of_array(np.asarray(array)) for array in (to_numpy(features), balls.squared_margins, *frozen)]
     return combined([*arrays, json.dumps(settings, sort_keys=True)])

@@ -53,6 +53,7 @@ class Balls:
         nearest: The nearest other samples within the set.
         cloud: The samples, prepared for the sweep.
         sums: Sums of a kernel over all pairs of the set, if they were requested.
+        approximation: How the neighbours were searched if not exactly, and how accurate the search is; else None.
     """
 
     k: tuple[int, ...]
@@ -62,6 +63,7 @@ class Balls:
     nearest: Nearest
     cloud: Cloud = field(repr=False)
     sums: KernelSums | None = field(default=None, repr=False)
+    approximation: str | None = None
 
     @property
     def radii(self) -> Array:
