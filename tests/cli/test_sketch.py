@@ -75,6 +75,7 @@ def test_mistakes_cost_one_sentence(workplace):
     done(*sketch, "shard-{0..1}.npy", "--out", "two.sketch")
     done(*sketch, "shard-1.npy", "--out", "three.sketch", "--k", 3)
     assert "a shard must be counted once; `shard-0.npy`" in refused("merge", "one.sketch", "two.sketch")
+    assert "a shard must be counted once" in refused("merge", "one.sketch", "one.sketch")
     assert "they differ in: k (4 and 3)" in refused("merge", "one.sketch", "three.sketch")
     assert "counted once" in refused(*sketch, "shard-0.npy", "--fake", "shard-*.npy", "--out", "x.sketch")
     assert "must be a sketch" in refused("merge", "data.precall")
@@ -83,3 +84,23 @@ def test_mistakes_cost_one_sentence(workplace):
     assert "one of the sources" in refused("sketch", "--real", "a.sketch", "--fake", "all.npy", "--out", "a.sketch")
     assert "stands for" in refused(*sketch, "nothing-*.npy", "--out", "x.sketch")
     assert not (workplace / "x.sketch").exists()
+
+
+def test_approximations_are_named(workplace):
+    done("reference", "make", "real.npy", "--subsample", 100, "--out", "part.precall")
+    done("sketch", "--real", "part.precall", "--fake", "all.npy", "--out", "part.sketch")
+    merged = done("merge", "part.sketch", "--json")
+    assert "real: only 100 of 120 samples, seed 0" in merged.stderr
+    assert json.loads(merged.stdout)["models"]["fake"]["protocol"]["n_real"] == 100
+
+
+def test_a_pilot_trains_a_classifier(workplace):
+    np.save("pilot.npy", RNG.normal(0.5, 0.6, size=(60, 4)))
+    done("reference", "make", "real.npy", "--pilot", "pilot.npy", "--out", "judging.precall")
+    done("sketch", "--real", "judging.precall", "--fake", "shard-*.npy", "--out", "all.sketch")
+    found = json.loads(done("merge", "all.sketch", "--json").stdout)["models"]["fake"]
+    assert 0 < found["scores"]["quadratic_area"]["value"] < 1
+    assert found["certificate"] is not None
+    assert "must not be the pilot" in refused(
+        "sketch", "--real", "judging.precall", "--fake", "pilot.npy", "--out", "x.sketch"
+    )

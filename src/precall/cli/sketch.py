@@ -108,6 +108,8 @@ def merge(
         folder.check(report, sources=files)
     found = merge_sketches(Sketch.load(path) for path in files)
     result = Comparison({name: found.assessment(name)})
+    for notice in found.reference.protocol.get("notices", ()):
+        note(notice)
     command = "precall " + shlex.join(sys.argv[1:])
     if out is not None:
         note(f"{found.save(out)}: {_size(found)}")
@@ -146,8 +148,7 @@ def _files(given: Sequence[str]) -> list[Path]:
     """The files that the arguments name; those that a shell has not expanded are expanded here."""
     from precall.samples.shards import files_of, is_pattern
 
-    found = [path for one in given for path in (files_of(one) if is_pattern(one) else [Path(one)])]
-    return list(dict.fromkeys(found))
+    return [path for one in given for path in (files_of(one) if is_pattern(one) else [Path(one)])]
 
 
 def _check_suffix(path: Path) -> None:

@@ -171,35 +171,31 @@ def _labels(pair: Pair, n_clusters: int, repeats: int, seed: int, starts: int) -
     return backend, np.stack(side_by_side([partial(assign, n_clusters, int(one), starts) for one in seeds]))
 
 
-def centres_of_cells(features: Features, *, n_clusters: int = 20, repeats: int = 10, seed: int = 0) -> Array:
+def centres_of_cells(features: Features, *, n_clusters: int = 20, seed: int = 0) -> Array:
     """Centres of the k-means cells of one sample set, for cells that do not depend on other samples.
 
     Args:
         features: Checked features, shape (n, d).
         n_clusters: Number of cells, at most n.
-        repeats: Number of k-means runs.
         seed: Seed of the starts.
 
     Returns:
-        The mean of each cell, shape (repeats, n_clusters, d). An empty cell repeats the first centre.
+        The mean of each cell, shape (n_clusters, d). An empty cell repeats the first centre.
 
     Example:
         >>> x = np.array([[0.0], [0.2], [5.0], [5.4]])
-        >>> np.sort(centres_of_cells(x, n_clusters=2, repeats=1), axis=1).ravel()
+        >>> np.sort(centres_of_cells(x, n_clusters=2), axis=0).ravel()
         array([0.1, 5.2])
     """
-    _, labels = _labels(Pair(features, features[:0]), n_clusters, repeats, seed, STARTS)
-    sums = np.zeros((repeats, n_clusters, features.shape[1]))
-    start = 0
+    (labels,) = _labels(Pair(features, features[:0]), n_clusters, 1, seed, STARTS)[1]
+    sums, start = np.zeros((n_clusters, features.shape[1])), 0
     for tile in tiles(features):
         rows = to_numpy(tile)
-        for one, of_repeat in zip(sums, labels[:, start : start + len(rows)], strict=True):
-            one += np.eye(n_clusters)[:, of_repeat] @ rows
+        sums += np.eye(n_clusters)[:, labels[start : start + len(rows)]] @ rows
         start += len(rows)
-    counts = np.stack([np.bincount(one, minlength=n_clusters) for one in labels])[..., None]
+    counts = np.bincount(labels, minlength=n_clusters)[:, None]
     centres = sums / np.maximum(counts, 1)
-    first = np.take_along_axis(centres, (counts > 0).argmax(1)[:, None], axis=1)
-    return np.where(counts > 0, centres, first)
+    return np.where(counts > 0, centres, centres[(counts > 0).argmax()])
 
 
 def _backend(pair: Pair, n_clusters: int) -> tuple[str, Callable[[int, int, int], CellLabels]]:

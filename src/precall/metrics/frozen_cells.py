@@ -1,4 +1,9 @@
-"""Cells that are frozen on the data: counts of shards add up, and the curve is read off the added counts."""
+"""Cells that are frozen on the data: counts of shards add up, and the curve is read off the added counts.
+
+The cells of each repeat are those of one half of the reals, and the other half is counted in them. Reals that had
+formed their own cells would fill them more evenly than fresh samples of the same law, and the curve would show a
+difference where there is none.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.features import Features, tiles
 from precall.metrics.score import CURVE_SCORES, Interval, Score, bounded_interval, readings
-from precall.theory.arrays import Array, Counts
+from precall.theory.arrays import Array, Counts, Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
 
+CELLS = "frozen on the reference: formed by one half of the reals, in which the other half and the fakes are counted"
 RESAMPLES = 50  # bootstrap samples per interval, and draws per expectation under P = Q
 COVERS = (
     "the expectation of this score at these sample sizes in these cells, which are frozen on the reference; its bias "
@@ -37,7 +44,21 @@ class FrozenCells:
 
     def counts(self, rows: npt.NDArray[np.floating]) -> Counts:
         """Number of rows whose nearest centre is that of each cell, shape (repeats, cells)."""
-        return np.stack([np.bincount(self._nearest(rows, one), minlength=len(one)) for one in self.centres])
+        return np.stack([self._counts(rows, repeat) for repeat in range(len(self.centres))])
+
+    def held_out(self, features: Features, seed: int) -> Counts:
+        """The counts of the reals that did not form the cells: in each repeat the second of the `halves`."""
+        parts = (features[half] for _, half in halves(len(features), len(self.centres), seed))
+        return np.stack(
+            [
+                np.sum([self._counts(to_numpy(tile), repeat) for tile in tiles(part)], axis=0)
+                for repeat, part in enumerate(parts)
+            ]
+        )
+
+    def _counts(self, rows: npt.NDArray[np.floating], repeat: int) -> Counts:
+        centres = self.centres[repeat]
+        return np.bincount(self._nearest(rows, centres), minlength=len(centres))
 
     def _nearest(self, rows: npt.NDArray[np.floating], centres: Array) -> npt.NDArray[np.intp]:
         """Index of the nearest centre of each row; equally near ones go to the lower index.
@@ -56,6 +77,18 @@ class FrozenCells:
         for row in np.flatnonzero(least[:, 1] - least[:, 0] <= slack):
             nearest[row] = _squared_norms(x[row] - c).argmin()
         return nearest
+
+
+def halves(n: int, repeats: int, seed: int) -> list[tuple[Index, Index]]:
+    """Random halves of n samples, one pair of sorted indices per repeat: one forms the cells, the other is counted.
+
+    Example:
+        >>> [len(half) for half in halves(7, 1, 0)[0]]
+        [3, 4]
+    """
+    rng = np.random.default_rng(seed)
+    orders = (rng.permutation(n) for _ in range(repeats))
+    return [(np.sort(order[: n // 2]), np.sort(order[n // 2 :])) for order in orders]
 
 
 def _squared_norms(x: Array) -> Array:
@@ -87,7 +120,7 @@ def cell_scores(real: Counts, fake: Counts, *, seed: int) -> dict[str, Score]:
         "estimator": "clusters",
         "n_clusters": real.shape[1],
         "repeats": len(real),
-        "cells": "frozen on the reference",
+        "cells": CELLS,
     }
     values = readings(histogram_spectrum_of_counts(real, fake))
 

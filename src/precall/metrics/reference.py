@@ -15,7 +15,7 @@ from precall.metrics.baseline import real_against_real
 from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.clusters import centres_of_cells
 from precall.metrics.features import Features, Pair, device_of, same_dimension
-from precall.metrics.frozen_cells import FrozenCells
+from precall.metrics.frozen_cells import FrozenCells, halves
 from precall.metrics.frozen_classifier import FrozenClassifier
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
@@ -24,6 +24,7 @@ from precall.metrics.moments import Moments
 from precall.metrics.neighbors.approximate import approximate_balls
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around, clipped
+from precall.metrics.notices import notices
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset
 from precall.metrics.reference_file import check_same_encoder, load_balls, load_classifier, save_side
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from precall.metrics.neighbors.kernels import Kernel
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
+
+CELLS, REPEATS = 20, 10  # k-means cells of sketches, and runs whose curves are averaged (Sajjadi et al.)
 
 
 @brief
@@ -325,7 +328,11 @@ class Reference:
         settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder, "pilot": self.pilot}
         protocol = {"device": device_of(self.features), "versions": versions()}
         protocol |= {"real": dict(self.side.protocol)} if self.side.protocol else {}
-        protocol |= {} if balls.approximation is None else {"approximate_radii": balls.approximation}
+        said = notices({"real": self.side})
+        if balls.approximation is not None:
+            protocol |= {"approximate_radii": balls.approximation}
+            said.append(f"approximate radii: {balls.approximation}.")
+        protocol |= {"notices": said} if said else {}
         frozen = SketchReference.of(self.features, balls, clipped(balls), cells, self.classifier, settings, protocol)
         return Sketcher(frozen, balls, clipped(balls), cells, self.classifier)
 
@@ -336,13 +343,15 @@ class Reference:
 
     @cached_property
     def centres(self) -> Array:
-        """Centres of the k-means cells of the reals, frozen for sketches, shape (10, 20, d)."""
+        """Centres of k-means cells of halves of the reals, frozen for sketches, shape (10, 20, d)."""
         stored = _stored(self.side)
         whole = stored is not None and len(stored) == len(self.features)
         known = None if stored is None or not whole or stored.about["seed"] != self.seed else stored.stored("centres")
         if known is not None:
             return np.asarray(known, dtype=np.float64)
-        return centres_of_cells(self.features, n_clusters=min(20, len(self.features)), seed=self.seed)
+        parts = (self.features[half] for half, _ in halves(len(self.features), REPEATS, self.seed))
+        cells = min(CELLS, len(self.features) // 2)
+        return np.stack([centres_of_cells(part, n_clusters=cells, seed=self.seed + i) for i, part in enumerate(parts)])
 
     def assess(
         self,

@@ -19,7 +19,7 @@ import numpy as np
 
 from precall.metrics.features import Features, moved, tiles
 from precall.metrics.frechet_distance import fid
-from precall.metrics.frozen_cells import FrozenCells, cell_scores, histogram_spectrum_of_counts
+from precall.metrics.frozen_cells import CELLS, FrozenCells, cell_scores, histogram_spectrum_of_counts
 from precall.metrics.frozen_classifier import FrozenClassifier, level_scores, levels_certificate, levels_spectrum
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.ball_sums import BallSums, FakeCounts, Shortest, SummedBalls
@@ -282,7 +282,7 @@ class Sketch:
             **{key: settings[key] for key in ("k", "ties", "seed")},
             **self.reference.protocol,
             "sketch": {
-                "cells": f"{cells} k-means cells, frozen on the reference; {repeats} starts, seed {settings['seed']}",
+                "cells": f"{cells} k-means cells, {repeats} repeats, seed {settings['seed']}, {CELLS}",
                 "reference": self.reference.identity,
                 "shards": [vars(shard) for shard in self.shards],
                 **{name: [vars(one) for one in found] for name, found in lists.items()},

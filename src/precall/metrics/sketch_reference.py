@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, tiles
+from precall.metrics.features import Features
 from precall.metrics.frozen_cells import FrozenCells
 from precall.metrics.frozen_classifier import LEVELS, FrozenClassifier
 from precall.metrics.moments import Moments
@@ -33,7 +33,7 @@ class SketchReference:
         settings: k, ties, seed, encoder, n_real, dimension, and the SHA-256 of the pilot of a frozen classifier.
         protocol: What else the report says about the data and the machine.
         moments: Moments of the reals.
-        cells: Number of reals in each frozen cell, shape (repeats, cells).
+        cells: Number of held-out reals in each frozen cell, shape (repeats, cells).
         neighbors: Nearest other reals of each real, shape (n, at least k).
         ideal: Clipped density of the reals, before it is normalised.
         expected_copies: Share of the reals that look like copies of another real; None if there are only two.
@@ -79,7 +79,7 @@ class SketchReference:
             settings=known,
             protocol=protocol,
             moments=Moments.of_matrix(features),
-            cells=sum((cells.counts(to_numpy(tile)) for tile in tiles(features)), np.zeros((1, 1), dtype=np.int64)),
+            cells=cells.held_out(features, int(settings["seed"])),
             neighbors=np.asarray(balls.nearest.index),
             ideal=clipped_ideal(balls.nearest, clipped.radii[:, 0], balls.k[0]),
             expected_copies=expected_copies(balls.nearest),
@@ -107,7 +107,7 @@ class SketchReference:
         settings, cells, neighbors = about["settings"], arrays["real_cells"], arrays["real_neighbors"]
         n, k, copies = int(settings["n_real"]), int(settings["k"]), about["expected_copies"]
         moments = _moments(arrays["real_mean"], arrays["real_scatter"], n, int(settings["dimension"]))
-        if cells.dtype != np.int64 or cells.ndim != 2 or (cells < 0).any() or (cells.sum(1) != n).any():
+        if cells.dtype != np.int64 or cells.ndim != 2 or (cells < 0).any() or (cells.sum(1) != n - n // 2).any():
             raise ValueError("real_cells")
         fits = (
             neighbors.dtype == np.int64 and neighbors.ndim == 2 and len(neighbors) == n > neighbors.shape[1] >= k >= 1
