@@ -115,6 +115,9 @@ def workplace(tmp_path, tmp_path_factory, monkeypatch):
     for name in ("real", "fake", "train", "test"):
         rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
         (tmp_path / f"{name}.csv").write_text("sex,x\n" + rows)
+    reference = Reference.fit(rng.normal(size=(60, 2)))
+    for name in ("one", "two"):
+        reference.sketch(rng.normal(size=(30, 2))).save(tmp_path / f"{name}.sketch")
     for name in ("human", "samples_task"):  # as evaluation harnesses of language models log them
         lines = "".join(f'{{"resps": [["a line of text, number {i}"]]}}\n' for i in range(60))
         (tmp_path / f"{name}.jsonl").write_text(lines)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from precall.metrics.reference import Reference as Reference
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
+    from precall.metrics.sketch import Sketch as Sketch
+    from precall.metrics.sketch import merge_sketches as merge_sketches
     from precall.metrics.tradeoff import Tradeoff as Tradeoff
     from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
@@ -39,9 +41,11 @@ _HOME = {
     "Divergence": "theory.divergences",
     "RatioSpectrum": "theory.spectrum",
     "Reference": "metrics.reference",
+    "Sketch": "metrics.sketch",
     "Tradeoff": "metrics.tradeoff",
     "assess": "metrics.assessment",
     "load": "report.folder",
+    "merge_sketches": "metrics.sketch",
     "tradeoff": "metrics.assessment",
 }
 _load, _ = lazily(__name__, _HOME)

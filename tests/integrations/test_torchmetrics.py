@@ -11,8 +11,15 @@ from torchmetrics import MetricCollection
 
 from integrations import two_processes
 from integrations.two_processes import MAKE, SHARES, fed, samples
-from precall.integrations.torchmetrics import FrechetDistance, KernelDistance, NearestNeighborScores, PRCurve
+from precall.integrations.torchmetrics import (
+    FrechetDistance,
+    KernelDistance,
+    NearestNeighborScores,
+    PRCurve,
+    ReferenceScores,
+)
 from precall.metrics.assessment import assess
+from precall.metrics.reference import Reference
 
 
 def same(found, expected):
@@ -116,3 +123,40 @@ def test_two_processes_give_the_value_of_one(found_by, share, name):
     expected = fed(MAKE[name](), *samples()).compute()
     for found in found_by:
         same(found[f"{share} {name}"], expected)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_two_processes_sum_their_sketches(found_by, share):
+    """The idle process has sketched nothing; it has the scores of all fakes nevertheless."""
+    real, fake = samples()
+    expected = Reference.fit(real).sketch(fake).scores
+    for found in found_by:
+        scores = found[f"{share} reference"]
+        assert "recall" not in scores
+        for name, value in scores.items():
+            assert float(value) == pytest.approx(expected[name].value, rel=1e-5, abs=1e-6), name
+
+
+def test_scores_against_fixed_data_keep_no_features():
+    """The states have one size, however many batches there are, and they are merged by addition."""
+    real, fake = samples()
+    metric = ReferenceScores(reference=Reference.fit(real, k=4))
+    before = {name: value.shape for name, value in metric.metric_state.items()}
+    for batch in fake.split(7):
+        metric.update(batch)
+    assert {name: value.shape for name, value in metric.metric_state.items()} == before
+    found, swept = metric.compute(), assess(real=real, fake=fake, metrics=("neighbors", "copies", "fid"), k=4).scores
+    for name in ("precision", "density", "coverage", "recall_cover", "copies", "fid"):
+        assert float(found[name]) == pytest.approx(swept[name].value, rel=1e-5, abs=1e-6), name
+    halves = [ReferenceScores(reference=metric.reference) for _ in range(2)]
+    for half, part in zip(halves, (fake[:30], fake[30:]), strict=True):
+        half.update(part)
+    halves[0].merge_state(halves[1])
+    same(halves[0].compute(), found)
+    same(pickle.loads(pickle.dumps(metric)).compute(), found)
+    with pytest.raises(ValueError, match="the data are fixed"):
+        metric.update(real, real=True)
+    metric.reset()
+    metric.update(fake[:1])
+    with pytest.raises(ValueError, match="at least 2 fakes"):
+        metric.compute()

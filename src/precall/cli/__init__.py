@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import precall
-from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tradeoff, tune
+from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, sketch, tradeoff, tune
 from precall.cli.console import App, ErrorDoor, Quiet, emit, silenced, tracebacks
 from precall.cli.notices import show_warnings
 
@@ -26,7 +26,7 @@ app = App(
 )
 VERBS = (
     assess.assess, tradeoff.tradeoff, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache,
-    presets.presets,
+    presets.presets, sketch.sketch, sketch.merge,
     cite.cite,
 )  # fmt: skip
 for command in VERBS:

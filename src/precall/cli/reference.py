@@ -30,6 +30,19 @@ def make(
     encoder: EncoderName = None,
     device: DeviceName = "auto",
     k: Annotated[int, typer.Option(help="Number of neighbours that define a ball.")] = 5,
+    subsample: Annotated[
+        int | None, typer.Option(help="Keep this many samples, chosen at random; reports name the subsample.")
+    ] = None,
+    approximate_radii: Annotated[
+        bool,
+        typer.Option(
+            "--approximate-radii", help="Search neighbours by faiss, approximately; reports say how accurately."
+        ),
+    ] = False,
+    pilot: Annotated[
+        str | None,
+        typer.Option(help="Samples of a model: trains a classifier for `precall sketch` on them and half of the data."),
+    ] = None,
     key: Key = None,
     on_error: OnError = "fail",
 ) -> None:
@@ -52,10 +65,13 @@ def make(
         raise typer.BadParameter(f"expected a file that ends in .precall; got {out}", param_hint="--out")
     if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
-    check_output(out, sources=[samples])
+    check_output(out, sources=[samples, *([] if pilot is None else [pilot])])
     opened = open_samples(samples, key=key, on_error=on_error)
     with bars() as progress:
         found = Reference.fit(opened, k=k, encoder=encoder, device=device, progress=progress)
+        found = found if subsample is None else found.subsample(subsample)
+        found = found.with_approximate_radii() if approximate_radii else found
+        found = found if pilot is None else found.with_classifier(open_samples(pilot, key=key, on_error=on_error))
         found.save(out)
     n, d = found.features.shape
     note(f"{out}: {n} samples, {d} dimensions ({found.side.protocol.get('encoder', 'features')}), k = {k}")

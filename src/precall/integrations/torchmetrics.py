@@ -4,23 +4,33 @@ Pass real and fake features separately and in any order, by `update(features, re
 `update(features, real=False)`. `compute` returns a dict of tensors whose keys are the score names of `precall.assess`.
 Like all torchmetrics metrics, they work in an evaluation loop, in a `MetricCollection`, in Lightning and with several
 processes, some of which may not have received any samples.
+
+With several processes, `FrechetDistance` and `ReferenceScores` exchange sums: no process ever holds the samples of
+another one. The other classes concatenate the features of all processes when they compute, since they need distances
+between samples of different processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
+import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.assessment import assess
 from precall.metrics.features import as_features
 from precall.metrics.frechet_distance import fid
+from precall.metrics.frozen_cells import histogram_spectrum_of_counts
 from precall.metrics.kernel_distance import kid
 from precall.metrics.moments import Moments
+from precall.metrics.neighbors.ball_sums import BallSums, SummedBalls
+from precall.metrics.neighbors.one_way_scores import one_way_values
 from precall.metrics.neighbors.sweep import sweep
+from precall.metrics.reference import Reference
 from precall.metrics.registry import ESTIMATORS
+from precall.metrics.score import readings
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -34,7 +44,7 @@ except ImportError:
         "precall.integrations.torchmetrics needs torchmetrics: pip install 'precall[torchmetrics]'."
     ) from None
 
-__all__ = ["FrechetDistance", "KernelDistance", "NearestNeighborScores", "PRCurve"]
+__all__ = ["FrechetDistance", "KernelDistance", "NearestNeighborScores", "PRCurve", "ReferenceScores"]
 
 Tensors = dict[str, Tensor]
 
@@ -105,6 +115,9 @@ class _TwoSets(Metric):
 
 class NearestNeighborScores(_TwoSets):
     """Improved precision and recall, density and coverage, computed in one pass over all pairs.
+
+    Recall needs the distances between fakes, so with several processes the features of all of them are concatenated.
+    `ReferenceScores` has the other three scores without that.
 
     Args:
         k: Number of neighbours that defines the radius of a ball.
@@ -270,6 +283,94 @@ class FrechetDistance(Metric):
         mean = getattr(self, f"{side}_sum") / n
         scatter = getattr(self, f"{side}_products") - n * torch.outer(mean, mean)
         return Moments(n, mean.cpu().numpy(), scatter.cpu().numpy())
+
+
+class ReferenceScores(Metric):
+    """Scores of fakes against fixed data, from sums. No features are stored, and processes are merged by addition.
+
+    Precision, density, coverage, recall cover, the clipped scores, copies, FID, and the curve of k-means cells that are
+    frozen on the data: `area`, `f8`, `f1_8` and `tv`. Each process sketches its own batches (`Reference.sketch`), and
+    only sums travel. The values are those of all batches in one place. Recall needs distances between fakes and is not
+    among them; use `NearestNeighborScores`.
+
+    Args:
+        reference: The data: a `Reference`, or features of shape (n, d).
+        **options: Keyword arguments of every torchmetrics `Metric`.
+
+    Example:
+        >>> metric = ReferenceScores(reference=torch.tensor([[0.0], [1.0], [3.0], [4.0], [6.0], [7.0]]))
+        >>> metric.update(torch.tensor([[0.5], [19.0]]))
+        >>> float(metric.compute()["precision"])
+        0.5
+
+    References:
+        docs/theory.md, Neighbours.
+    """
+
+    is_differentiable = False
+    higher_is_better = None
+    full_state_update = False
+
+    def __init__(self, *, reference: object, **options: Unpack[MetricOptions]) -> None:
+        super().__init__(**options)
+        self.reference = reference if isinstance(reference, Reference) else Reference.fit(reference)
+        n, d = self.reference.features.shape
+        self._mean = Moments.of_matrix(self.reference.features).mean
+        counts = {"inside": (n, 3), "histogram": (n + 1,), "clipped_inside": (n, 3), "clipped_histogram": (n + 1,)}
+        counts |= {"cells": self.reference.centres.shape[:2], "copies": ()}
+        for name, shape in counts.items():
+            self.add_state(name, default=torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
+        for name, shape in {"sums": (d,), "products": (d, d)}.items():
+            self.add_state(name, default=torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, features: Tensor | npt.ArrayLike, real: bool = False) -> None:
+        """Add a batch of features of fakes, shape (m, d). The data are fixed, so `real` must be False."""
+        if real:
+            raise ValueError("`real` must be False: the data are fixed. Pass them as `reference`.")
+        found = self.reference.sketch(_batch(features))
+        shift = found.moments.mean - self._mean
+        self._add("sums", found.n * shift)
+        self._add("products", found.moments.scatter + found.n * np.outer(shift, shift))
+        self._add("cells", found.cells)
+        self._add("copies", np.array(found.counts.copies.copies))
+        for prefix, balls in (("", found.counts.balls), ("clipped_", found.counts.clipped)):
+            self._add(f"{prefix}inside", balls.inside)
+            padding = len(self.reference.features) + 1 - len(balls.histogram)
+            self._add(f"{prefix}histogram", np.pad(balls.histogram, (0, padding)))
+
+    def compute(self) -> Tensors:
+        """The scores of all fakes so far."""
+        m = int(self._array("histogram").sum())
+        if m < 2:
+            raise ValueError(f"at least 2 fakes are needed; got {m} so far. Call `update(features)` first.")
+        values = self._one_way() | self._curve() | {"copies": int(self._array("copies")) / m, "fid": self._fid(m)}
+        return {name: torch.as_tensor(value, dtype=self.dtype, device=self.device) for name, value in values.items()}
+
+    def _one_way(self) -> dict[str, float]:
+        frozen = self.reference.frozen
+        unused = np.zeros(0, dtype=np.int64)  # only intervals need it
+        sums = (
+            BallSums(self._array(f"{prefix}inside"), self._array(f"{prefix}histogram"), unused, unused)
+            for prefix in ("", "clipped_")
+        )
+        balls, clipped = (SummedBalls(frozen.k, frozen.neighbors, one, unused) for one in sums)
+        return one_way_values(balls, clipped, ideal=frozen.ideal)
+
+    def _curve(self) -> dict[str, float]:
+        found = readings(histogram_spectrum_of_counts(self.reference.frozen.cells, self._array("cells")))
+        return {name: found[name] for name in ("area", "f8", "f1_8", "tv")}
+
+    def _fid(self, m: int) -> float:
+        shift = self._array("sums") / m
+        moments = Moments(m, self._mean + shift, self._array("products") - m * np.outer(shift, shift))
+        return fid(real=self.reference.frozen.moments, fake=moments).value
+
+    def _add(self, name: str, values: npt.NDArray[np.generic]) -> None:
+        state: Tensor = getattr(self, name)
+        setattr(self, name, state + torch.as_tensor(values, device=state.device))
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        return np.asarray(getattr(self, name).cpu().numpy())
 
 
 def _batch(features: Tensor | npt.ArrayLike) -> Tensor:

@@ -13,6 +13,7 @@ file that computes it and listed in `registry.py`.
     clusters, frechet_distance, kernel_distance, inception, densities    further estimators
     moments, groups, intervals    means and covariances, fairness gaps between groups, confidence intervals
     presets, preset_run, normalisation    protocols of published evaluations
+    sketch        `Sketch`: sums over a shard of fakes, which merge; `sketch_reference`, `frozen_cells`
     reference_file, several_encoders, requests    references on disk, several encoders, checks of what is requested
     torch_kmeans    k-means on an accelerator
     inputs, features    the inputs of `assess` as checked feature matrices
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from precall.metrics.results import Comparison as Comparison
     from precall.metrics.score import Interval as Interval
     from precall.metrics.score import Score as Score
+    from precall.metrics.sketch import Sketch as Sketch
+    from precall.metrics.sketch import merge_sketches as merge_sketches
 
 _HOME = {
     "Assessment": "results",
@@ -59,6 +62,7 @@ _HOME = {
     "Moments": "moments",
     "Reference": "reference",
     "Score": "score",
+    "Sketch": "sketch",
     "assess": "assessment",
     "auto": "classifiers.estimators",
     "classify": "classifiers.estimators",
@@ -71,6 +75,7 @@ _HOME = {
     "kid": "kernel_distance",
     "kmeans_histograms": "clusters",
     "known_densities": "densities",
+    "merge_sketches": "sketch",
     "simon_ensemble": "classifiers.simon",
     "sweep": "neighbors.sweep",
     "within": "neighbors.sweep",

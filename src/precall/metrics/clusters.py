@@ -20,14 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.classifiers.tasks import WIDTH, principal_axes
-from precall.metrics.features import Pair, device_of, float64
+from precall.metrics.features import Features, Pair, device_of, float64, tiles
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, READ, Interval, Score, ScoreInfo, bounded_interval, read, readings
 from precall.metrics.torch_kmeans import torch_kmeans
 from precall.printing import brief
 from precall.theory import checks
-from precall.theory.arrays import Index
+from precall.theory.arrays import Array, Index, to_numpy
 from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
@@ -159,11 +159,43 @@ def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int, 
         )
     if repeats < 1:
         raise ValueError(f"`repeats` must be at least 1; got {repeats}.")
-    backend, assign = _backend(pair, n_clusters)
-    seeds = np.random.SeedSequence(seed).generate_state(repeats) >> 1  # faiss takes 31 bits
-    labels = np.stack(side_by_side([partial(assign, n_clusters, int(one), starts) for one in seeds]))
+    backend, labels = _labels(pair, n_clusters, repeats, seed, starts)
     labels_real, labels_fake = labels[:, :n_real], labels[:, n_real:]
     return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed, backend)
+
+
+def _labels(pair: Pair, n_clusters: int, repeats: int, seed: int, starts: int) -> tuple[str, CellLabels]:
+    """The library that ran k-means on both sets together, and the cell of each sample in each repeat."""
+    backend, assign = _backend(pair, n_clusters)
+    seeds = np.random.SeedSequence(seed).generate_state(repeats) >> 1  # faiss takes 31 bits
+    return backend, np.stack(side_by_side([partial(assign, n_clusters, int(one), starts) for one in seeds]))
+
+
+def centres_of_cells(features: Features, *, n_clusters: int = 20, seed: int = 0) -> Array:
+    """Centres of the k-means cells of one sample set, for cells that do not depend on other samples.
+
+    Args:
+        features: Checked features, shape (n, d).
+        n_clusters: Number of cells, at most n.
+        seed: Seed of the starts.
+
+    Returns:
+        The mean of each cell, shape (n_clusters, d). An empty cell repeats the first centre.
+
+    Example:
+        >>> x = np.array([[0.0], [0.2], [5.0], [5.4]])
+        >>> np.sort(centres_of_cells(x, n_clusters=2), axis=0).ravel()
+        array([0.1, 5.2])
+    """
+    (labels,) = _labels(Pair(features, features[:0]), n_clusters, 1, seed, STARTS)[1]
+    sums, start = np.zeros((n_clusters, features.shape[1])), 0
+    for tile in tiles(features):
+        rows = to_numpy(tile)
+        sums += np.eye(n_clusters)[:, labels[start : start + len(rows)]] @ rows
+        start += len(rows)
+    counts = np.bincount(labels, minlength=n_clusters)[:, None]
+    centres = sums / np.maximum(counts, 1)
+    return np.where(counts > 0, centres, centres[(counts > 0).argmax()])
 
 
 def _backend(pair: Pair, n_clusters: int) -> tuple[str, Callable[[int, int, int], CellLabels]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,7 @@ from precall.devices import exact_device
 from precall.metrics.features import Features, as_features, moved
 from precall.metrics.moments import Moments
 from precall.progress import StageProgress
+from precall.theory import checks
 from precall.theory.arrays import is_tensor, to_numpy
 
 if TYPE_CHECKING:
@@ -94,6 +96,22 @@ class Side:
         values = to_numpy(labels)
         return values[self.rows] if self.samples is not None and len(values) == len(self.samples) else values
 
+    def subsampled(self, n: int, seed: int) -> Side:
+        """A random part of the samples, in their order. The protocol says which."""
+        if self.moments is not None:
+            raise ValueError("a subsample needs samples; got statistics (mu, sigma). Pass the samples.")
+        total = len(self.features)
+        if not 2 <= checks.count("n", n) <= total:
+            raise ValueError(f"`n` must be between 2 and {total}, the number of samples; got {n}.")
+        chosen = np.sort(np.random.default_rng(seed).choice(total, n, replace=False))
+        return replace(
+            self,
+            features=self.features[chosen],
+            rows=None if self.rows is None else np.asarray(self.rows)[chosen],
+            protocol={**self.protocol, "subsample": f"{n:,} of {total:,} samples, seed {seed}"},
+            outputs={name: matrix[chosen] for name, matrix in self.outputs.items()},
+        )
+
     def identity(self, row: int) -> str:
         """The id of the sample in `row`: its file name or its index."""
         return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
@@ -125,6 +143,7 @@ def side(
     loaded: dict[str, Encoder] | None = None,
     device: str | None = None,
     progress: StageProgress | None = None,
+    at_least: int = 2,
 ) -> Side:
     """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
 
@@ -139,9 +158,11 @@ def side(
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
         progress: Called with (number of samples encoded, number of samples).
+        at_least: The fewest samples allowed.
     """
     known = {} if loaded is None else loaded
-    found = _side(name, source, (encoder, default), reference, table, known, device, progress)
+    checked = partial(as_features, name, at_least=at_least)
+    found = _side(name, source, (encoder, default), reference, table, known, device, progress, checked)
     if device is None:
         return found
     place = exact_device(device)
@@ -158,6 +179,7 @@ def _side(
     loaded: dict[str, Encoder],
     device: str | None,
     progress: StageProgress | None,
+    checked: Callable[[object], Features],
 ) -> Side:
     """`side`, with the features where they are."""
     if isinstance(source, Side):
@@ -165,13 +187,13 @@ def _side(
     if isinstance(source, Moments):
         return _of_moments(source)
     if _is_matrix(source):
-        return Side(as_features(name, source))
+        return Side(checked(source))
     from precall.encoders import EncodedFeatures, encode
     from precall.samples import open_samples
     from precall.samples.references import ReferenceRows
 
     if isinstance(source, EncodedFeatures):
-        return Side(as_features(name, source.array), protocol=source.to_dict())
+        return Side(checked(source.array), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         samples = _chosen(samples, table)
@@ -183,7 +205,7 @@ def _side(
     chosen = _loaded(samples, encoder, fitted_on, loaded, device)
     samples = _shown(samples, chosen)
     encoded = encode(samples, chosen, progress=progress)
-    features, outputs = _split(as_features(name, encoded.array), encoded.protocol.get("outputs", {}))
+    features, outputs = _split(checked(encoded.array), encoded.protocol.get("outputs", {}))
     return Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
 
 

@@ -27,6 +27,7 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
     """
     real, *others = sides.items()
     found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
+    found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
     for name, side in others:
         if real[1].samples is not None and side.samples is not None:
             found += [*_extra_columns(real[1].samples, side.samples, name), *_lengths(real[1], side, name)]

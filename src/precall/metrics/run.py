@@ -242,17 +242,23 @@ class Run:
             "ties": self.ties,
             "seed": self.seed,
             "device": device_of(self.pair.fake),
+            **self._approximation(),
             **{of: one.protocol for of, one in self._sides().items() if one.protocol},
             **({} if reference.side.table is None else {"contains": reference.side.contents()}),
             **self._notices(),
             "versions": versions(),
         }
 
+    def _approximation(self) -> dict[str, str]:
+        """How the radii of the reals were approximated, if they were and the sweep was needed."""
+        said = None if self._neighborhoods_so_far() is None else self.real_balls.approximation
+        return {} if said is None else {"approximate_radii": said}
+
     def _notices(self) -> dict[str, list[str]]:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(self._sides())
+        found = notices(self._sides()) + [f"approximate radii: {said}." for said in self._approximation().values()]
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return {"notices": found} if found else {}

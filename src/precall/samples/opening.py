@@ -198,6 +198,21 @@ def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> Sample
     return _open_files(sorted(parts, key=lambda path: natural(str(path))), str(folder), key, on_error)
 
 
+def separate_shards(source: str) -> list[str]:
+    """The files of a pattern of `.npy`, `.tar`, `.parquet` or `.arrow` files, each of which is a source of its own.
+
+    Anything else is one source.
+
+    Example:
+        >>> separate_shards("data.npy")
+        ['data.npy']
+    """
+    if os.path.lexists(source) or not shards.is_pattern(source):
+        return [source]
+    files = shards.files_of(source)
+    return [str(path) for path in files] if all(path.suffix.lower() in SHARDS for path in files) else [source]
+
+
 def _open_python(source: object, key: str | None, n: int | None, seed: int, on_error: ErrorPolicy) -> SampleSet:
     ordered = not isinstance(source, dict | bytes | set | frozenset)
     if ordered and isinstance(source, streams.Indexable):

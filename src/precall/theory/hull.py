@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precall.theory import checks
-from precall.theory.arrays import Array
+from precall.theory.arrays import Array, Counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +64,34 @@ def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
     References:
         Simon et al. (2019), Algorithm 1, with the missing threshold ∞ (docs/errata.md, SIM-2).
     """
-    from scipy.optimize import isotonic_regression
-
     real = checks.vector("real", real, infinite=True)
     fake = checks.vector("fake", fake, infinite=True)
     distinct, inverse = np.unique(np.concatenate([real, fake]), return_inverse=True)
-    reals = np.bincount(inverse[: real.size], minlength=distinct.size).astype(np.float64)
-    fakes = np.bincount(inverse[real.size :], minlength=distinct.size).astype(np.float64)
-    starts = isotonic_regression(reals / (reals + fakes), weights=reals + fakes).blocks[:-1]
+    reals = np.bincount(inverse[: real.size], minlength=distinct.size)
+    return counted_blocks(distinct, reals, np.bincount(inverse[real.size :], minlength=distinct.size))
+
+
+def counted_blocks(scores: Array, reals: Counts, fakes: Counts) -> ScoreBlocks:
+    """`score_blocks` of scores that are given by how often each of them occurs.
+
+    Args:
+        scores: distinct scores, increasing, shape (m,).
+        reals: number of real samples with each score, shape (m,).
+        fakes: number of fake samples with each score, shape (m,).
+
+    Example:
+        >>> counted_blocks(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]), np.array([1, 1, 0])).q.tolist()
+        [0.5, 0.5, 0.0]
+    """
+    from scipy.optimize import isotonic_regression
+
+    used = np.flatnonzero(reals + fakes)
+    real, fake = reals[used].astype(np.float64), fakes[used].astype(np.float64)
+    starts = isotonic_regression(real / (real + fake), weights=real + fake).blocks[:-1]
     return ScoreBlocks(
-        edges=distinct[starts],
-        p=np.add.reduceat(reals, starts) / real.size,
-        q=np.add.reduceat(fakes, starts) / fake.size,
+        edges=scores[used][starts],
+        p=np.add.reduceat(real, starts) / real.sum(),
+        q=np.add.reduceat(fake, starts) / fake.sum(),
     )
 
 
@@ -87,7 +103,11 @@ def error_hull(*, real: ArrayLike, fake: ArrayLike) -> tuple[Array, Array]:
         >>> fpr.tolist(), fnr.tolist()
         ([0.0, 0.75, 1.0], [0.75, 0.0, 0.0])
     """
-    blocks = score_blocks(real=real, fake=fake)
+    return hull_of_blocks(score_blocks(real=real, fake=fake))
+
+
+def hull_of_blocks(blocks: ScoreBlocks) -> tuple[Array, Array]:
+    """The vertices of `error_hull`, from the blocks of the scores."""
     fpr, fnr = np.append(0.0, np.cumsum(blocks.p)), np.append(np.cumsum(blocks.q[::-1])[::-1], 0.0)
     fpr[-1] = fnr[0] = 1.0
     last = np.append(fpr[1:] > fpr[:-1], True)  # of two vertices with equal fpr, the second has the smaller fnr

@@ -210,6 +210,14 @@ class Frame:
         return factors, slack
 
 
+def check_range(name: str, frame: Frame) -> None:
+    """Refuse features whose squared distances overflow."""
+    if not float(frame.squared_norms.max()) < 1e300:
+        raise ValueError(
+            f"`{name}` must stay below 1e150 in absolute value, or squared distances overflow. Rescale the features."
+        )
+
+
 @dataclass(frozen=True)
 class Precision:
     """Precision of the tile products.

@@ -22,6 +22,8 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -31,6 +33,42 @@ MOVED_MEDIANS = 32  # number of balls for which the median without them is compu
 PAIRED_NEIGHBORS = 16  # joint changes cost n k² and are subtracted up to this k; without them intervals are wider
 COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
 Bounds = tuple[float, float]
+
+
+class BallTotals(Protocol):
+    """What the scores of balls and their variances are computed from. Totals of several sets of points add up."""
+
+    @property
+    def k(self) -> int:
+        """Number of neighbours that defines a ball."""
+
+    @property
+    def points(self) -> int:
+        """m, number of points."""
+
+    @property
+    def neighbors(self) -> Counts:
+        """Nearest other owners of each owner, shape (n, at least k)."""
+
+    @property
+    def inside(self) -> Counts:
+        """Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3)."""
+
+    @property
+    def histogram(self) -> Counts:
+        """Number of points that lie in 0, 1, 2, … balls."""
+
+    @property
+    def lost(self) -> Counts:
+        """Number of points that lie in the ball of this owner only, shape (n,)."""
+
+    @property
+    def won(self) -> Counts:
+        """Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,)."""
+
+    @property
+    def nearest(self) -> Counts:
+        """Nearest points of each owner, as numbers that identify them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +90,30 @@ class Margins:
     around: Counts
     owner: Counts
     nearest: Counts
+
+    @property
+    def points(self) -> int:
+        """m, number of points."""
+        return len(self.around)
+
+    @cached_property
+    def histogram(self) -> Counts:
+        """Number of points that lie in 0, 1, 2, … balls."""
+        return np.bincount(self.around[:, 0], minlength=1)
+
+    @cached_property
+    def lost(self) -> Counts:
+        """Number of points that lie in the ball of this owner only, shape (n,)."""
+        return np.bincount(self.owner[self.around[:, 0] == 1, 0], minlength=len(self.inside))
+
+    @cached_property
+    def won(self) -> Counts:
+        """Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,).
+
+        A point in several such balls is counted for one of them.
+        """
+        only = (self.around[:, 0] == 0) & (self.around[:, 1] > 0)
+        return np.bincount(self.owner[only, 1], minlength=len(self.inside))
 
 
 @dataclass(frozen=True)
@@ -82,39 +144,41 @@ class Spread:
         return float(stdtrit(min(max(self.freedom, 2.0), 1e9), (1 + level) / 2))
 
 
-def jackknife(change: Array, *, noise: float = 0.0, joint: float = 0.0) -> Spread:
+def jackknife(change: Array, *, times: Array | Counts | None = None, noise: float = 0.0, joint: float = 0.0) -> Spread:
     """Variance from the change of a score when each sample is left out, as in the formula of this module.
 
     Args:
         change: Change of the score, shape (n,).
+        times: Number of samples with each change, shape (n,); one if it is not given.
         noise: The part of the sum of squares that is due to the other set.
         joint: Σ_{i<j} Δ_ij²; a quarter is subtracted, but at most half of the variance.
     """
-    squares = (change - change.mean()) ** 2
-    first = max(0.0, (1 - 1 / len(change)) * squares.sum() - noise)
+    times = np.ones(len(change)) if times is None else times
+    samples = float(times.sum())
+    squares = (change - (times * change).sum() / samples) ** 2
+    second, fourth = float((times * squares).sum()), float((times * squares**2).sum())
+    first = max(0.0, (1 - 1 / samples) * second - noise)
     total = float(first - min(max(joint, 0.0) / 4, first / 2))
-    return Spread(total, float(squares.sum() ** 2 / (squares**2).sum()) if total > 0 else np.inf)
+    return Spread(total, second**2 / fourth if total > 0 else np.inf)
 
 
 # ------------------------------------------------------------------------------------------------------- scores
 
 
-def share_of_members(margins: Margins) -> Spread:
+def share_of_members(margins: BallTotals) -> Spread:
     """Spread of the share of points in some ball: improved precision, and recall with the roles exchanged."""
-    n, m = len(margins.inside), len(margins.around)
-    covered = margins.around[:, 0]
+    m, lost = margins.points, margins.lost
     # Without X_i, the points that only its ball contains are lost; those that only an enlarged ball contains are won.
-    lost = np.bincount(margins.owner[covered == 1, 0], minlength=n)
-    won = _over_neighbors(margins, margins.owner[(covered == 0) & (margins.around[:, 1] > 0), 1])
-    share = float((covered > 0).mean())
+    won = _spread_to_neighbors(margins, margins.won)
+    share = float(1 - margins.histogram[0] / m)
     found = jackknife((won - lost) / m, noise=float((won + lost).sum()) / m**2)
     # Wilson's interval already allows for the skewness near 0 and 1.
     return binomial(share, m) + Spread(found.variance, found.freedom / max(4 * share * (1 - share), 1e-9))
 
 
-def density(margins: Margins) -> Spread:
+def density(margins: BallTotals) -> Spread:
     """Spread of the number of pairs of a ball and a point inside it, divided by k m."""
-    k, m = margins.k, len(margins.around)
+    k, m = margins.k, margins.points
     inside = margins.inside
     gained, later = inside[:, 1] - inside[:, 0], inside[:, 2] - inside[:, 1]
     change = _spread_to_neighbors(margins, gained) - inside[:, 0]
@@ -123,10 +187,23 @@ def density(margins: Margins) -> Spread:
     owners = jackknife(
         change * scale**0.5, noise=float(inside[:, 0].sum() + k * gained.sum()) * scale, joint=joint * scale
     )
-    return owners + Spread(float(np.var(margins.around[:, 0], ddof=1)) / (k**2 * m))
+    balls = np.arange(len(margins.histogram))  # around a point
+    return owners + Spread(variance(balls, margins.histogram) / (k**2 * m))
 
 
-def share_of_balls(margins: Margins, required: int) -> Spread:
+def variance(values: Array | Counts, times: Counts) -> float:
+    """Unbiased variance of values that occur several times.
+
+    Example:
+        >>> round(variance(np.array([0, 1]), np.array([2, 2])), 4)
+        0.3333
+    """
+    m = int(times.sum())
+    centred = values - float((times * values).sum()) / m
+    return float((times * centred**2).sum()) / (m - 1) if m > 1 else np.nan
+
+
+def share_of_balls(margins: BallTotals, required: int) -> Spread:
     """Spread of the share of balls that contain at least `required` points: coverage, recall and precision cover."""
     n, inside = len(margins.inside), margins.inside
     enough = (inside >= required).astype(np.float64)
@@ -137,27 +214,33 @@ def share_of_balls(margins: Margins, required: int) -> Spread:
     return Spread(max(owners.variance, least.variance), owners.freedom) + _points_of_balls(margins, required)
 
 
-def _points_of_balls(margins: Margins, required: int) -> Spread:
+def _points_of_balls(margins: BallTotals, required: int) -> Spread:
     """The part of the points: a ball with exactly `required` points has too few without any one of them."""
-    n, m, count = len(margins.inside), len(margins.around), margins.inside[:, 0]
+    n, count = len(margins.inside), margins.inside[:, 0]
     exactly, one_more = (margins.nearest[count == size, :size] for size in (required, required + 1))
-    lost = np.bincount(exactly.ravel(), minlength=m)
+    points, numbers = np.unique(np.concatenate([exactly.ravel(), one_more.ravel()]), return_inverse=True)
+    parts = np.split(numbers, [exactly.size])
+    exactly, one_more = parts[0].reshape(exactly.shape), parts[1].reshape(one_more.shape)
+    # Most points are in no such ball; they have no influence.
+    lost = np.append(np.bincount(exactly.ravel(), minlength=len(points)), 0)
+    times = np.append(np.ones(len(points), dtype=np.int64), margins.points - len(points))
     # Δ_ij is 1 for two of exactly `required` points, and −1 for two of `required` + 1.
     pairs = [(*_pairs(rows), sign) for rows, sign in ((exactly, 1.0), (one_more, -1.0))]
     left, right = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
     weight = np.concatenate([np.full(len(pair[0]), pair[2]) for pair in pairs])
-    joint = _sum_of_squares(left, right, weight, m) - len(weight)
-    return jackknife(-lost / n, noise=float(lost.sum()) / n**2, joint=joint / n**2)
+    joint = _sum_of_squares(left, right, weight, len(points)) - len(weight)
+    return jackknife(-lost / n, times=times, noise=float(lost.sum()) / n**2, joint=joint / n**2)
 
 
-def clipped_counts(margins: Margins) -> Spread:
+def clipped_counts(margins: BallTotals) -> Spread:
     """Spread of mean_i min(c_i, k)/k, where c_i is the number of points in ball i."""
-    n, m, k = len(margins.inside), len(margins.around), margins.k
+    n, m, k = len(margins.inside), margins.points, margins.k
     clipped = np.minimum(margins.inside / k, 1)
     change = _spread_to_neighbors(margins, clipped[:, 1] - clipped[:, 0]) - clipped[:, 0]
     # A point counts at most once in each ball that contains it.
-    around = margins.around[:, 0] / (k * n)
-    points = jackknife(around, noise=float(around.sum()) / (k * n))
+    around = np.arange(len(margins.histogram)) / (k * n)
+    noise = float((margins.histogram * around).sum()) / (k * n)
+    points = jackknife(around, times=margins.histogram, noise=noise)
     return jackknife(change / n) + points + Spread(0.25 / (n * m))
 
 
@@ -171,8 +254,12 @@ def share_from_changes(share: float, n: int, m: int, changes: list[tuple[Counts,
         changes: Pairs of an owner's index and the change (−1, 0 or 1) of one point's term if it is left out.
     """
     change = sum((np.bincount(owner, weight, n) for owner, weight in changes), np.zeros(n))
-    noise = float(sum(np.abs(weight).sum() for _, weight in changes))
-    return binomial(share, m) + jackknife(change / m, noise=noise / m**2)
+    return share_from_totals(share, m, change, float(sum(np.abs(weight).sum() for _, weight in changes)))
+
+
+def share_from_totals(share: float, m: int, change: Array | Counts, moves: float) -> Spread:
+    """`share_from_changes` with the changes summed: per owner, shape (n,), and in absolute value over all owners."""
+    return binomial(share, m) + jackknife(change / m, noise=moves / m**2)
 
 
 def binomial(share: float, n: int) -> Spread:
@@ -282,13 +369,13 @@ def _over_neighbors(margins: Margins, owners: Counts) -> Array:
     return np.bincount(margins.neighbors[owners, : margins.k].ravel(), minlength=len(margins.inside)).astype(float)
 
 
-def _spread_to_neighbors(margins: Margins, gained: Array | Counts) -> Array:
+def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
     """For each owner i, the sum of `gained` over the owners that have i among their k neighbours."""
     lists = margins.neighbors[:, : margins.k]
     return np.bincount(lists.ravel(), np.repeat(gained, lists.shape[1]), len(lists)).astype(np.float64)
 
 
-def joint_changes(margins: Margins, gained: Array | Counts, later: Array | Counts) -> float:
+def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Counts) -> float:
     """Σ_{i<j} Δ_ij² for a sum over the balls that changes by `gained` from k to k + 1 neighbours, then by `later`."""
     k, lists = margins.k, margins.neighbors
     n = len(lists)

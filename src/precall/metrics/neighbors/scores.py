@@ -215,8 +215,7 @@ class Neighborhoods:
         X is the real nearest to Y_j, and X' is the real nearest to X. A value far below 1 means that the fake is closer
         to a real sample than real samples are to each other. The ratio of an exact copy is 0.
         """
-        nearest, distance = self.fake_to_real.index[:, 0], self.fake_to_real.distance[:, 0]
-        return _copy_ratios(distance, self.real_to_real.distance[nearest, 0])
+        return copy_ratios(self.fake_to_real, self.real_to_real)
 
     def copies(self, threshold: float = COPY_RATIO) -> float:
         """Share of fakes that are near-copies of a real sample: those with a copy ratio below `threshold`; in [0, 1].
@@ -234,14 +233,7 @@ class Neighborhoods:
         For a threshold t ≤ ½ it is about tᵈ, where d is the intrinsic dimension of the data; in the plane it is 1/4.
         None if there are only two reals.
         """
-        index, distance = self.real_to_real.index, self.real_to_real.distance
-        if index.shape[1] < 2:
-            return None
-        nearest = index[:, 0]
-        # If X_i is itself the nearest neighbour of its neighbour, the second nearest takes its place.
-        mutual = index[nearest, 0] == np.arange(self.n_real)
-        ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
-        return float((ratios < COPY_RATIO).mean())
+        return expected_copies(self.real_to_real)
 
     def intervals(self, k: int | None = None, level: float = 0.95) -> dict[str, Interval]:
         """Confidence intervals of all scalar scores by name, from the influence of each sample on the counts.
@@ -297,19 +289,10 @@ class Neighborhoods:
 
     def _spread_of_copies(self) -> influence.Spread:
         """Spread of `copies`: without the nearest real X, or without the real nearest to X, the ratio is another."""
-        index, distance, ratios = self.real_to_real.index, self.real_to_real.distance, self.copy_ratios()
-        if index.shape[1] < 2:
+        if self.real_to_real.index.shape[1] < 2:
             return influence.binomial(self.copies(), self.n_fake)
-        (first, second), (near, far) = self.fake_to_real.index.T[:2], self.fake_to_real.distance.T[:2]
-        moved = distance[second, (index[second, 0] == first).astype(np.intp)]
-        changes = [(first, _copy_ratios(far, moved)), (index[first, 0], _copy_ratios(near, distance[first, 1]))]
-        copied = ratios < COPY_RATIO
-        return influence.share_from_changes(
-            self.copies(),
-            self.n_real,
-            self.n_fake,
-            [(owner, (other < COPY_RATIO).astype(np.int64) - copied) for owner, other in changes],
-        )
+        changes = copy_changes(self.fake_to_real, self.real_to_real)
+        return influence.share_from_changes(self.copies(), self.n_real, self.n_fake, changes)
 
     def scores(self, k: int | None = None) -> dict[str, Score]:
         """All scalar scores by name, with their intervals and their expectation under P = Q if it is known.
@@ -366,6 +349,37 @@ def cover_threshold(k: int) -> int:
         Cheema and Urner (2023).
     """
     return max(1, k // 3)
+
+
+def copy_ratios(fake_to_real: Nearest, real_to_real: Nearest) -> Array:
+    """d(Y_j, X) / d(X, X') of each fake Y_j, where X is its nearest real and X' the real nearest to X, shape (M,)."""
+    nearest, distance = fake_to_real.index[:, 0], fake_to_real.distance[:, 0]
+    return _copy_ratios(distance, real_to_real.distance[nearest, 0])
+
+
+def copy_changes(fake_to_real: Nearest, real_to_real: Nearest) -> list[tuple[Counts, Counts]]:
+    """Pairs of a real for each fake, and the change of the number of copies by this fake if the real is left out.
+
+    Only the fake's nearest real X, and the real nearest to X, matter. Both lists need two neighbours.
+    """
+    index, distance = real_to_real.index, real_to_real.distance
+    (first, second), (near, far) = fake_to_real.index.T[:2], fake_to_real.distance.T[:2]
+    moved = distance[second, (index[second, 0] == first).astype(np.intp)]
+    changes = [(first, _copy_ratios(far, moved)), (index[first, 0], _copy_ratios(near, distance[first, 1]))]
+    copied = copy_ratios(fake_to_real, real_to_real) < COPY_RATIO
+    return [(owner, (other < COPY_RATIO).astype(np.int64) - copied) for owner, other in changes]
+
+
+def expected_copies(real_to_real: Nearest) -> float | None:
+    """Share of the reals that look like copies of another real; None if there are only two reals."""
+    index, distance = real_to_real.index, real_to_real.distance
+    if index.shape[1] < 2:
+        return None
+    nearest = index[:, 0]
+    # If X_i is itself the nearest neighbour of its neighbour, the second nearest takes its place.
+    mutual = index[nearest, 0] == np.arange(len(index))
+    ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
+    return float((ratios < COPY_RATIO).mean())
 
 
 def _copy_ratios(distance: Array, other: Array) -> Array:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.influence import COVERS, Bounds, Spread
+from precall.metrics.neighbors.influence import COVERS, BallTotals, Bounds, Spread
 from precall.metrics.score import Interval, Score
+from precall.theory.arrays import Array, Counts
 from precall.theory.chance import inverted_clipped_coverage
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.scores import Neighborhoods
+    from precall.metrics.neighbors.scores import Nearest, Neighborhoods
 
 
 def symmetric_precision(found: Neighborhoods, k: int | None = None) -> float:
@@ -56,9 +58,10 @@ def symmetric_scores(found: Neighborhoods, k: int) -> dict[str, Score]:
         influence.share_interval(found.recall(k), n, influence.share_of_members(fakes)),
         influence.share_interval(found.coverage(k), n, influence.share_of_balls(reals, 1)),
     )
+    score = partial(_score, (n, m), k, found.ties)
     return {
-        "symmetric_precision": _score(found, symmetric_precision(found, k), _smaller(*precision), k),
-        "symmetric_recall": _score(found, symmetric_recall(found, k), _smaller(*recall), k),
+        "symmetric_precision": score(symmetric_precision(found, k), _smaller(*precision)),
+        "symmetric_recall": score(symmetric_recall(found, k), _smaller(*recall)),
     }
 
 
@@ -88,12 +91,31 @@ def _clipped_means(clipped: Neighborhoods, k: int | None) -> tuple[float, float]
     """mean min(c/k, 1) over the fakes and over the reals, each of which is not in its own ball."""
     (level,) = (k,) if k is not None else clipped.k
     column = clipped.k.index(level)
-    index, distance = (values[:, :level] for values in (clipped.real_to_real.index, clipped.real_to_real.distance))
-    inside = distance <= clipped.radii_real[:, [column]] * (1 + 1e-12)
-    own = np.bincount(index[inside], minlength=clipped.n_real)
-    counts = clipped.balls_over_fake[:, column], own
-    fakes, reals = (float(np.minimum(count / level, 1).mean()) for count in counts)
-    return fakes, reals
+    ideal = clipped_ideal(clipped.real_to_real, clipped.radii_real[:, column], level)
+    return clipped_mean(clipped.margins_real[column].histogram, level), ideal
+
+
+def clipped_ideal(real_to_real: Nearest, radii: Array, k: int) -> float:
+    """mean min(c/k, 1) over the reals, each of which is not in its own ball.
+
+    Args:
+        real_to_real: Nearest other reals of each real, at least k of them.
+        radii: Clipped radii, shape (N,).
+        k: Number of neighbours that defines a ball.
+    """
+    index, distance = real_to_real.index[:, :k], real_to_real.distance[:, :k]
+    inside = distance <= radii[:, None] * (1 + 1e-12)
+    return clipped_mean(np.bincount(np.bincount(index[inside], minlength=len(index))), k)
+
+
+def clipped_mean(histogram: Counts, k: int) -> float:
+    """mean min(c/k, 1) over samples of which histogram[c] lie in c balls.
+
+    Example:
+        >>> clipped_mean(np.array([2, 1, 1]), k=2)
+        0.375
+    """
+    return float((histogram * np.minimum(np.arange(len(histogram)), k)).sum() / (k * histogram.sum()))
 
 
 def clipped_coverage(found: Neighborhoods, k: int | None = None) -> float:
@@ -118,29 +140,46 @@ def clipped_coverage(found: Neighborhoods, k: int | None = None) -> float:
 
 
 def _clipped_share(found: Neighborhoods, k: int) -> float:
-    """mean_i min(c_i, k)/k."""
-    return float(np.minimum(found.fakes_in_ball[:, found.k.index(k)] / k, 1).mean())
+    return clipped_share(found.margins_real[found.k.index(k)])
+
+
+def clipped_share(balls: BallTotals) -> float:
+    """mean_i min(c_i, k)/k, where c_i is the number of fakes in the ball of real i."""
+    return float(np.minimum(balls.inside[:, 0], balls.k).sum() / (balls.k * len(balls.inside)))
 
 
 def clipped_scores(found: Neighborhoods, clipped: Neighborhoods, k: int) -> dict[str, Score]:
     """Clipped density and clipped coverage with their intervals."""
     column = found.k.index(k)
-    fakes, reals = _clipped_means(clipped, k)
-    terms = np.minimum(clipped.balls_over_fake[:, column] / k, 1)
+    _, ideal = _clipped_means(clipped, k)
+    return clipped_from_totals(found.margins_real[column], clipped.margins_real[column], ideal, found.ties)
+
+
+def clipped_from_totals(balls: BallTotals, clipped: BallTotals, ideal: float, ties: str) -> dict[str, Score]:
+    """Clipped density and clipped coverage from totals over the fakes.
+
+    Args:
+        balls: The balls of the reals, with the fakes in them.
+        clipped: The same with radii of at most their median.
+        ideal: mean min(c/k, 1) over the reals, each of which is not in its own ball.
+        ties: "closed" or "open".
+    """
+    k, n, m = balls.k, len(balls.inside), balls.points
+    fakes = clipped_mean(clipped.histogram, k)
+    terms = np.minimum(np.arange(len(clipped.histogram)) / k, 1)
     # The influence of a ball is at most what it is on the counts before they are clipped.
-    margins = clipped.margins_real[column]
-    spread = influence.density(margins) + Spread(float(np.var(terms, ddof=1)) / found.n_fake)
-    low, high = influence.rate_interval(fakes, found.n_fake, spread)
-    share = _clipped_share(found, k)
-    bounds = influence.share_interval(share, found.n_real, influence.clipped_counts(found.margins_real[column]))
-    sizes = {"n_real": found.n_real, "n_fake": found.n_fake, "k": k}
+    spread = influence.density(clipped) + Spread(influence.variance(terms, clipped.histogram) / m)
+    low, high = influence.rate_interval(fakes, m, spread)
+    share = clipped_share(balls)
+    bounds = influence.share_interval(share, n, influence.clipped_counts(balls))
+    sizes = {"n_real": n, "n_fake": m, "k": k}
     ends = [inverted_clipped_coverage(end, **sizes) for end in bounds]
+    score = partial(_score, (n, m), k, ties)
     return {
-        "clipped_density": _score(found, min(1.0, fakes / reals), (min(1.0, low / reals), min(1.0, high / reals)), k),
-        "clipped_coverage": _score(found, inverted_clipped_coverage(share, **sizes), (ends[0], ends[1]), k),
+        "clipped_density": score(min(1.0, fakes / ideal), (min(1.0, low / ideal), min(1.0, high / ideal))),
+        "clipped_coverage": score(inverted_clipped_coverage(share, **sizes), (ends[0], ends[1])),
     }
 
 
-def _score(found: Neighborhoods, value: float, bounds: Bounds, k: int) -> Score:
-    settings = {"k": k, "ties": found.ties}
-    return Score(value, Interval(*bounds, 0.95, COVERS), None, found.n_real, found.n_fake, settings)
+def _score(sizes: tuple[int, int], k: int, ties: str, value: float, bounds: Bounds) -> Score:
+    return Score(value, Interval(*bounds, 0.95, COVERS), None, *sizes, {"k": k, "ties": ties})

@@ -35,7 +35,7 @@ from precall.theory.arrays import Array, Counts, to_numpy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from precall.metrics.neighbors.distances import Cloud, Frame, Tile
+    from precall.metrics.neighbors.distances import Cloud, Tile
     from precall.metrics.neighbors.kernels import Kernel, KernelSums
     from precall.metrics.neighbors.tallies import Depth
 
@@ -53,6 +53,7 @@ class Balls:
         nearest: The nearest other samples within the set.
         cloud: The samples, prepared for the sweep.
         sums: Sums of a kernel over all pairs of the set, if they were requested.
+        approximation: How the neighbours were searched if not exactly, and how accurate the search is; else None.
     """
 
     k: tuple[int, ...]
@@ -62,6 +63,7 @@ class Balls:
     nearest: Nearest
     cloud: Cloud = field(repr=False)
     sums: KernelSums | None = field(default=None, repr=False)
+    approximation: str | None = None
 
     @property
     def radii(self) -> Array:
@@ -256,7 +258,7 @@ def _within(
     size = min(max(k[-1] + 2, neighbors), len(features) - 1)
     cloud = distances.Cloud(features, size)
     frame = distances.Frame(cloud, distances.common_centre(cloud))
-    _check_range(name, frame)
+    distances.check_range(name, frame)
     nearest = Shortlist(cloud.n, size, partial(distances.squared_distances, cloud, cloud), cloud.device)
     sums = None if kernel is None else kernels.KernelSums(kernel)
     for tile in distances.tiles(frame, frame, products=sums):
@@ -276,7 +278,7 @@ def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch, sums: KernelSums 
     centre = distances.common_centre(real.cloud, fake.cloud)
     frames = [distances.Frame(balls.cloud, centre) for balls in (real, fake)]
     for name, frame in zip(("real", "fake"), frames, strict=True):
-        _check_range(name, frame)
+        distances.check_range(name, frame)
     # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
     around_real, around_fake = _BallReadings(real, fake, ties), _BallReadings(fake, real, ties)
     depths = around_real.depths()
@@ -407,10 +409,3 @@ def _integers(name: str, values: int | Iterable[int]) -> list[int]:
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         raise ValueError(f"`{name}` must be whole numbers; got {values!r}.")
     return [int(value) for value in array]
-
-
-def _check_range(name: str, frame: Frame) -> None:
-    if not float(frame.squared_norms.max()) < 1e300:
-        raise ValueError(
-            f"`{name}` must stay below 1e150 in absolute value, or squared distances overflow. Rescale the features."
-        )

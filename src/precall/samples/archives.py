@@ -1,0 +1,135 @@
+"""Archives of arrays that are verified when they are read: references and sketches.
+
+An archive is a zip file. Its JSON member holds the settings and the SHA-256 of every other member; these are `.npy`
+arrays. The SHA-256 of the JSON member is the comment of the zip file. Nothing in it is compressed, pickled or executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from precall.files import open_atomically
+from precall.samples import reading
+from precall.samples.arrays import Numbers
+from precall.samples.images import open_archive
+from precall.samples.sampleset import shown
+
+
+@dataclass(frozen=True)
+class ArrayArchive:
+    """A kind of archive.
+
+    Attributes:
+        what: What a file of this kind is called, as in "reference".
+        suffix: How its name ends.
+        version: Version of its format.
+        made_by: The command that writes it.
+    """
+
+    what: str
+    suffix: str
+    version: int
+    made_by: str
+
+    @property
+    def head(self) -> str:
+        """Name of the JSON member."""
+        return f"{self.what}.json"
+
+    @property
+    def format(self) -> str:
+        """How the JSON member names the kind of file."""
+        return f"precall {self.what}"
+
+    def check_name(self, path: Path) -> None:
+        """Refuse a file with another ending."""
+        if path.suffix.lower() != self.suffix:
+            expected = f"a {self.what} must be written to a file that ends in {self.suffix}"
+            raise ValueError(f"{expected}; got `{shown(str(path))}`.")
+
+    def write(self, path: Path, arrays: Mapping[str, Numbers], about: Mapping[str, Any]) -> None:
+        """Write an archive, atomically.
+
+        Args:
+            path: The file.
+            arrays: Arrays by name.
+            about: Settings, as JSON values.
+
+        Raises:
+            ValueError: If the name has another ending.
+            OutputError: If the path must not be written.
+        """
+        self.check_name(path)
+        sums: dict[str, str] = {}
+        with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
+            for name, array in arrays.items():
+                data = _npy(array)
+                sums[name] = hashlib.sha256(data).hexdigest()
+                archive.writestr(f"{name}.npy", data)
+            known = {"format": self.format, "version": self.version, **about, "sha256": sums}
+            head = json.dumps(known, indent=1).encode()
+            archive.writestr(self.head, head)
+            archive.comment = hashlib.sha256(head).hexdigest().encode()
+
+    def about(self, path: Path, needed: Mapping[str, type], arrays: Collection[str] = ()) -> dict[str, Any]:
+        """The settings of an archive, and the checksums of its arrays under "sha256".
+
+        Args:
+            path: The file.
+            needed: Settings that it must have, with their types.
+            arrays: Names of arrays that it must have.
+
+        Raises:
+            ValueError: If the file is of another kind, is damaged, or was written by another version.
+        """
+        place = f"`{shown(str(path))}`"
+        expected = f"{place} must be a {self.what} of `{self.made_by}`"
+        with open_archive(path) as archive:
+            try:
+                head = archive.read(self.head)
+                found = reading.parse_json(head)
+            except (KeyError, ValueError, zipfile.BadZipFile):
+                raise ValueError(f"{expected}; it is not, or it is damaged.") from None
+            sealed = archive.comment == hashlib.sha256(head).hexdigest().encode()
+        if not isinstance(found, dict) or found.get("format") != self.format:
+            raise ValueError(f"{expected}; it is not.")
+        if found.get("version") != self.version:
+            raise ValueError(f"{place} must have version {self.version}; got {found.get('version')!r}. Make it again.")
+        if not sealed:
+            raise ValueError(f"{place} is damaged: {self.head} does not have its checksum. {self._again}")
+        needed = {**needed, "sha256": dict}
+        typed = all(isinstance(found.get(key), kind) for key, kind in needed.items())
+        if not typed or not set(arrays) <= found["sha256"].keys():
+            raise ValueError(f"{place} is damaged: {self.head} is incomplete. Make it again.")
+        return found
+
+    def array(self, path: Path, name: str, sha256: str) -> Numbers:
+        """An array of an archive, after its checksum is verified."""
+        with open_archive(path) as archive:
+            try:
+                data = archive.read(f"{name}.npy")
+            except (KeyError, zipfile.BadZipFile):
+                data = b""
+        if hashlib.sha256(data).hexdigest() != sha256:
+            place = f"`{shown(str(path))}`"
+            raise ValueError(f"{place} is damaged: `{name}` does not have its checksum. {self._again}")
+        return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
+
+    @property
+    def _again(self) -> str:
+        return f"Make the {self.what} again."
+
+
+def _npy(array: Numbers) -> bytes:
+    data = io.BytesIO()
+    np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
+    return data.getvalue()

@@ -1,0 +1,390 @@
+"""Sketches of shards: merged in any way, they give the numbers of one pass over all fakes; mixtures are refused."""
+
+import json
+import zipfile
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precall import Reference, Sketch, merge_sketches
+from precall.metrics import sketch as sketch_module
+from precall.metrics.frozen_cells import FrozenCells, cell_scores
+from precall.samples.archives import ArrayArchive
+
+RNG = np.random.default_rng(7)
+REAL = RNG.normal(size=(150, 3)).astype(np.float32)
+FAKE = (0.7 * RNG.normal(size=(170, 3)) + [0.8, 0, 0]).astype(np.float32)
+FAKE[5:12], FAKE[60], REAL[3:6] = FAKE[4], REAL[40], REAL[2]  # a collapsed part, a copy, and repeated reals
+SWEPT = ("precision", "density", "coverage", "corrected_coverage", "recall_cover")
+CLIPPED = ("clipped_density", "clipped_coverage")
+CURVE = ("area", "f8", "f1_8", "tv", "invented", "missed")
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return Reference.fit(REAL)
+
+
+@pytest.fixture(scope="module")
+def whole(reference):
+    return reference.sketch(FAKE)
+
+
+def assert_same(one, other):
+    """Counts and values of lists exactly, moments to 1e-10. Rows of lists are numbered by shard."""
+    arrays, expected = ({**each.counts.arrays(), "cells": each.cells} for each in (one, other))
+    assert arrays.keys() == expected.keys()
+    for name in arrays:
+        if not name.endswith((" shard", " row")):
+            assert np.array_equal(arrays[name], expected[name]), name
+    assert one.n == other.n == one.moments.n == other.moments.n
+    for name in ("mean", "scatter"):
+        moment = getattr(other.moments, name)
+        assert np.abs(getattr(one.moments, name) - moment).max() <= 1e-10 * np.abs(moment).max()
+
+
+# -------------------------------------------------------------------------------------------------------- one pass
+
+
+@pytest.mark.parametrize(("k", "ties"), [(1, "closed"), (5, "open"), (7, "closed")])
+def test_merged_shards_have_the_values_and_intervals_of_one_assessment(k, ties):
+    """Whole numbers: many distances are equal to radii. One shard has a single fake."""
+    real, fake = np.round(2 * REAL), np.round(2 * FAKE)
+    reference = Reference.fit(real, k=k, ties=ties)
+    expected = reference.assess(fake, metrics=("neighbors", "clipped", "copies", "fid")).scores
+    found = merge_sketches(reference.sketch(part) for part in np.split(fake, [1, 30, 100])).scores
+    for name in (*SWEPT, *CLIPPED, "copies"):
+        assert found[name].value == expected[name].value, name
+        assert found[name].chance == expected[name].chance, name
+        assert found[name].settings == expected[name].settings, name
+        ends = [(score.interval.low, score.interval.high) for score in (found[name], expected[name])]
+        assert ends[0] == pytest.approx(ends[1], rel=1e-9), name
+    assert found["fid"].value == pytest.approx(expected["fid"].value, rel=1e-10)
+    assert found["fid"].interval is None
+    assert "none" in found["fid"].settings["interval"]
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+def test_merging_is_associative_and_commutative(reference, whole, data):
+    cuts = data.draw(st.lists(st.integers(1, len(FAKE) - 1), min_size=2, max_size=4, unique=True))
+    parts = [reference.sketch(part) for part in np.split(FAKE, sorted(cuts))]
+    order = data.draw(st.permutations(parts))
+    from_left, from_right = reduce(Sketch.merge, order), reduce(lambda one, other: other + one, reversed(order))
+    for found in (from_left, from_right, merge_sketches(order)):
+        assert_same(found, whole)
+    assert from_left.shards == from_right.shards
+    for name, array in from_left.counts.arrays().items():
+        assert np.array_equal(array, from_right.counts.arrays()[name]), name
+
+
+def test_two_sketches_have_the_same_bits_in_either_order(reference):
+    one, other = (reference.sketch(part) for part in np.split(FAKE, [50]))
+    assert np.array_equal((one + other).moments.scatter, (other + one).moments.scatter)
+
+
+def test_the_shard_is_read_in_pieces(reference, whole, monkeypatch, tmp_path):
+    """No piece is longer than the limit, and pieces change neither the counts nor the identity of the shard."""
+    from precall.metrics.neighbors import one_way
+
+    sizes, plain = [], one_way.count_fakes
+    monkeypatch.setattr(one_way, "count_fakes", lambda *a, **b: sizes.append(len(a[2])) or plain(*a, **b))
+    monkeypatch.setattr(sketch_module, "PIECE_ROWS", (16, 64))
+    np.save(tmp_path / "fake.npy", FAKE)
+    found = reference.sketch(tmp_path / "fake.npy")
+    assert sizes == [64, 64, 42]
+    assert_same(found, whole)
+    assert found.shards[0].identity == whole.shards[0].identity
+    listed = [(one.row, one.value, one.real) for one in found.closest_copies]
+    assert listed == [(one.row, one.value, one.real) for one in whole.closest_copies]
+
+
+def test_lists_name_the_shard_and_the_row(reference):
+    parts = {"first": FAKE[:100], "second": FAKE[100:]}
+    found = merge_sketches(reference.sketch(part, name=name) for name, part in parts.items())
+    swept = reference.assess(FAKE, metrics=("neighbors",)).neighborhoods
+    copy = found.closest_copies[0]
+    assert (copy.shard, copy.row, copy.value, copy.real) == ("first", 60, 0.0, 40)
+    realism = np.sort(swept.realism())
+    assert [one.value for one in found.least_realistic] == realism[: len(found.least_realistic)].tolist()
+    for one in found.least_realistic:
+        row = one.row + (100 if one.shard == "second" else 0)
+        assert swept.realism()[row] == one.value
+        assert swept.fake_to_real.index[row, 0] == one.real
+
+
+def test_a_pattern_is_several_shards(reference, whole, tmp_path):
+    for i, part in enumerate(np.split(FAKE, [70, 90])):
+        np.save(tmp_path / f"shard-{i}.npy", part)
+    found = reference.sketch(tmp_path / "shard-*.npy")
+    assert sorted(shard.n for shard in found.shards) == [20, 70, 80]
+    assert_same(found, whole)
+    twice = tmp_path / "copy.npy"
+    np.save(twice, FAKE[:70])
+    with pytest.raises(ValueError, match=r"counted once; `.*` and `.*` have the same content"):
+        found + reference.sketch(twice)
+
+
+def test_recall_is_not_there_and_the_error_says_why(whole):
+    for name in ("recall", "symmetric_precision", "precision_cover"):
+        assert name not in whole.scores
+        with pytest.raises(KeyError, match="distances between fakes") as raised:
+            whole.scores[name]
+        assert str(raised.value).startswith(f"`{name}`")
+    with pytest.raises(KeyError, match="a sketch has the scores"):
+        whole.scores["realism"]
+
+
+def test_the_assessment_prints_and_says_that_its_cells_are_frozen(whole):
+    found = whole.assessment("ours")
+    assert "n = 150 real and n = 170 fake" in repr(found)
+    assert "frozen on the reference" in found.protocol["sketch"]["cells"]
+    assert found.scores["area"].settings["cells"].startswith("frozen on the reference")
+    assert found.spectrum.area == found.scores["area"].value
+    assert json.dumps(found.to_dict())
+
+
+# --------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_a_shard_is_counted_once(reference, whole):
+    part = reference.sketch(FAKE[:50], name="part")
+    rest = reference.sketch(FAKE[50:])
+    with pytest.raises(ValueError, match="a shard must be counted once; `part` is in two"):
+        merge_sketches([part, rest, part])
+    with pytest.raises(ValueError, match="at least one sketch"):
+        merge_sketches([])
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"k": 4}, r"k \(5 and 4\)"),
+        ({"ties": "open"}, r"ties \(closed and open\)"),
+        ({"seed": 1}, r"seed \(0 and 1\)"),
+        ({"real": REAL[1:]}, r"n_real \(150 and 149\)"),
+        ({"real": REAL + np.float32(1e-3)}, "the features, the radii or the cells"),
+    ],
+)
+def test_mixed_protocols_are_refused(reference, other, said):
+    real = other.pop("real", REAL)
+    with pytest.raises(ValueError, match=said):
+        merge_sketches([reference.sketch(FAKE[:9]), Reference.fit(real, **other).sketch(FAKE[9:])])
+
+
+def test_wrong_shards_are_refused(reference):
+    with pytest.raises(ValueError, match="same dimension"):
+        reference.sketch(FAKE[:, :2])
+    with pytest.raises(ValueError, match="finite"):
+        reference.sketch(np.full((4, 3), np.nan))
+    with pytest.raises(ValueError, match="statistics"):
+        reference.sketch(sketch_module.Moments.of(FAKE))
+    with pytest.raises(ValueError, match="at least 2 fakes"):
+        reference.sketch(FAKE[:1]).assessment()
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+@pytest.fixture
+def path(whole, tmp_path):
+    return whole.save(tmp_path / "part.sketch")
+
+
+def test_a_saved_sketch_is_the_same_sketch(whole, path, reference):
+    found = Sketch.load(path)
+    assert found.shards == whole.shards
+    for name, array in whole.counts.arrays().items():
+        assert np.array_equal(array, found.counts.arrays()[name]), name
+    assert {name: score.to_dict() for name, score in found.scores.items()} == {
+        name: score.to_dict() for name, score in whole.scores.items()
+    }
+    with pytest.raises(ValueError, match="counted once"):
+        found + whole
+    assert (found + reference.sketch(FAKE + 1)).n == 2 * len(FAKE)
+    with pytest.raises(ValueError, match=r"ends in \.sketch"):
+        whole.save(path.with_suffix(".npz"))
+
+
+def test_every_damaged_byte_is_noticed(path):
+    """One sentence, or the same content: a flipped bit in a header of the zip file may not matter."""
+    data, expected = path.read_bytes(), Sketch.load(path).counts.arrays()
+    for place in np.random.default_rng(0).integers(len(data), size=60):
+        changed = bytearray(data)
+        changed[place] ^= 1 << int(place % 8)
+        path.write_bytes(bytes(changed))
+        try:
+            found = Sketch.load(path).counts.arrays()
+        except ValueError:
+            continue
+        assert all(np.array_equal(array, found[name]) for name, array in expected.items())
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match="zip"):
+        Sketch.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("cells", lambda a: a + 1),
+        ("balls_inside", lambda a: a[:-1]),
+        ("balls_histogram", lambda a: a + 1),
+        ("clipped_lost", lambda a: -1 - a),
+        ("nearest_row", lambda a: a + 10**6),
+        ("nearest_value", lambda a: a.astype(np.float32)),
+        ("closest_shard", lambda a: a + 1),
+        ("real_neighbors", lambda a: a + 200),
+        ("scatter", lambda a: a * np.nan),
+        ("copies_changes", lambda a: a.astype(float)),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(path, name, change):
+    """Such a file has correct checksums."""
+    kind: ArrayArchive = sketch_module.SKETCH
+    about = kind.about(path, {})
+    arrays = {each: kind.array(path, each, sha256) for each, sha256 in about.pop("sha256").items()}
+    kind.write(path, arrays | {name: change(arrays[name])}, about)
+    with pytest.raises(ValueError, match="must hold a complete sketch"):
+        Sketch.load(path)
+
+
+def test_a_reference_is_no_sketch(reference, tmp_path):
+    made = reference.save(tmp_path / "data.precall")
+    with pytest.raises(ValueError, match="must be a sketch of `precall sketch`"):
+        Sketch.load(made)
+
+
+def test_a_stored_reference_brings_its_cells(reference, whole, tmp_path, monkeypatch):
+    """k-means is not run again, since another machine might find other cells."""
+    path = reference.save(tmp_path / "data.precall")
+    monkeypatch.setattr("precall.metrics.reference.centres_of_cells", lambda *_, **__: pytest.fail("cells are stored"))
+    found = Reference.load(path).sketch(FAKE)
+    assert np.array_equal(found.cells, whole.cells)
+    with zipfile.ZipFile(path) as archive:
+        assert "centres.npy" in archive.namelist()
+
+
+# ------------------------------------------------------------------------------------------------------------ cells
+
+
+def test_each_row_is_counted_in_the_cell_of_its_nearest_centre():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(500, 4)).astype(np.float32) + np.float32(1000)
+    centres = rng.normal(size=(3, 6, 4)) + 1000
+    nearest = ((rows.astype(float)[:, None, None] - centres) ** 2).sum(-1).argmin(-1)
+    expected = np.stack([np.bincount(one, minlength=6) for one in nearest.T])
+    for origin in (np.full(4, 1000.0), np.zeros(4)):
+        assert np.array_equal(FrozenCells(centres, origin).counts(rows), expected)
+
+
+def test_rows_between_two_centres_go_to_the_first_however_they_are_cut():
+    """The distances are equal, so rounding errors of a matrix product would decide."""
+    rng = np.random.default_rng(2)
+    rows, direction, d = rng.normal(size=(40, 33)), rng.normal(size=33), 33
+    rows -= (rows @ direction)[:, None] * direction / (direction @ direction)  # in the plane between the centres
+    cells = FrozenCells(np.stack([[direction, -direction]]), np.zeros(d))
+    together = cells.counts(rows)
+    apart = sum(cells.counts(rows[i : i + 1]) for i in range(len(rows)))
+    assert np.array_equal(together, apart)
+    assert np.array_equal(FrozenCells(np.array([[[1.0], [-1.0]]]), np.zeros(1)).counts(np.zeros((5, 1))), [[5, 0]])
+
+
+def test_the_intervals_of_the_curve_cover_at_fixed_cells():
+    """Both sets are drawn anew; the share of intervals that contain the mean is near or above 95 %."""
+    rng = np.random.default_rng(3)
+    p, q = rng.dirichlet(np.ones(20)), rng.dirichlet(np.ones(20))
+    found = [cell_scores(rng.multinomial(400, p)[None], rng.multinomial(300, q)[None], seed=seed) for seed in range(60)]
+    for name in ("area", "tv"):
+        mean = np.mean([one[name].value for one in found])
+        assert np.mean([mean in one[name].interval for one in found]) >= 0.85, name
+        widths = [one[name].interval.high - one[name].interval.low for one in found]
+        assert np.mean(widths) < 6 * np.std([one[name].value for one in found])
+
+
+def test_under_equal_laws_the_curve_is_at_its_chance_level():
+    rng = np.random.default_rng(4)
+    p = rng.dirichlet(np.ones(20))
+    found = [cell_scores(rng.multinomial(300, p)[None], rng.multinomial(300, p)[None], seed=s) for s in range(30)]
+    assert np.mean([one["tv"].value - one["tv"].chance for one in found]) == pytest.approx(0, abs=0.02)
+
+
+# ------------------------------------------------------------------------------------------------------- classifiers
+
+
+@pytest.fixture(scope="module")
+def judging():
+    """A reference with a classifier. The model has half of the spread and a shift."""
+    rng = np.random.default_rng(8)
+    pilot = 0.5 * rng.normal(size=(400, 3)) + [1.0, 0, 0]
+    return Reference.fit(rng.normal(size=(800, 3))).with_classifier(pilot)
+
+
+def test_merged_scores_of_a_frozen_classifier_are_those_of_one_pass(judging, tmp_path):
+    fake = 0.5 * RNG.normal(size=(900, 3)) + [1.0, 0, 0]
+    whole = judging.sketch(fake)
+    found = merge_sketches(judging.sketch(part) for part in np.split(fake, [1, 300]))
+    assert np.array_equal(found.levels, whole.levels)
+    assert found.levels.sum() == 900
+    assert judging.frozen.levels.sum() == 400
+    loaded = Sketch.load(found.save(tmp_path / "part.sketch"))
+    for name in CURVE:
+        assert (
+            found.scores[f"quadratic_{name}"] == whole.scores[f"quadratic_{name}"] == loaded.scores[f"quadratic_{name}"]
+        )
+    assert found.assessment().certificate.to_dict() == whole.certificate.to_dict()
+
+
+def test_a_frozen_classifier_bounds_and_estimates_the_true_curve(judging):
+    """The ratio of two Gaussians is what the classifier models, so the estimate is close to the truth."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(200_000, 3))
+    log_p, log_q = -(x**2).sum(1) / 2, -(((x - [1.0, 0, 0]) / 0.5) ** 2).sum(1) / 2 - 3 * np.log(0.5)
+    truth = float(np.maximum(0, 1 - np.exp(log_q - log_p)).mean())  # total variation, E_P (1 − q/p)⁺
+    found = judging.sketch(0.5 * rng.normal(size=(4000, 3)) + [1.0, 0, 0])
+    assert found.scores["quadratic_tv"].value == pytest.approx(truth, abs=0.05)
+    assert 1 - found.certificate.alpha(1.0) < truth
+    assert found.scores["quadratic_tv"].value > found.scores["tv"].value + 0.1  # cells hide what is within them
+    with pytest.raises(ValueError, match="they differ in: pilot"):
+        merge_sketches([found, Reference.fit(judging.features).sketch(FAKE.astype(float))])
+
+
+def test_levels_do_not_depend_on_the_cut(judging):
+    """Rows whose score lies on the edge of a level."""
+    classifier = judging.classifier
+    rows = RNG.normal(size=(300, 3))
+    alone = sum(classifier.histogram(rows[i : i + 1]) for i in range(len(rows)))
+    assert np.array_equal(classifier.histogram(rows), alone)
+    assert np.array_equal(classifier.histogram(rows[::-1]), alone)
+    far = classifier.histogram(np.full((2, 3), 1e9))
+    assert far[[0, -1]].sum() == 2
+
+
+def test_a_stored_reference_brings_its_classifier(judging, tmp_path):
+    loaded = Reference.load(judging.save(tmp_path / "data.precall"))
+    fake = RNG.normal(size=(70, 3))
+    assert (judging.sketch(fake) + loaded.sketch(fake + 1)).n == 140
+    assert np.array_equal(judging.sketch(fake).levels, loaded.sketch(fake).levels)
+
+
+def test_the_pilot_is_no_shard(judging):
+    rng = np.random.default_rng(8)
+    pilot = 0.5 * rng.normal(size=(400, 3)) + [1.0, 0, 0]
+    with pytest.raises(ValueError, match="must not be the pilot"):
+        judging.with_classifier(pilot).sketch(pilot)
+    with pytest.raises(ValueError, match="`pilot` must hold at least 50"):
+        judging.with_classifier(pilot[:20])
+
+
+# ------------------------------------------------------------------------------------------------------ fresh samples
+
+
+def test_fresh_samples_in_many_dimensions_are_not_told_from_the_data():
+    """Reals that were counted in cells of their own would differ from fresh samples: TV 0.3 and more."""
+    rng = np.random.default_rng(10)
+    for n, d in ((60, 300), (200, 50)):
+        scores = [Reference.fit(rng.normal(size=(n, d))).sketch(rng.normal(size=(n, d))).scores["tv"] for _ in range(4)]
+        assert np.mean([one.value - one.chance for one in scores]) == pytest.approx(0, abs=0.06)
+        assert sum(one.interval.low > one.chance for one in scores) <= 1
