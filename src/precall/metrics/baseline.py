@@ -17,7 +17,7 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
     """Scores of two disjoint random halves of the data, as if one were the model.
 
     They show what a perfect model would get with as many samples as a half has. Only scores that take little time are
-    computed: precision, recall, density, coverage and FID.
+    computed: precision, recall, density, coverage, and FID without an interval.
 
     Args:
         features: Features of the data, shape (n, d).
@@ -41,4 +41,4 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
     rows = np.random.default_rng(seed).permutation(len(features))
     pair = Pair(features, features).rows(np.sort(rows[:half]), np.sort(rows[half : 2 * half]))
     scores = sweep_pair(pair, k=k, ties=ties).scores(k)
-    return {name: scores[name] for name in NEIGHBOR_SCORES} | {"fid": fid_of_pair(pair)}
+    return {name: scores[name] for name in NEIGHBOR_SCORES} | {"fid": fid_of_pair(pair, level=None)}
