@@ -287,6 +287,7 @@ def _estimator(
         default=default,
         is_curve=True,
         fewest=FEWEST,
+        shares="classifiers",
         card=Card(
             measures=measures,
             formula=r"\hat\alpha(\lambda) = \sum_b \min(\lambda p_b, q_b)",
@@ -367,6 +368,7 @@ C2ST = Metric(
     needs="the first classifier among the metrics; a quick panel of four if there is none",
     default=True,
     fewest=FEWEST,
+    shares="classifiers",
     card=Card(
         measures="Whether a classifier can tell held-out real from held-out fake samples at all. The p-value comes "
         "from permutations of the held-out scores and is exact at every sample size.",
