@@ -194,7 +194,7 @@ def float64(matrix: Features) -> Array | torch.Tensor:
 
 def as_precise_as(features: Features, matrix: F) -> F:
     """`matrix` in the floating-point type of the features."""
-    return matrix.to(features.dtype) if is_tensor(matrix) else matrix.astype(features.dtype, copy=False)  # type: ignore[return-value, arg-type]
+    return matrix.to(features.dtype) if is_tensor(matrix) else matrix.astype(features.dtype, copy=False)  # type: ignore[attr-defined, return-value, arg-type]
 
 
 def beside(tile: F, array: Array) -> F:

@@ -177,7 +177,7 @@ def _singular_values(L: Array, M: Array) -> Array:
     """The singular values s of Lᵀ M, from the smaller Gram matrix, whose eigenvalues are s²."""
     C = L.T @ M
     gram = C.T @ C if L.shape[1] >= M.shape[1] else C @ C.T
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0))
+    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)))
 
 
 def _transport(L: Array, M: Array) -> tuple[Array, Array, Array]:

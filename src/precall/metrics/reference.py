@@ -221,7 +221,8 @@ class Reference:
         """The assessment with real against real, and with the scores at other k and n, computed side by side."""
         jobs: list[Callable[[], Any]] = [assessed, lambda: self.baseline, stability]
         overall, baseline, trends = side_by_side(jobs)
-        return replace(overall, baseline=baseline, stability=trends)
+        found: Assessment = replace(overall, baseline=baseline, stability=trends)
+        return found
 
     def _by_preset(
         self,
