@@ -10,7 +10,7 @@ from precall.metrics.neighbors.sweep import sweep_pair
 from precall.metrics.score import Score
 
 NEIGHBOR_SCORES = ("precision", "recall", "density", "coverage")
-MOST = 5000  # samples per half: the scores change little beyond, but the time grows with the square
+MOST = 2500  # samples per half: the scores change little beyond, but the time grows with the square
 
 
 def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> dict[str, Score]:
@@ -27,7 +27,7 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
 
     Returns:
         Scores by name; empty if there are too few samples. `n_real` and `n_fake` state the size of a half, which is at
-        most 5,000.
+        most 2,500.
 
     Example:
         >>> data = np.random.default_rng(0).normal(size=(600, 2))

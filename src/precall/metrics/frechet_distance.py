@@ -101,7 +101,7 @@ def _squared_distance(P: _Gaussian, Q: _Gaussian, s: Array) -> float:
 
 def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
     shift = P.mean - Q.mean
-    s, to_fake, to_real = _transport(P.factor, Q.factor)
+    s, to_fake, to_real = _transport(P, Q)
     value = _squared_distance(P, Q, s)
     influences = {}
     if P.features is not None:
@@ -116,12 +116,16 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
 
 @dataclass(frozen=True, eq=False)
 class _Gaussian:
-    """A fitted Gaussian: its mean, a factor L of its covariance L Lᵀ, and the features if they were given."""
+    """A fitted Gaussian: its mean, its covariance S with a factor S = L Lᵀ, and the features if they were given.
+
+    The covariance of few samples in many dimensions is not formed.
+    """
 
     n: int
     mean: Array
     factor: Array
     features: Features | None
+    covariance: Array | None = None
 
     @classmethod
     def of(cls, fitted: Features | Moments) -> _Gaussian:
@@ -133,7 +137,8 @@ class _Gaussian:
 
     @classmethod
     def _of_moments(cls, moments: Moments, features: Features | None) -> _Gaussian:
-        return cls(moments.n, moments.mean, _root(moments.covariance), features)
+        covariance = moments.covariance
+        return cls(moments.n, moments.mean, _root(covariance), features, covariance)
 
     @classmethod
     def _of_few(cls, features: Features) -> _Gaussian:
@@ -146,6 +151,10 @@ class _Gaussian:
     def spread(self) -> float:
         """Trace of the covariance."""
         return float((self.factor * self.factor).sum())
+
+    def times(self, x: Array) -> Array:
+        """The product S x."""
+        return np.asarray(self.factor @ (self.factor.T @ x) if self.covariance is None else self.covariance @ x)
 
 
 def _checked(name: str, values: object) -> _Gaussian:
@@ -180,21 +189,21 @@ def _singular_values(L: Array, M: Array) -> Array:
     return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)))
 
 
-def _transport(L: Array, M: Array) -> tuple[Array, Array, Array]:
+def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[Array, Array, Array]:
     """The singular values s of Lᵀ M, and G, H such that G Gᵀ and H Hᵀ are the optimal maps real → fake and fake → real.
 
-    With the singular value decomposition Lᵀ M = W s Zᵀ, G = M Z s^{-1/2} and H = L W s^{-1/2}. The decomposition is
-    computed from the smaller Gram matrix, whose eigenvalues are s²; this is three times faster.
+    With the singular value decomposition Lᵀ M = W s Zᵀ, G = M Z s^{-1/2} and H = L W s^{-1/2} = S G s^{-1}. The
+    decomposition is computed from the smaller Gram matrix, whose eigenvalues are s²; this is three times faster.
     """
-    if L.shape[1] < M.shape[1]:
-        s, H, G = _transport(M, L)
+    if P.factor.shape[1] < Q.factor.shape[1]:
+        s, H, G = _transport(Q, P)
         return s, G, H
-    C = L.T @ M
+    C = P.factor.T @ Q.factor
     squares, Z = np.linalg.eigh(C.T @ C)
     s = np.sqrt(np.maximum(squares, 0))
     kept = s > s.max(initial=0) * 1e-7  # smaller values are square roots of rounding errors
-    Z_root = Z[:, kept] / np.sqrt(s[kept])
-    return s, M @ Z_root, L @ (C @ (Z_root / s[kept]))  # W = C Z / s
+    G = Q.factor @ (Z[:, kept] / np.sqrt(s[kept]))
+    return s, G, P.times(G) / s[kept]
 
 
 def _influences(features: Features, mean: Array, slope: Array, map_root: Array) -> Array:

@@ -167,10 +167,12 @@ def standardised(x: Matrix, fit: Matrix) -> Matrix:
     """
     low, middle, high = np.quantile(fit[:: -(-len(fit) // QUANTILE_ROWS)], (0.05, 0.5, 0.95), axis=0)
     bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
-    heavy = (bulk > 0) & (fit.std(axis=0) > HEAVY * bulk)
+    deviation = fit.std(axis=0)
+    heavy = (bulk > 0) & (deviation > HEAVY * bulk)
     if heavy.any():
         x, fit = (_compressed(one, heavy, middle, bulk) for one in (x, fit))
-    scale = np.where(varies(fit), fit.std(axis=0), np.inf)
+        deviation = fit.std(axis=0)
+    scale = np.where(varies(fit), deviation, np.inf)
     return np.asarray((x - fit.mean(axis=0)) / scale, dtype=np.float32)
 
 
