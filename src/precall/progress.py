@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from threading import RLock
 from typing import TypeAlias
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -19,9 +20,19 @@ StageProgress: TypeAlias = Callable[[int, int], None]
 def stage_of(progress: Progress | None, stage: str) -> StageProgress | None:
     """Bind a stage to a progress callback; None if there is no callback.
 
+    Stages may overlap, since independent work runs in several threads, but calls never do.
+
     Example:
         >>> encoding = stage_of(lambda stage, done, total: print(f"{stage}: {done} of {total}"), "encode")
         >>> encoding(3, 10)
         encode: 3 of 10
     """
-    return None if progress is None else partial(progress, stage)
+    return None if progress is None else partial(_called, progress, stage)
+
+
+_TURN = RLock()
+
+
+def _called(progress: Progress, stage: str, done: int, total: int) -> None:
+    with _TURN:
+        progress(stage, done, total)

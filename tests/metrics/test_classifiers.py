@@ -289,7 +289,11 @@ def test_stacking_recovers_the_log_ratio_from_unequal_classes():
     np.testing.assert_allclose(w, [0.5, 0.0, 0.0, -0.5], atol=0.06)
 
 
-@pytest.mark.parametrize("calibrate", [calibration.calibrated, calibration.calibrated_smoothly])
+@pytest.mark.parametrize(
+    "calibrate",
+    [calibration.calibrated, lambda *scored: calibration.calibrated_smoothly(*scored)[0]],
+    ids=["steps", "smooth"],
+)
 def test_calibration_finds_the_ratio_and_grows_with_the_score(calibrate):
     rng = np.random.default_rng(0)
     x, real = np.concatenate([rng.normal(1, 1, 4000), rng.normal(0, 1, 2000)]), np.arange(6000) < 4000
@@ -344,9 +348,9 @@ def test_the_curve_is_read_from_a_line_or_from_steps_or_from_nothing():
 
     def sparing(scores, real):
         fold = spread(real, 5, rng)
-        smooth = calibration.calibrated_smoothly(scores, real, fold)
-        line = calibration._piecewise(scores, real, fold, 1)
-        return *calibration.calibrated_sparingly(scores, real, fold, smooth), smooth, line
+        smooth, line = calibration.calibrated_smoothly(scores, real, fold)
+        assert np.array_equal(line, calibration._piecewise(scores, real, fold, 1))
+        return *calibration.calibrated_sparingly(scores, real, fold, smooth, line), smooth, line
 
     scores, real = stepped(rng, 3000, 1000)
     plain, shrinkage, smooth, line = sparing(scores, real)
@@ -370,8 +374,8 @@ def test_steps_give_the_curve_of_dropped_modes_better_than_a_smooth_calibration(
     for _ in range(6):
         scores, real = stepped(rng, 1000, 1000)
         fold = spread(real, 5, rng)
-        smooth = calibration.calibrated_smoothly(scores, real, fold)
-        both = smooth, calibration.calibrated_sparingly(scores, real, fold, smooth)[0]
+        smooth, line = calibration.calibrated_smoothly(scores, real, fold)
+        both = smooth, calibration.calibrated_sparingly(scores, real, fold, smooth, line)[0]
         errors.append([error(RatioSpectrum.from_log_ratios(real=r[real], fake=r[~real]), truth) for r in both])
     of_smooth, of_steps = np.mean(errors, axis=0)
     assert of_steps < 0.8 * of_smooth

@@ -154,6 +154,16 @@ def test_fid_of_a_set_with_itself_is_zero(seed, n, d):
     assert score.interval.high <= 1e-5 * np.var(x) * d
 
 
+@pytest.mark.parametrize(("n", "m"), [(40, 60), (60, 40), (4, 60), (60, 5), (4, 3)])
+def test_fid_without_an_interval_is_the_same_distance(n, m):
+    rng = np.random.default_rng(0)
+    pair = Pair(correlated(rng, n, 7), correlated(rng, m, 7, 3))
+    both, alone = (frechet_distance.fid_of_pair(pair, level=level) for level in (0.95, None))
+    assert alone.value == pytest.approx(both.value, rel=1e-9)
+    assert alone.interval is None
+    assert (alone.n_real, alone.n_fake, alone.settings) == (n, m, both.settings)
+
+
 def test_constant_features_leave_the_means():
     x, y = np.zeros((5, 3)), np.tile([1.0, 2.0, 2.0], (7, 1))
     for real, fake in ((x, y), (Moments.of(x), Moments.of(y))):

@@ -140,9 +140,15 @@ def test_sweep_equals_brute_force(seed, shapes, n, m, d, ties, dtypes, data):
     real, fake = real.astype(dtypes[0]), fake.astype(dtypes[1])
     k = data.draw(st.lists(st.integers(1, min(n, m) - 1), min_size=1, max_size=3))
     neighbors = data.draw(st.integers(1, min(n, m) - 1))
-    tiles = data.draw(st.sampled_from([{"crowd": 0}, {"crowd": 16}, {"rows": 2048, "columns": 8192, "crowd": 0}]))
+    tiles = data.draw(st.sampled_from([{"crowd": 0}, {"crowd": 1000}, {"rows": 2048, "columns": 8192, "crowd": 0}]))
     with small_tiles(**tiles):
         assert_exact(sweep(real=real, fake=fake, k=k, ties=ties, neighbors=neighbors), real, fake)
+
+
+def test_realism_far_from_tiny_balls_is_not_lost():
+    """d²/r² is 10⁶⁷ here, beyond float32."""
+    real, fake = np.array([[1e-31], [-1e-31]], dtype=np.float32), np.array([[1e-9], [1e3]], dtype=np.float32)
+    assert_exact(sweep(real=real, fake=fake, k=1), real, fake)
 
 
 @pytest.mark.parametrize("ties", ["closed", "open"])
@@ -158,7 +164,7 @@ def test_two_samples_of_each_are_enough():
     assert_exact(sweep(real=real, fake=fake, k=1), real, fake)
 
 
-@pytest.mark.parametrize("crowd", [0, 16])
+@pytest.mark.parametrize("crowd", [0, 1000])
 @pytest.mark.parametrize("repeated", ["real", "fake"])
 def test_left_out_copies_count_in_every_tile(repeated, crowd):
     """Samples have different numbers of duplicates, over several tiles, inside many balls of the other set."""

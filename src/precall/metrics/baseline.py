@@ -10,14 +10,14 @@ from precall.metrics.neighbors.sweep import sweep_pair
 from precall.metrics.score import Score
 
 NEIGHBOR_SCORES = ("precision", "recall", "density", "coverage")
-MOST = 5000  # samples per half: the scores change little beyond, but the time grows with the square
+MOST = 2500  # samples per half: the scores change little beyond, but the time grows with the square
 
 
 def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> dict[str, Score]:
     """Scores of two disjoint random halves of the data, as if one were the model.
 
     They show what a perfect model would get with as many samples as a half has. Only scores that take little time are
-    computed: precision, recall, density, coverage and FID.
+    computed: precision, recall, density, coverage, and FID without an interval.
 
     Args:
         features: Features of the data, shape (n, d).
@@ -27,7 +27,7 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
 
     Returns:
         Scores by name; empty if there are too few samples. `n_real` and `n_fake` state the size of a half, which is at
-        most 5,000.
+        most 2,500.
 
     Example:
         >>> data = np.random.default_rng(0).normal(size=(600, 2))
@@ -41,4 +41,4 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
     rows = np.random.default_rng(seed).permutation(len(features))
     pair = Pair(features, features).rows(np.sort(rows[:half]), np.sort(rows[half : 2 * half]))
     scores = sweep_pair(pair, k=k, ties=ties).scores(k)
-    return {name: scores[name] for name in NEIGHBOR_SCORES} | {"fid": fid_of_pair(pair)}
+    return {name: scores[name] for name in NEIGHBOR_SCORES} | {"fid": fid_of_pair(pair, level=None)}

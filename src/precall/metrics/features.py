@@ -192,6 +192,11 @@ def float64(matrix: Features) -> Array | torch.Tensor:
     return np.asarray(matrix, dtype=np.float64)
 
 
+def as_precise_as(features: Features, matrix: F) -> F:
+    """`matrix` in the floating-point type of the features."""
+    return matrix.to(features.dtype) if is_tensor(matrix) else matrix.astype(features.dtype, copy=False)  # type: ignore[attr-defined, return-value, arg-type]
+
+
 def beside(tile: F, array: Array) -> F:
     """`array` as the same kind of array as `tile`, on the same device."""
     return sys.modules["torch"].as_tensor(array, device=tile.device) if is_tensor(tile) else array  # type: ignore[return-value]

@@ -202,6 +202,7 @@ KID = Metric(
     interval="closed form of the variance: the true KID",
     compute=_compute,
     default=True,
+    shares="sweep",
     card=Card(
         measures="The squared maximum mean discrepancy with a cubic kernel: how far the first three moments of the "
         "features differ.",

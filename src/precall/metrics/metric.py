@@ -74,6 +74,8 @@ class Metric:
         is_curve: Whether it estimates the whole precision-recall curve.
         from_statistics: Whether stored means and covariances are enough.
         fewest: Fewest samples per side.
+        shares: Name of the work that it shares with other metrics; they are computed one after another. Empty if it
+            shares none: then it is computed beside them.
         card: The text of its page in the documentation.
     """
 
@@ -87,6 +89,7 @@ class Metric:
     is_curve: bool = False
     from_statistics: bool = False
     fewest: int = 2
+    shares: str = ""
     card: Card | None = None
 
 

@@ -1,44 +1,108 @@
-"""Independent jobs side by side, each on one core."""
+"""Independent jobs side by side, each on one core. A job may have jobs of its own."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from typing import TypeVar
 
 from precall.progress import StageProgress
 
 R = TypeVar("R")
+LIBRARIES = ("sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model", "sklearn.mixture")
 
 
 def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None = None) -> list[R]:
     """Results of the jobs, in their order. Each job runs in one thread, and as many at once as there are cores.
 
     The jobs are small for the libraries that they call: more threads per job would wait for each other most of the
-    time, above all on a busy machine.
+    time, above all on a busy machine. A job that calls this function leaves its core to its own jobs while it waits.
 
     Args:
         jobs: Functions that release Python's lock while they compute, as NumPy, SciPy, scikit-learn and torch do.
         progress: Called with (jobs done, number of jobs).
 
+    Raises:
+        Exception: The first error, in the order of the jobs, after all jobs have ended. If the wait is interrupted,
+            jobs that have not started are left out.
+
     Example:
         >>> side_by_side([lambda: 1, lambda: 2])
         [1, 2]
     """
-    from concurrent.futures import ThreadPoolExecutor, as_completed
-    from functools import partial
+    from threadpoolctl import ThreadpoolController
 
-    from threadpoolctl import threadpool_limits
+    _load_libraries()
+    crew = getattr(_here, "crew", None) or _Crew(_cores())
+    one_thread = partial(ThreadpoolController().limit, limits=1)
+    with one_thread(), _short_turns(), crew.away(), ThreadPoolExecutor(len(jobs), initializer=one_thread) as pool:
+        futures = [pool.submit(crew.run, job) for job in jobs]
+        try:
+            for done, _ in enumerate(as_completed(futures), start=1):
+                if progress is not None:
+                    progress(done, len(jobs))
+        except BaseException:
+            crew.stopped = True
+            raise
+        return _results(futures)
 
-    one_thread = partial(threadpool_limits, 1)
-    with one_thread(), _short_turns(), ThreadPoolExecutor(_cores(), initializer=one_thread) as pool:
-        futures = [pool.submit(job) for job in jobs]
-        for done, _ in enumerate(as_completed(futures), start=1):
-            if progress is not None:
-                progress(done, len(jobs))
-        return [future.result() for future in futures]
+
+def _load_libraries() -> None:
+    """Import what jobs import: two threads that import parts of scikit-learn at once may meet a half-imported one."""
+    for library in LIBRARIES:
+        import_module(library)
+
+
+class _Crew:
+    """The threads of one call and of the calls inside it. At most `cores` of them run at once; the others wait."""
+
+    def __init__(self, cores: int) -> None:
+        self.cores, self.stopped = threading.Semaphore(cores), False
+
+    def run(self, job: Callable[[], R]) -> R:
+        """Wait for a core, and run the job there."""
+        self.cores.acquire()
+        _here.crew, _here.on_core = self, True
+        try:
+            if self.stopped:
+                raise _StoppedError
+            return job()
+        finally:
+            if _here.on_core:
+                self.cores.release()
+            _here.crew = None
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Leave the core of this thread to others. Afterwards it takes a free one, or goes on without."""
+        inside = getattr(_here, "crew", None) is self
+        if inside and _here.on_core:
+            self.cores.release()
+        try:
+            yield
+        finally:
+            if inside:
+                _here.on_core = self.cores.acquire(blocking=False)
+
+
+class _StoppedError(Exception):
+    """Raised in place of a job that was not started, because the wait for it was interrupted."""
+
+
+_here = threading.local()  # the crew of this thread, and whether it has a core
+
+
+def _results(futures: Sequence[Future[R]]) -> list[R]:
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, _StoppedError)), errors[0])
+    return [future.result() for future in futures]
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from precall.metrics.neighbors.approximate import approximate_balls
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around, clipped
 from precall.metrics.notices import notices
+from precall.metrics.parallel import side_by_side
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset
 from precall.metrics.reference_file import check_same_encoder, load_balls, load_classifier, save_side
@@ -379,10 +380,21 @@ class Reference:
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
     ) -> Assessment:
         """The assessment with its baseline and its groups."""
-        overall = self._assess(fake, names, name, progress)
+        assessed = partial(self._assess, fake, names, name, progress)
         if AUTO.name in names:  # beside fourteen classifiers, halves and subsamples take little time
-            overall = replace(overall, baseline=self.baseline, stability=self._stability(fake, names))
+            overall = self._with_comparisons(assessed, partial(self._stability, fake, names))
+        else:
+            overall = assessed()
         return overall if groups is None else self._with_groups(overall, fake, names, groups)
+
+    def _with_comparisons(
+        self, assessed: Callable[[], Assessment], stability: Callable[[], dict[str, Trend]]
+    ) -> Assessment:
+        """The assessment with real against real, and with the scores at other k and n, computed side by side."""
+        jobs: list[Callable[[], Any]] = [assessed, lambda: self.baseline, stability]
+        overall, baseline, trends = side_by_side(jobs)
+        found: Assessment = replace(overall, baseline=baseline, stability=trends)
+        return found
 
     def _by_preset(
         self,

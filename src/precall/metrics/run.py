@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_supports
 from precall.metrics.notices import notices
+from precall.metrics.parallel import side_by_side
 from precall.metrics.results import Assessment, PerSample
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.clusters import Clusters
     from precall.metrics.features import Features
+    from precall.metrics.metric import Found
     from precall.metrics.moments import Moments
     from precall.metrics.neighbors.kernels import Kernel, KernelSums
     from precall.metrics.neighbors.scores import Neighborhoods
@@ -49,6 +51,7 @@ class Run:
         pair: Checked features of both.
         classifiers: Results of the classifiers so far, by name; a metric that trains one adds it here.
         clusters: The k-means histograms, once the metric has computed them.
+        so_far: The k-NN sweep, once a metric has needed it.
         metrics: Names of the requested metrics. Work for one of them may serve another.
     """
 
@@ -62,18 +65,22 @@ class Run:
         self.k, self.ties, self.seed = reference.k, reference.ties, reference.seed
         self.classifiers: dict[str, ClassifierResult] = {}
         self.clusters: Clusters | None = None
+        self.so_far: Neighborhoods | None = None
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Number of real and of fake samples."""
         return self.pair.sizes
 
-    @cached_property
+    @property
     def neighborhoods(self) -> Neighborhoods:
         """The k-nearest-neighbour sweep over all pairs."""
-        check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
-        stage = self.stage("neighbors")
-        return sweep.cross_balls(self.real_balls, self.fake_balls, ties=self.ties, progress=stage, sums=self._between)
+        if self.so_far is None:
+            check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
+            real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls])
+            stage = self.stage("neighbors")
+            self.so_far = sweep.cross_balls(real, fake, ties=self.ties, progress=stage, sums=self._between)
+        return self.so_far
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
@@ -107,7 +114,7 @@ class Run:
         """Sums of the kernel within the reals, within the fakes and between them, from the sweep if there is one."""
         from precall.metrics.neighbors.kernels import kernel_sums
 
-        if self._neighborhoods_so_far() is None:
+        if self.so_far is None:
             pair = self.pair.together()
             return kernel_sums(self.kernel, pair.real, pair.fake)
         swept = self.real_balls.sums, self.fake_balls.sums, self._between
@@ -149,16 +156,16 @@ class Run:
 
     def report(self, stage: str) -> None:
         """Report that a stage without steps has begun."""
-        if self.progress is not None:
-            self.progress(stage, 0, 1)
+        begun = self.stage(stage)
+        if begun is not None:
+            begun(0, 1)
 
     def assessment(self, metrics: Sequence[Metric], best: str | None) -> Assessment:
         """Compute the metrics. Scores of curves other than the best one are prefixed by the name of their estimator."""
         spectra: dict[str, RatioSpectrum] = {}
         scores: dict[str, Score] = {}
         known: CurveIntervals | None = None
-        for metric in metrics:
-            found = metric.compute(self)
+        for metric, found in zip(metrics, self._each(metrics), strict=True):
             if found.spectrum is not None:
                 spectra[metric.name] = found.spectrum
             if metric.name == best:
@@ -166,6 +173,20 @@ class Run:
             prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
             scores |= {prefix + name: score for name, score in found.scores.items()}
         return replace(self._gathered(metrics, best, spectra, scores), curve_intervals=known)
+
+    def _each(self, metrics: Sequence[Metric]) -> list[Found]:
+        """The results of the metrics; those that share no work are computed side by side."""
+        parts: dict[str, list[Metric]] = {}
+        for metric in metrics:
+            parts.setdefault(metric.shares or metric.name, []).append(metric)
+        jobs = [partial(self._in_turn, part) for part in parts.values()]
+        done = side_by_side(jobs) if len(jobs) > 1 else [job() for job in jobs]  # a single one may use all threads
+        found = {name: one for part in done for name, one in part.items()}
+        return [found[metric.name] for metric in metrics]
+
+    def _in_turn(self, metrics: Sequence[Metric]) -> dict[str, Found]:
+        """The results of metrics that share work, by name."""
+        return {metric.name: metric.compute(self) for metric in metrics}
 
     def _gathered(
         self,
@@ -184,7 +205,7 @@ class Run:
             real=self._real_samples(classifier),
             fake=self._fake_samples(classifier),
             protocol=self._protocol(metrics),
-            neighborhoods=self._neighborhoods_so_far(),
+            neighborhoods=self.so_far,
             clusters=self.clusters,
             classifiers=self.classifiers,
             drift=self._drift(),
@@ -199,13 +220,8 @@ class Run:
         real, fake = self.pair.to_numpy()
         return column_drift(real=real, fake=fake, columns=plan["columns"], seed=self.seed)
 
-    def _neighborhoods_so_far(self) -> Neighborhoods | None:
-        """The sweep if a metric needed it."""
-        swept: Neighborhoods | None = self.__dict__.get("neighborhoods")
-        return swept
-
     def _real_samples(self, classifier: ClassifierResult | None) -> PerSample:
-        swept = self._neighborhoods_so_far()
+        swept = self.so_far
         return PerSample(
             log_ratio=None if classifier is None else classifier.log_ratio_real,
             member=None if swept is None else swept.members_real(),
@@ -214,7 +230,7 @@ class Run:
         )
 
     def _fake_samples(self, classifier: ClassifierResult | None) -> PerSample:
-        swept = self._neighborhoods_so_far()
+        swept = self.so_far
         return PerSample(
             log_ratio=None if classifier is None else classifier.log_ratio_fake,
             member=None if swept is None else swept.members_fake(),

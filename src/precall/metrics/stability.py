@@ -79,6 +79,6 @@ def _against_n(pairs: Mapping[int, Pair], k: int, ties: str) -> Trend:
         name: tuple(float(getattr(found, name)(k)) for found in swept) for name in READ
     }
     scores["fid"] = tuple(
-        fid_of_pair(pair).value if min(n, pair.dimension) <= FACTORED else None for n, pair in pairs.items()
+        fid_of_pair(pair, level=None).value if min(n, pair.dimension) <= FACTORED else None for n, pair in pairs.items()
     )
     return Trend(tuple(pairs), tuple(pairs), scores)

@@ -10,7 +10,7 @@ from precall.theory.arrays import Array, Flags, Index
 from precall.theory.hull import ScoreBlocks, few_blocks, score_blocks
 from precall.theory.logistic import log_losses, nonnegative_logistic
 
-PIECES = (1, 8, 16)  # candidate numbers of linear pieces
+PIECES = (1, 8, 16)  # candidate numbers of linear pieces; one piece comes first
 BINS = 256  # number of bins per class that stand for the samples in a fit
 
 
@@ -46,17 +46,20 @@ def finite_log_ratio(blocks: ScoreBlocks, *, n: int, m: int) -> Array:
     return np.asarray(logit(isotonic_regression(p / (p + q), weights=blocks.p + blocks.q).x))
 
 
-def calibrated_smoothly(scores: Array, real: Flags, fold: Index) -> Array:
+def calibrated_smoothly(scores: Array, real: Flags, fold: Index) -> tuple[Array, Array]:
     """Log-ratio of each sample: a monotone, piecewise linear function of its score, fitted to the other folds.
 
     One piece gives logistic calibration (Platt scaling). With 8 or 16 pieces the function can follow the steps that
     dropped and invented modes cause. The number of pieces is the one with the smallest held-out log-loss.
+
+    Returns:
+        The log-ratios with the best number of pieces, and those with one piece.
     """
     candidates = [_piecewise(scores, real, fold, pieces) for pieces in PIECES]
-    return min(candidates, key=lambda log_ratio: float(log_losses(log_ratio, real).mean()))
+    return min(candidates, key=lambda log_ratio: float(log_losses(log_ratio, real).mean())), candidates[0]
 
 
-def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array) -> tuple[Array, float]:
+def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array, line: Array) -> tuple[Array, float]:
     """Log-ratio of each sample for the curve, with no more detail than held-out samples support, and its shrinkage.
 
     - Logistic calibration, if neither a piecewise linear one nor steps have a smaller log-loss: a line fitted to all
@@ -72,9 +75,10 @@ def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array)
         scores: Stacked scores, shape (n,).
         real: Whether each sample is real.
         fold: Fold of each sample.
-        smooth: Result of `calibrated_smoothly` for these scores.
+        smooth: Log-ratios by `calibrated_smoothly` for these scores.
+        line: The same with one piece.
     """
-    line, steps = _piecewise(scores, real, fold, 1), _of_blocks(few_blocks, scores, real, fold)
+    steps = _of_blocks(few_blocks, scores, real, fold)
     gain = log_losses(np.zeros_like(smooth), real) - log_losses(smooth, real)
     shrinkage = max(0.0, 1 - gain.var() / len(gain) / max(gain.mean(), 1e-12) ** 2)  # 1 − (s/D)²
     losses = {

@@ -107,7 +107,8 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
     else:
         name, member = type(classifier).__name__, panel.of_classifier(classifier)
         views = half_views = Views.plain(samples.x)
-    tasks = [*samples.fold_tasks(views), half_views.task(~samples.held_out, samples.held_out, samples.real)]
+    half = samples.half_tasks(half_views, [~samples.held_out])
+    tasks = side_by_side(samples.fold_tasks(views) + half)
     with panel.convergence_not_required():
         *fold_scores, half_scores = member(tasks, seed)
     scores = samples.pooled(fold_scores)
@@ -164,7 +165,7 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
     views, half_views = side_by_side([samples.views, samples.half_views])
-    tasks = samples.fold_tasks(views) + [half_views.task(rows, ~rows, samples.real) for rows in inner]
+    tasks = side_by_side(samples.fold_tasks(views) + samples.half_tasks(half_views, inner))
     by_member = _scores_by_member(tasks, seed, progress)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
@@ -287,6 +288,7 @@ def _estimator(
         default=default,
         is_curve=True,
         fewest=FEWEST,
+        shares="classifiers",
         card=Card(
             measures=measures,
             formula=r"\hat\alpha(\lambda) = \sum_b \min(\lambda p_b, q_b)",
@@ -367,6 +369,7 @@ C2ST = Metric(
     needs="the first classifier among the metrics; a quick panel of four if there is none",
     default=True,
     fewest=FEWEST,
+    shares="classifiers",
     card=Card(
         measures="Whether a classifier can tell held-out real from held-out fake samples at all. The p-value comes "
         "from permutations of the held-out scores and is exact at every sample size.",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -71,9 +72,13 @@ class FoldedSamples:
         """The samples as the members of the certificate see them: nothing is fitted to the held-out half."""
         return Views.of(self.x, ~self.held_out, self.device)
 
-    def fold_tasks(self, views: Views) -> list[Task]:
-        """One task per fold: train on the other folds and score this one."""
-        return [views.task(self.fold != k, self.fold == k, self.real) for k in np.unique(self.fold)]
+    def fold_tasks(self, views: Views) -> list[Callable[[], Task]]:
+        """Functions that prepare one task per fold: train on the other folds and score this one."""
+        return [partial(views.task, self.fold != k, self.fold == k, self.real) for k in np.unique(self.fold)]
+
+    def half_tasks(self, views: Views, trained: Sequence[Flags]) -> list[Callable[[], Task]]:
+        """Functions that prepare one task for each set of rows to train on: score all other rows."""
+        return [partial(views.task, rows, ~rows, self.real) for rows in trained]
 
     def pooled(self, scores: Sequence[Matrix]) -> Array:
         """Scores of all folds in the order of the samples."""

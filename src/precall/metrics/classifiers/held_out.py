@@ -50,8 +50,8 @@ class HeldOutScores:
 
     def log_ratios(self) -> tuple[Array, Array]:
         """Calibrated log-ratios of the samples, and simpler ones for the curve."""
-        smooth = calibrated_smoothly(self.scores, self.real, self.fold)
-        simple, shrinkage = calibrated_sparingly(self.scores, self.real, self.fold, smooth)
+        smooth, line = calibrated_smoothly(self.scores, self.real, self.fold)
+        simple, shrinkage = calibrated_sparingly(self.scores, self.real, self.fold, smooth, line)
         return smooth, shrinkage * simple if self.shrunk else simple
 
     def excess(self) -> Array | None:

@@ -144,14 +144,26 @@ def _initial(tasks: int, dimensions: int, generator: torch.Generator) -> list[to
     return weights
 
 
-def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Values before the two activations, shape (tasks, points, hidden), and the log-ratios, shape (tasks, points)."""
+def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[_Hidden, _Hidden, torch.Tensor]:
+    """Both hidden layers, and the log-ratios, shape (tasks, points)."""
     import torch
 
     w1, b1, w2, b2, w3, b3 = weights
-    first = torch.baddbmm(b1, x, w1)
-    second = torch.baddbmm(b2, torch.nn.functional.silu(first), w2)
-    return first, second, torch.baddbmm(b3, torch.nn.functional.silu(second), w3)[..., 0]
+    first = _Hidden(torch.baddbmm(b1, x, w1))
+    second = _Hidden(torch.baddbmm(b2, first.values, w2))
+    return first, second, torch.baddbmm(b3, second.values, w3)[..., 0]
+
+
+class _Hidden:
+    """A hidden layer: its values `u σ(u)`, shape (tasks, points, hidden), from the inputs u, which are overwritten."""
+
+    def __init__(self, u: torch.Tensor) -> None:
+        self.sigma = u.sigmoid()
+        self.values = u.mul_(self.sigma)
+
+    def slope(self) -> torch.Tensor:
+        """Derivative of `u σ(u)`: `σ + u σ (1 − σ)`."""
+        return self.values.lerp(self.values.new_ones(()), self.sigma)
 
 
 def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -171,22 +183,15 @@ def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.T
     first, second, logit = _forward(weights, x)
     third = logit.sigmoid()[..., None] / x.shape[1]
     third[:, : x.shape[1] // 2] -= 1 / x.shape[1]  # (σ(logit) − y)/n
-    at_second = third * w3.transpose(1, 2) * _silu_slope(second)
+    at_second = third * w3.transpose(1, 2) * second.slope()
     # some BLAS libraries multiply by a transposed view ten times slower
-    at_first = torch.bmm(at_second, w2.transpose(1, 2).contiguous()) * _silu_slope(first)
-    inputs = x, torch.nn.functional.silu(first), torch.nn.functional.silu(second)
-    pairs = zip(inputs, (at_first, at_second, third), strict=True)
+    at_first = torch.bmm(at_second, w2.transpose(1, 2).contiguous()) * first.slope()
+    pairs = zip((x, first.values, second.values), (at_first, at_second, third), strict=True)
     return [
         gradient
         for values, error in pairs
         for gradient in (torch.bmm(values.transpose(1, 2), error), error.sum(dim=1, keepdim=True))
     ]
-
-
-def _silu_slope(x: torch.Tensor) -> torch.Tensor:
-    """Derivative of `x σ(x)`: `σ(x) (1 + x (1 − σ(x)))`."""
-    sigma = x.sigmoid()
-    return sigma * (1 + x * (1 - sigma))
 
 
 def _keep_better(

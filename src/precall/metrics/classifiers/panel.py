@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each, natural_axes, shrunk_covariance
+from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each, natural_axes, shrunk, shrunk_covariance
 from precall.theory.arrays import Array, Flags
 
 PER_COMPONENT = 20  # least number of training points per component of a mixture
@@ -33,10 +33,9 @@ def discriminant(task: Task, seed: int) -> Matrix:
 
     `log p/q = w·(x − m)` with `w = Σ⁻¹(μ_P − μ_Q)` and `m = (μ_P + μ_Q)/2`.
     """
-    real, fake = task.train[task.labels], task.train[~task.labels]
-    mu_p, mu_q = real.mean(axis=0, dtype=np.float64), fake.mean(axis=0, dtype=np.float64)
-    w = np.linalg.solve(shrunk_covariance(np.concatenate([real - mu_p, fake - mu_q])), mu_p - mu_q)
-    return np.asarray((task.test - (mu_p + mu_q) / 2) @ w)
+    real, fake = task.scatters
+    w = np.linalg.solve(shrunk(real.products + fake.products, real.n + fake.n), real.mean - fake.mean)
+    return np.asarray((task.test - (real.mean + fake.mean) / 2) @ w)
 
 
 def quadratic(task: Task, seed: int) -> Matrix:

@@ -147,6 +147,7 @@ SIMON = Metric(
     compute=_compute,
     is_curve=True,
     fewest=FEWEST,
+    shares="classifiers",
     card=Card(
         measures="The whole precision-recall curve, by the method of the paper: the median score of ten linear "
         "classifiers, trained on one half of the samples and evaluated on the other.",

@@ -67,6 +67,11 @@ class Task:
         return float(np.log(self.labels.sum()) - np.log((~self.labels).sum()))
 
     @cached_property
+    def scatters(self) -> tuple[Scatter, Scatter]:
+        """Mean and scatter of the real and of the fake training points."""
+        return Scatter.of(self.train[self.labels]), Scatter.of(self.train[~self.labels])
+
+    @cached_property
     def leading_columns(self) -> View:
         """The `NARROW` leading ones of `columns`, standardised."""
         train, test = self.columns[0][:, :NARROW], self.columns[1][:, :NARROW]
@@ -90,11 +95,11 @@ class Task:
         References:
             Cook and Weisberg (1991); Li and Wang (2007), on directional regression.
         """
-        real, fake = self.train[self.labels], self.train[~self.labels]
-        sigma_p, sigma_q = shrunk_covariance(real), shrunk_covariance(fake)
+        real, fake = self.scatters
+        sigma_p, sigma_q = (shrunk(one.products, one.n) for one in self.scatters)
         values, vectors = np.linalg.eigh((sigma_p + sigma_q) / 2)
         whiten = vectors / np.sqrt(values)
-        delta = (real.mean(axis=0) - fake.mean(axis=0)) @ whiten
+        delta = (real.mean - fake.mean) @ whiten
         spread = whiten.T @ (sigma_p - sigma_q) @ whiten
         # leading eigenvectors of δδᵀ + (Σ_P − Σ_Q)²
         axes = whiten @ np.linalg.eigh(np.outer(delta, delta) + spread @ spread)[1][:, ::-1][:, :CONTRAST]
@@ -140,12 +145,18 @@ class Views:
 
     def task(self, train: Flags, test: Flags, real: Flags) -> Task:
         """The task to train on the rows in `train`, with labels `real`, and score the rows in `test`."""
-        columns, labels = (self.x[train], self.x[test]), real[train]
-        if self.x.shape[1] > NARROW:
-            chosen = most_different(columns[0], labels, COLUMNS)
-            columns = columns[0][:, chosen], columns[1][:, chosen]
+        columns = self._columns(train, test, real[train])
         narrow = self.narrow[train], self.narrow[test]
-        return Task(self.points[train], labels, self.points[test], narrow, columns, self, (train, test))
+        return Task(self.points[train], real[train], self.points[test], narrow, columns, self, (train, test))
+
+    def _columns(self, train: Flags, test: Flags, labels: Flags) -> View:
+        """The columns in which the classes differ most, or all columns if they are few."""
+        if self.x.shape[1] <= NARROW:
+            return self.x[train], self.x[test]
+        some = np.random.default_rng(0).permutation(len(labels))[:SCREENED_ROWS]  # the order also breaks ties at random
+        some = some[: len(some) // RANKS * RANKS]
+        chosen = most_different(self.x[np.flatnonzero(train)[some]], labels[some], COLUMNS)
+        return self.x[np.ix_(train, chosen)], self.x[np.ix_(test, chosen)]
 
 
 def standardised(x: Matrix, fit: Matrix) -> Matrix:
@@ -156,10 +167,12 @@ def standardised(x: Matrix, fit: Matrix) -> Matrix:
     """
     low, middle, high = np.quantile(fit[:: -(-len(fit) // QUANTILE_ROWS)], (0.05, 0.5, 0.95), axis=0)
     bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
-    heavy = (bulk > 0) & (fit.std(axis=0) > HEAVY * bulk)
+    deviation = fit.std(axis=0)
+    heavy = (bulk > 0) & (deviation > HEAVY * bulk)
     if heavy.any():
         x, fit = (_compressed(one, heavy, middle, bulk) for one in (x, fit))
-    scale = np.where(varies(fit), fit.std(axis=0), np.inf)
+        deviation = fit.std(axis=0)
+    scale = np.where(varies(fit), deviation, np.inf)
     return np.asarray((x - fit.mean(axis=0)) / scale, dtype=np.float32)
 
 
@@ -186,9 +199,12 @@ def most_different(x: Matrix, labels: Flags, most: int) -> Index:
     """Indices of the `most` columns in which two samples differ most, in decreasing order of the difference.
 
     The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
+
+    Args:
+        x: The samples in random order, shape (n, d); n is a multiple of `RANKS`.
+        labels: Which of the two samples each row belongs to.
+        most: Number of columns.
     """
-    rows = np.random.default_rng(0).permutation(len(x))[:SCREENED_ROWS]  # the order also breaks ties at random
-    x, labels = x[rows[: len(rows) // RANKS * RANKS]], labels[rows[: len(rows) // RANKS * RANKS]]
     statistic = np.maximum(_rank_statistic(x, labels), _rank_statistic(last_digit(x[:512]), labels[:512]))
     return np.argsort(-statistic, kind="stable")[:most]
 
@@ -265,15 +281,44 @@ def principal_axes(x: Matrix, most: int) -> Matrix:
 
 
 def shrunk_covariance(x: Matrix) -> Array:
+    """Positive definite covariance of the rows of `x` (see `shrunk`)."""
+    return shrunk(Scatter.of(x).products, len(x))
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Number of points, their mean m, and the sum of products Σ (x − m)(x − m)ᵀ, in float64."""
+
+    n: int
+    mean: Array
+    products: Array
+
+    @classmethod
+    def of(cls, x: Matrix) -> Scatter:
+        """The scatter of the rows of `x`."""
+        x = x.astype(np.float64)
+        mean = x.mean(axis=0)
+        x -= mean
+        return cls(len(x), mean, x.T @ x)
+
+
+def shrunk(scatter: Array, n: int) -> Array:
     """Positive definite covariance, shrunk towards a multiple of the identity by oracle approximating shrinkage.
 
-    References:
-        Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation.
-    """
-    from sklearn.covariance import oas
+    Args:
+        scatter: Sum over n points of the products of their centred coordinates.
+        n: Number of points.
 
-    d = x.shape[1]
-    covariance, shrinkage = oas(x.astype(np.float64))
-    # Of uncorrelated columns with equal variances, rounding can make the shrinkage a huge negative number. It is 1.
-    covariance = np.eye(d) * x.var() if shrinkage < 0 else np.asarray(covariance).reshape(d, d)
-    return covariance + 1e-6 * np.eye(d)  # keeps it positive definite if a (standardised) column is constant
+    Example:
+        >>> shrunk(np.diag([3.0, 9.0]), 3).round(3).tolist()
+        [[2.0, 0.0], [0.0, 2.0]]
+
+    References:
+        Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation, eq. 23.
+    """
+    covariance, d = scatter / n, len(scatter)
+    square, mean = float((covariance**2).mean()), float(np.trace(covariance)) / d
+    unequal = square - mean**2 / d  # 0 if the columns are uncorrelated with equal variances; rounding can lower it
+    shrinkage = min(1.0, (square + mean**2) / ((n + 1) * unequal)) if unequal > 0 else 1.0
+    # 1e-6 keeps it positive definite if a (standardised) column is constant
+    return np.asarray((1 - shrinkage) * covariance + (shrinkage * mean + 1e-6) * np.eye(d))

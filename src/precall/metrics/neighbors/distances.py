@@ -34,7 +34,7 @@ from precall.theory.arrays import is_tensor
 
 GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
 TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
-FACTOR_VALUES = {"cpu": (1 << 20, 1 << 24), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
+FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
 SETTLED_VALUES = 1 << 20  # feature values per batch of exact distances: 8 MiB in float64
 TRIANGLE = (8, 256)  # number of blocks of a symmetric product, unless they have fewer rows than this
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices

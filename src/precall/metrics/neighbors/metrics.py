@@ -115,6 +115,7 @@ NEIGHBORS = Metric(
     interval=SWEPT,
     compute=lambda run: _found(run, BALL_SCORES),
     default=True,
+    shares="sweep",
     card=Card(
         measures="Whether each fake lies close to some real sample (precision, density), and whether each real sample "
         "has a fake close to it (recall, coverage). Close means within the distance to the k-th neighbour of the same "
@@ -148,6 +149,7 @@ SYMMETRIC = Metric(
     scores=SYMMETRIC_SCORES,
     interval=SWEPT,
     compute=_symmetric,
+    shares="sweep",
     card=Card(
         measures="Precision and recall that do not depend on which of the two sets spreads further.",
         formula="\n".join(
@@ -170,6 +172,7 @@ CLIPPED = Metric(
     scores=CLIPPED_SCORES,
     interval=SWEPT,
     compute=_clipped,
+    shares="sweep",
     card=Card(
         measures="Density and coverage on a scale on which a model with a share x of bad samples scores about 1 − x.",
         formula=r"\text{clipped density} = \frac{\mathrm{mean}_j \min(c_j / k, 1)}{\mathrm{mean}_i \min(c_i / k, 1)}",
@@ -189,6 +192,7 @@ PROBABILISTIC = Metric(
     scores=PROBABILISTIC_SCORES,
     interval="jackknife over the support, variance over the scored set: the expectation at these sample sizes",
     compute=_probabilistic,
+    shares="sweep",
     card=Card(
         measures="Precision and recall with soft supports, in which an outlier has no large ball.",
         formula=r"\text{P-precision} = \mathrm{mean}_j \left[ 1 - \prod_{i=1}^N \min\left( 1, "
@@ -210,6 +214,7 @@ COPIES = Metric(
     interval=SWEPT,
     compute=lambda run: _found(run, COPY_SCORES),
     default=True,
+    shares="sweep",
     card=Card(
         measures="How many fakes nearly coincide with a real sample. It is a first look at copying that needs no "
         "holdout.",

@@ -31,7 +31,7 @@ Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 TOLERANCE = 1e-9  # largest relative error of a squared distance in `Survival`
 TINY = 2.0**-1000
-CROWD = 16  # a tile is "crowded" if more than 1/CROWD of its groups have a point inside a ball
+CROWD = 8  # a tile is "crowded" if more than 1/CROWD of its groups per radius have a point inside the largest ball
 
 
 class Shortlist:
@@ -147,9 +147,10 @@ class Depth:
     def _offer(self, tile: Tile, weights: Tensor, minima: Tensor, offered: Tensor, limit: Tensor) -> None:
         """Offer the entries whose scaled lower bound is above `offered` and at most the limit of their column."""
         offered, limit = _padded(offered, len(minima)), _padded(limit, len(minima))
-        lowest, anything = torch.finfo(limit.dtype).min, torch.full_like(limit, torch.finfo(limit.dtype).max)
+        lowest, largest = torch.finfo(limit.dtype).min, torch.finfo(limit.dtype).max
+        anything = torch.full_like(limit, largest)
         for column, row, low in below(tile.low.T, torch.nonzero(minima <= limit[:, None]), anything):
-            scaled = (low * weights[row]).clamp(min=lowest)
+            scaled = (low * weights[row]).clamp(lowest, largest)
             hit = (scaled <= limit[column]) & (scaled > offered[column]) & (weights[row] >= 0)
             column, row, scaled, low = column[hit], row[hit], scaled[hit], low[hit]
             point, owner = tile.columns.start + column, tile.rows.start + row
@@ -186,7 +187,7 @@ class Tally:
         """Count a tile of d² whose rows are the owners."""
         largest = _padded(rounded_up(self.squared_radii[tile.rows, -1], tile.low.dtype), len(tile.low))
         groups = torch.nonzero(minima <= largest[:, None])
-        if len(groups) * CROWD > minima.numel():
+        if len(groups) * CROWD > minima.numel() * self.inside.shape[1]:  # a crowd is compared with every radius
             self._count_crowd(tile)
             return
         for i, j, low in below(tile.low, groups, largest):
@@ -325,5 +326,6 @@ def _strips(low: Tensor) -> list[slice]:
 
 
 def _scaled(low: Tensor, weights: Tensor) -> Tensor:
-    """Rows multiplied by their weights; ∞ for excluded rows, whose weight is negative."""
-    return (low * weights[:, None]).index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)
+    """Rows multiplied by their weights, at most the largest number; ∞ for excluded rows, whose weight is negative."""
+    scaled = (low * weights[:, None]).clamp_(max=torch.finfo(low.dtype).max)
+    return scaled.index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)

@@ -1,0 +1,86 @@
+"""Jobs side by side: their order, their number at once, nested jobs, errors and interruptions."""
+
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from precall.metrics import parallel
+from precall.metrics.parallel import side_by_side
+
+
+class Crowd:
+    """Counts how many jobs run at once."""
+
+    def __init__(self):
+        self.now, self.most, self.done, self.lock = 0, 0, 0, threading.Lock()
+
+    def job(self, result):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.01)
+        with self.lock:
+            self.now -= 1
+            self.done += 1
+        return result
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(parallel, "_cores", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_results_keep_the_order_and_as_many_jobs_run_as_there_are_cores():
+    crowd, calls = Crowd(), []
+    jobs = [partial(crowd.job, i) for i in range(12)]
+    assert side_by_side(jobs, lambda *call: calls.append(call)) == list(range(12))
+    assert crowd.most == 2
+    assert calls == [(done, 12) for done in range(1, 13)]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_jobs_of_jobs_share_the_same_cores_and_never_wait_for_each_other():
+    """With one pool for all levels, two waiting jobs would leave no thread for the jobs that they wait for."""
+    crowd = Crowd()
+
+    def outer(i):
+        return sum(side_by_side([partial(crowd.job, j) for j in range(4)])) + i
+
+    def outermost(i):
+        return sum(side_by_side([partial(outer, j) for j in range(3)])) + i
+
+    assert side_by_side([partial(outermost, i) for i in range(4)]) == [21, 22, 23, 24]
+    assert crowd.most == 2
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_the_first_error_in_the_order_of_the_jobs_is_raised_after_all_have_ended():
+    crowd = Crowd()
+
+    def fails(seconds, name):
+        time.sleep(seconds)
+        raise ValueError(name)
+
+    jobs = [partial(crowd.job, 0), partial(fails, 0.05, "first"), partial(fails, 0, "second"), partial(crowd.job, 3)]
+    with pytest.raises(ValueError, match="first"):
+        side_by_side(jobs)
+    assert crowd.done == 2
+    assert side_by_side([partial(crowd.job, 1)]) == [1]  # the cores are free again
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_an_interruption_leaves_out_what_has_not_started_at_all_levels():
+    crowd = Crowd()
+
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    def outer():
+        return side_by_side([partial(crowd.job, 0) for _ in range(100)])
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([lambda: 0, *[outer] * 20], interrupt)
+    assert crowd.done < 200
