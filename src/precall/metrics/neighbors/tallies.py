@@ -31,6 +31,7 @@ Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 TOLERANCE = 1e-9  # largest relative error of a squared distance in `Survival`
 TINY = 2.0**-1000
+NOBODY = torch.iinfo(torch.int64).max  # in place of an owner
 CROWD = 16  # a tile is "crowded" if more than 1/CROWD of its groups have a point inside a ball
 
 
@@ -172,7 +173,8 @@ class Tally:
     Attributes:
         inside: Number of points in the ball of each owner, shape (owners, radii).
         around: Number of balls that contain each point, shape (points, radii).
-        owner: Owner of one of these balls, −1 if there is none; the owner if there is exactly one. Same shape.
+        owner: The first owner among these balls, `NOBODY` if there is none. Same shape. It does not depend on the order
+            in which the tiles are read.
     """
 
     def __init__(self, squared_radii: Tensor, closed: bool, owners: Cloud, points: Cloud) -> None:
@@ -180,7 +182,7 @@ class Tally:
         self.owner_weight, self.point_weight = owners.weight, points.weight
         self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
         self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
-        self.owner = torch.full_like(self.around, -1)
+        self.owner = torch.full_like(self.around, NOBODY)
 
     def read(self, tile: Tile, minima: Tensor) -> None:
         """Count a tile of d² whose rows are the owners."""
@@ -208,8 +210,8 @@ class Tally:
         around = _count(point * levels + rank, len(self.around) * levels, owner, self.owner_weight)
         self.inside += inside.view(-1, levels)[:, :-1].cumsum(1)
         self.around += around.view(-1, levels)[:, :-1].cumsum(1)
-        last = torch.full_like(around, -1).scatter_reduce_(0, point * levels + rank, owner, "amax")
-        self.owner = torch.maximum(self.owner, last.view(-1, levels)[:, :-1].cummax(1).values)
+        first = torch.full_like(around, NOBODY).scatter_reduce_(0, point * levels + rank, owner, "amin")
+        self.owner = torch.minimum(self.owner, first.view(-1, levels)[:, :-1].cummin(1).values)
 
     def _count_crowd(self, tile: Tile) -> None:
         """The same for a tile with many points inside balls: compare whole rows and list only undecided entries."""
@@ -223,9 +225,10 @@ class Tally:
                 sure = low < (radii - 2 * tile.row_slack[here]).to(low.dtype)[:, None] - 2 * column_slack
                 self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
                 around = _total(sure.T, self.owner_weight, rows)
-                first = torch.nonzero((self.around[tile.columns, level] == 0) & (around > 0))[:, 0]
-                self.owner[tile.columns.start + first, level] = rows.start + sure[:, first].byte().argmax(0)
                 self.around[tile.columns, level] += around
+                earlier = torch.nonzero((around > 0) & (self.owner[tile.columns, level] > rows.start))[:, 0]
+                first, point = rows.start + sure[:, earlier].byte().argmax(0), tile.columns.start + earlier
+                self.owner[point, level] = torch.minimum(self.owner[point, level], first)
                 vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
                 owner, point = torch.nonzero(vague, as_tuple=True)
                 self._settle_level(level, owner + rows.start, point + tile.columns.start)
@@ -236,7 +239,7 @@ class Tally:
         owner, point = owner[held], point[held]
         self.inside[:, level] += _count(owner, len(self.inside), point, self.point_weight)
         self.around[:, level] += _count(point, len(self.around), owner, self.owner_weight)
-        self.owner[:, level].scatter_reduce_(0, point, owner, "amax")
+        self.owner[:, level].scatter_reduce_(0, point, owner, "amin")
 
 
 class Survival:
