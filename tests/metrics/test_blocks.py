@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precall.metrics.neighbors import blocks
+from precall.metrics.neighbors import blocks, tallies
 from precall.metrics.neighbors.distances import Cloud
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.sweep import cross_plan, list_size, neighborhoods, radii_of, sweep
@@ -26,7 +26,7 @@ def radii_by_blocks(x, shards, k, neighbors=1):
     clouds, lists = [Cloud(x[rows], size) for rows in shards], blocks.Lists.empty(len(x), size)
     for i, left in enumerate(shards):
         for j, right in enumerate(shards[i:], start=i):
-            ours, theirs = blocks.read_within(clouds[i], clouds[j], size)
+            ours, theirs = tallies.read_within(clouds[i], clouds[j], size)
             lists.add(ours, left, right.start)
             if i != j:
                 lists.add(theirs, right, left.start)
@@ -41,10 +41,10 @@ def swept_by_blocks(real, fake, cuts, k, ties, order=1):
     total = blocks.Crossing.empty(len(real), len(fake), plan)
     for i, j in [(i, j) for i in shards[0] for j in shards[1]][::order]:
         sides = [
-            blocks.ShardBalls(Cloud(x[rows], k[-1] + 2), of.squared_margins[rows])
+            tallies.ShardBalls(Cloud(x[rows], k[-1] + 2), of.squared_margins[rows])
             for x, rows, of in zip((real, fake), (i, j), radii, strict=True)
         ]
-        total.add(blocks.read_cross(*sides, plan), i, j)
+        total.add(tallies.read_cross(*sides, plan), i, j)
     return neighborhoods(*radii, ties, total)
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from precall.metrics.features import Features, Pair, as_features, same_dimension
+from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.neighbors.influence import Margins
 from precall.metrics.neighbors.scores import Nearest, Neighborhoods, cover_threshold
 from precall.progress import StageProgress
@@ -31,7 +32,6 @@ from precall.theory import checks
 from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
     from precall.metrics.neighbors.distances import Cloud, Tile
     from precall.metrics.neighbors.kernels import Kernel, KernelSums
 
@@ -256,12 +256,13 @@ def _within(
     watch: _Watch,
     kernel: Kernel | None = None,
 ) -> Balls:
-    from precall.metrics.neighbors import blocks, distances, kernels
+    from precall.metrics.neighbors import distances, kernels
+    from precall.metrics.neighbors.tallies import read_within
 
     size = list_size(k, neighbors, len(features))
     cloud = distances.Cloud(features, size)
     sums = None if kernel is None else kernels.KernelSums(kernel)
-    lists, _ = blocks.read_within(cloud, cloud, size, sums=sums, advance=watch.advance, name=name)
+    lists, _ = read_within(cloud, cloud, size, sums=sums, advance=watch.advance, name=name)
     found = radii_of(lists, k, neighbors)
     return Balls(k, neighbors, found.squared_radii, found.squared_margins, found.nearest, cloud, sums)
 
@@ -287,16 +288,14 @@ def radii_of(lists: Lists, k: tuple[int, ...], neighbors: int) -> Radii:
 
 
 def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch, sums: KernelSums | None = None) -> Neighborhoods:
-    from precall.metrics.neighbors import blocks
+    from precall.metrics.neighbors.tallies import read_cross
 
-    found = blocks.read_cross(real, fake, cross_plan(real, fake, ties), sums=sums, advance=watch.advance)
+    found = read_cross(real, fake, cross_plan(real, fake, ties), sums=sums, advance=watch.advance)
     return neighborhoods(real, fake, ties, found)
 
 
 def cross_plan(real: Radii, fake: Radii, ties: str) -> CrossPlan:
     """What all blocks of a real and a fake set have in common."""
-    from precall.metrics.neighbors.blocks import CrossPlan
-
     # A ball that has just enough points for its cover loses it without any one of them.
     kept = max(min(real.neighbors, fake.neighbors), cover_threshold(real.k[-1]) + 1)
     medians = tuple(float(median) for median in np.median(real.radii, axis=0))

@@ -2,36 +2,45 @@
 
 All of them read tiles of bounds low ≤ d² ≤ high. They decide every comparison that the bounds decide, and compute the
 exact float64 distance for the rest. An "owner" is a sample whose neighbours or whose ball is considered. Memory grows
-with the number of owners, not with the number of pairs. This module imports torch, like
-`precall.metrics.neighbors.distances`.
+with the number of owners, not with the number of pairs. `read_within` and `read_cross` read all tiles of a block of two
+shards. This module imports torch, like `precall.metrics.neighbors.distances`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from precall.metrics.neighbors.blocks import NOBODY, Crossing, CrossPlan, Lists, Readings
 from precall.metrics.neighbors.distances import (
     Cloud,
+    Frame,
+    ProductReader,
     Tile,
     below,
+    common_centre,
     group_maxima,
     group_minima,
     just_under,
     ranges,
     rounded_up,
     squared_distances,
+    tiles,
 )
+from precall.theory.arrays import Array, to_numpy
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
+Advance = Callable[[Tile, Cloud, Cloud, int], None]  # called after each tile; the number is that of directions read
 
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 TOLERANCE = 1e-9  # largest relative error of a squared distance in `Survival`
 TINY = 2.0**-1000
-NOBODY = torch.iinfo(torch.int64).max  # in place of an owner
 CROWD = 16  # a tile is "crowded" if more than 1/CROWD of its groups have a point inside a ball
 
 
@@ -330,3 +339,146 @@ def _strips(low: Tensor) -> list[slice]:
 def _scaled(low: Tensor, weights: Tensor) -> Tensor:
     """Rows multiplied by their weights; ∞ for excluded rows, whose weight is negative."""
     return (low * weights[:, None]).index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)
+
+
+# ------------------------------------------------------------------------------------------------------- blocks
+
+
+class HasBalls(Protocol):
+    """Samples with the squared radii of their balls."""
+
+    @property
+    def cloud(self) -> Cloud: ...
+
+    @property
+    def squared_margins(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ShardBalls:
+    """The samples of a shard, with the squared radii of their balls among all samples of their set."""
+
+    cloud: Cloud
+    squared_margins: Array
+
+
+def read_within(
+    left: Cloud,
+    right: Cloud,
+    size: int,
+    *,
+    sums: ProductReader | None = None,
+    advance: Advance | None = None,
+    name: str = "samples",
+) -> tuple[Lists, Lists]:
+    """Squared distances to the nearest samples: of `left` within `right`, and of `right` within `left`.
+
+    Args:
+        left: Samples of a shard.
+        right: Samples of another shard of the same set, or `left` itself. A sample is not its own neighbour.
+        size: Number of nearest samples to list.
+        sums: Reads the products of the tiles.
+        advance: Called after each tile.
+        name: Name of the set, for errors.
+    """
+    frames = _frames(left, right, name, name)
+    lists = [Shortlist(left.n, size, partial(squared_distances, left, right), left.device)]
+    if left is not right:
+        lists += [Shortlist(right.n, size, partial(squared_distances, right, left), left.device)]
+    for tile in tiles(*frames, products=sums):
+        square = left is right and tile.rows == tile.columns
+        lists[0].read(tile, group_minima(tile.low))
+        if not square:
+            lists[-1].read(tile.transposed(), group_minima(tile.transposed().low))
+        if advance is not None:
+            advance(tile, left, right, 1 if square else 2)
+    return _given_lists(lists[0], left, right), _given_lists(lists[-1], right, left)
+
+
+def read_cross(
+    real: HasBalls,
+    fake: HasBalls,
+    plan: CrossPlan,
+    *,
+    sums: ProductReader | None = None,
+    advance: Advance | None = None,
+) -> Crossing:
+    """Which samples lie in which balls, in both directions.
+
+    Args:
+        real: Real samples with their balls.
+        fake: Fake samples with their balls.
+        plan: What all blocks have in common.
+        sums: Reads the products of the tiles.
+        advance: Called after each tile.
+    """
+    frames = _frames(real.cloud, fake.cloud, "real", "fake")
+    # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
+    around_real, around_fake = BallReader(real, fake.cloud, plan), BallReader(fake, real.cloud, plan)
+    depths = around_real.depths()
+    for tile in tiles(*frames, products=sums):
+        around_real.read(tile)
+        around_fake.read(tile.transposed())
+        for depth in depths:
+            depth.read(tile)
+        if advance is not None:
+            advance(tile, real.cloud, fake.cloud, 2)
+    by_k = tuple(_given_lists(depth.shortlist, fake.cloud, real.cloud) for depth in depths)
+    return Crossing(around_real.result(), around_fake.result(), by_k)
+
+
+class BallReader:
+    """Reads tiles for the balls of one set (`own`): the points of the `other` set inside them, and the nearest ones."""
+
+    def __init__(self, own: HasBalls, other: Cloud, plan: CrossPlan) -> None:
+        self.own, self.other, self.plan = own.cloud, other, plan
+        radii = torch.as_tensor(own.squared_margins, device=own.cloud.device)[own.cloud.position]
+        self.tally = Tally(radii, plan.ties == "closed", own.cloud, other)
+        self.shortlist = Shortlist(own.cloud.n, plan.kept, self.tally.settle, own.cloud.device)
+
+    def read(self, tile: Tile) -> None:
+        """Read a tile whose rows are the centres of the balls."""
+        minima = group_minima(tile.low)
+        self.shortlist.read(tile, minima)
+        self.tally.read(tile, minima)
+
+    def depths(self) -> list[Depth]:
+        """One `Depth` per k: the realism of the other set's points, from balls of at most the median radius."""
+        radii = zip(self.tally.squared_radii.T[self.plan.columns], self.plan.medians, strict=True)
+        return [Depth(column, median, self.other.n, self.tally.settle) for column, median in radii]
+
+    def result(self) -> Readings:
+        """The readings, one row per input sample."""
+        owner = self.tally.owner
+        nobody = owner == NOBODY
+        owner = owner.where(nobody, self.own.position[owner.masked_fill(nobody, 0)])
+        return Readings(
+            inside=_given(self.own, self.tally.inside),
+            around=_given(self.other, self.tally.around),
+            owner=_given(self.other, owner),
+            nearest=_given_lists(self.shortlist, self.own, self.other),
+        )
+
+
+def _frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
+    """Both sets relative to one centre; the same frame twice if they are the same set."""
+    centre = common_centre(left) if left is right else common_centre(left, right)
+    first = Frame(left, centre)
+    both = first, first if left is right else Frame(right, centre)
+    for name, frame in zip(names, both, strict=True):
+        if not float(frame.squared_norms.max()) < 1e300:
+            way_out = "or squared distances overflow. Rescale the features."
+            raise ValueError(f"`{name}` must stay below 1e150 in absolute value, {way_out}")
+    return both
+
+
+def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
+    """`values` of the kept samples, expanded to one row per input sample."""
+    return to_numpy(values[cloud.stand_in])
+
+
+def _given_lists(found: Shortlist, owners: Cloud, others: Cloud) -> Lists:
+    """The lists of a shortlist, with input rows in place of kept ones."""
+    values, index = found.result()
+    index = torch.where(values.isfinite(), others.position[index], -1)
+    return Lists(_given(owners, values), _given(owners, index))
