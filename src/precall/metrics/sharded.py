@@ -29,6 +29,7 @@ from precall.theory import checks
 if TYPE_CHECKING:
     from precall.metrics.score import ScoreInfo
 
+NAMED = 10  # shards that a notice names
 WORK = "work"  # folder of the cache
 TIMINGS = "timings.json"  # in the work folder: what the last run computed and how long it took
 
@@ -244,10 +245,12 @@ def _protocol(run: ShardedRun) -> dict[str, Any]:
 
 
 def _notices(sides: Mapping[str, Surveyed]) -> dict[str, list[str]]:
-    """Sentences about shards that were left out."""
+    """Sentences about shards that were left out, which name them."""
+    left_out = {side: one.protocol["skipped_shards"] for side, one in sides.items()}
     found = [
-        f"{side}: {len(errors)} of {len(errors) + len(one.shards)} shards could not be read and were left out."
-        for side, one in sides.items()
-        if (errors := one.protocol["errors"])
+        f"{side}: {len(errors)} of {len(errors) + len(sides[side].shards)} shards could not be read and were left out: "
+        + "; ".join(error["reason"] for error in errors[:NAMED])
+        for side, errors in left_out.items()
+        if errors
     ]
     return {"notices": found} if found else {}

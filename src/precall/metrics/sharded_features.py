@@ -198,8 +198,9 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         **source.protocol,
         "fingerprint": key_of(*sha256),
         "shape": [ends[-1], dimension],
-        "errors": [{"id": name, "reason": reason} for name, reason in faults.items()],
+        "errors": [],
         "shards": len(found),
+        "skipped_shards": [{"id": name, "reason": reason} for name, reason in faults.items()],
     }
     return Surveyed(
         shards=tuple(
