@@ -110,7 +110,7 @@ def test_sides_that_differ_are_refused(sets, tmp_path):
 
 
 def test_metrics_that_need_one_process_are_refused():
-    with pytest.raises(ValueError, match="the metric auto needs all samples in one process.*clusters, neighbors"):
+    with pytest.raises(ValueError, match=r"the metric auto needs all samples in one process.*clusters, neighbors"):
         sharded_metrics(("auto", "fid"))
     assert set(sharded_metrics(None)) <= set(SHARDED)
 

@@ -154,9 +154,15 @@ def assess(
         sample_table.checked_suffix(samples)
         check_output(samples, sources=paths)
     if is_sharded(engine, ray_address, work):
-        how = {"metrics": names, "k": k, "ties": ties, "seed": seed, "key": key, "on_error": on_error}
+        how: dict[str, Any] = {"metrics": names, "k": k, "ties": ties, "seed": seed, "key": key, "on_error": on_error}
         how |= {"engine": engine, "ray_address": ray_address, "work": work}
-        whole = {"holdout": holdout, "samples": samples, "preset": preset, "groups": groups, "columns": columns}
+        whole: dict[str, Any] = {
+            "holdout": holdout,
+            "samples": samples,
+            "preset": preset,
+            "groups": groups,
+            "columns": columns,
+        }
         whole |= {"ignore": ignore, "kinds": kinds, "show-rows": show_rows or None}
         _finish(replace(assessed_by_shards(real, models, how, encoder, whole), gates=gates), out, as_json)
         return

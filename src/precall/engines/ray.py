@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,7 +26,6 @@ RETRIES = 5  # how often a task is repeated if its worker dies
 STORE = 256 << 20  # bytes of Ray's object store on this machine; what does not fit is written to its temporary folder
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # send nothing to anybody
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # tasks without GPUs leave CUDA_VISIBLE_DEVICES alone
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
 
@@ -55,13 +55,23 @@ class RayEngine:
         self._started = not ray.is_initialized()
         if self._started:
             self._start(address, width)
-        remote = ray.remote(num_cpus=1, max_retries=RETRIES)
-        self._call, self._compute = remote(_call), remote(_call)
+        resources = ray.cluster_resources()
+        self._gpus, self._cpus = (int(resources.get(kind, 0)) for kind in ("GPU", "CPU"))
+        loading = ray.remote(num_cpus=0, max_retries=RETRIES)  # beside the tasks, which wait for it
+        self._call = ray.remote(num_cpus=1, num_gpus=1 if self._gpus else 0, max_retries=RETRIES)(_call)
+        self._load = loading(_call)
         self._shared = OrderedDict[str, Any]()
 
     def _start(self, address: str | None, width: int | None) -> None:
+        # Ray prints notices about workers that died to stdout, which is reserved for results, and has no option for it.
+        vars(import_module("ray._private.worker"))["_worker_logs_enabled"] = False
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-        own = {"num_cpus": width, "object_store_memory": STORE, "include_dashboard": False, "_temp_dir": self._folder}
+        own: dict[str, Any] = {
+            "num_cpus": width,
+            "object_store_memory": STORE,
+            "include_dashboard": False,
+            "_temp_dir": self._folder,
+        }
         try:
             self._ray.init(address=address, **quiet, **(own if address is None else {}))
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -75,8 +85,8 @@ class RayEngine:
 
     @property
     def width(self) -> int:
-        """Number of tasks that run at once: the CPUs of the cluster."""
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        """Number of tasks that run at once: one per GPU of the cluster, or one per CPU if there are no GPUs."""
+        return max(1, self._gpus or self._cpus)
 
     def submit(self, task: Task) -> Future[Arrays]:
         """Run a task on the cluster."""
@@ -92,16 +102,16 @@ class RayEngine:
         """Results of workers in actors, to which Ray Data distributes the items; each has a GPU if there are any."""
         import ray.data
 
-        gpus = int(self._ray.cluster_resources().get("GPU", 0))
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         listed = list(items)
-        actors = max(1, min(gpus or self.width - 1, len(listed)))  # one CPU remains for Ray Data itself
+        actors = max(1, min(self._gpus or self._cpus - 1, len(listed)))  # one CPU remains for Ray Data itself
         dataset = ray.data.from_items([{"item": one} for one in listed], override_num_blocks=len(listed))
+        gpus = 1 if self._gpus else 0
         done = dataset.map_batches(
-            _Actor, fn_constructor_args=(worker, arguments), batch_size=1, concurrency=actors, num_gpus=1 if gpus else 0
+            _Actor, fn_constructor_args=(worker, arguments), batch_size=1, concurrency=actors, num_gpus=gpus
         )
         try:
             yield from (str(row["item"]) for row in done.iter_rows())
@@ -119,7 +129,7 @@ class RayEngine:
     def _reference(self, shared: Shared) -> Any:
         """The object of a shared value. The references used last are kept; Ray frees the others after use."""
         if shared.key not in self._shared:
-            self._shared[shared.key] = self._compute.options(name="load").remote(shared.function, *shared.arguments)
+            self._shared[shared.key] = self._load.options(name="load").remote(shared.function, *shared.arguments)
         self._shared.move_to_end(shared.key)
         while len(self._shared) > most_shared(self.width):
             self._shared.popitem(last=False)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.engines.engine import Arrays
-from precall.metrics.features import as_features, tiles
+from precall.metrics.features import Features, as_features, tiles
 from precall.metrics.frechet_distance import Influence
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
@@ -43,6 +43,13 @@ def load_shard(name: str, item: Item, key: str | None) -> Matrix:
         array = opened.array  # type: ignore[attr-defined]
     checked = as_features(name, array, at_least=1)
     return np.ascontiguousarray(checked)
+
+
+def placed(x: Matrix) -> Features:
+    """The features on this process's GPU if it has one. Counts do not depend on it."""
+    import torch
+
+    return torch.as_tensor(np.array(x), device="cuda") if torch.cuda.is_available() else x
 
 
 def same(value: object) -> object:
@@ -90,8 +97,8 @@ def within(left: Matrix, right: Matrix | None, size: int, kernel: Kernel | None)
     from precall.metrics.neighbors.kernels import KernelSums
     from precall.metrics.neighbors.tallies import read_within
 
-    first = Cloud(left, size)
-    second = first if right is None else Cloud(right, size)
+    first = Cloud(placed(left), size)
+    second = first if right is None else Cloud(placed(right), size)
     sums = None if kernel is None else KernelSums(kernel)
     lists = read_within(first, second, size, sums=sums)
     found = packed(lists[0], "left.")
@@ -109,9 +116,10 @@ def cross(
     from precall.metrics.neighbors.tallies import ShardBalls, read_cross
 
     copies = max(plan.levels[-1], plan.kept)
-    sides = ShardBalls(Cloud(real, copies), real_margins), ShardBalls(Cloud(fake, copies), fake_margins)
+    owners = ShardBalls(Cloud(placed(real), copies), real_margins)
+    others = ShardBalls(Cloud(placed(fake), copies), fake_margins)
     sums = None if kernel is None else KernelSums(kernel)
-    return packed(read_cross(*sides, plan, sums=sums)) | _summed(sums)
+    return packed(read_cross(owners, others, plan, sums=sums)) | _summed(sums)
 
 
 def _summed(sums: Any) -> dict[str, npt.NDArray[Any]]:

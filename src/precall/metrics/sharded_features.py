@@ -62,7 +62,7 @@ class Shards:
 
         if isinstance(source, str | os.PathLike):
             return cls(side, tuple(map(str, shard_files(os.fspath(source)))), key, skip)
-        listed = source if isinstance(source, list | tuple) else [source]
+        listed: Sequence[Any] = source if isinstance(source, list | tuple) else [source]
         items = tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in listed)
         if not items or not all(isinstance(one, str | np.ndarray) for one in items):
             expected = "a pattern, a folder, a file, or a list of paths or arrays"
