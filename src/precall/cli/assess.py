@@ -14,6 +14,7 @@ import typer
 
 from precall.cli.console import Key, OnError, Quiet, alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.encoder_options import DeviceName, EncoderNames, PresetName, check_preset
+from precall.cli.engine_options import EngineName, RayAddress, WorkFolder, assessed_by_shards, is_sharded, sharded_names
 from precall.devices import check_device
 from precall.printing import shown
 from precall.progress import Progress
@@ -84,6 +85,9 @@ def assess(
     ties: Annotated[Ties, typer.Option(help="closed (≤, Kynkäänniemi) or open (<, Naeem).")] = "closed",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     on_error: OnError = "fail",
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
+    work: WorkFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute again, even if the results are in the cache.")
@@ -122,6 +126,8 @@ def assess(
       precall assess --real real.npy --fake a.npy --quick --samples samples.csv
 
       precall assess --real real.npy --fake a.npy --min-recall 0.1 --gate lower
+
+      precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray --work work/
     """
     from precall.files import check_output
     from precall.report import folder, sample_table
@@ -133,6 +139,8 @@ def assess(
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = chosen_metrics(metrics, quick=quick)
+    if is_sharded(engine, ray_address, work):
+        names = sharded_names(names)
     if preset is not None:
         check_preset(preset, names, k, ties)
     gates = _gates(limits, names, cautious=gate == "lower")
@@ -143,6 +151,19 @@ def assess(
     if samples is not None:
         sample_table.checked_suffix(samples)
         check_output(samples, sources=paths)
+    if is_sharded(engine, ray_address, work):
+        how: dict[str, Any] = {"metrics": names, "k": k, "ties": ties, "seed": seed, "key": key, "on_error": on_error}
+        how |= {"engine": engine, "ray_address": ray_address, "work": work}
+        whole: dict[str, Any] = {
+            "holdout": holdout,
+            "samples": samples,
+            "preset": preset,
+            "groups": groups,
+            "columns": columns,
+        }
+        whole |= {"ignore": ignore, "kinds": kinds, "show-rows": show_rows or None}
+        _finish(replace(assessed_by_shards(real, models, how, encoder, whole), gates=gates), out, as_json)
+        return
     rows: list[Any] = []
     sources = {name: open_samples(path, key=key, on_error=on_error) for name, path in models.items()}
     data = open_samples(real, key=key, on_error=on_error)
@@ -160,6 +181,13 @@ def assess(
     found = replace(found, gates=gates)
     if samples is not None:
         note(f"samples: {sample_table.write(rows, samples)}")
+    _finish(found, out, as_json)
+
+
+def _finish(found: Comparison, out: Path | None, as_json: bool) -> None:
+    """Report what was noticed, write the report, print the results, and exit with status 3 if a gate is not met."""
+    from precall.report import folder
+
     report_sources(found)
     command = command_line()
     if out is not None:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from precall.engines.engine import ENGINES
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.presets import Preset, preset_named
 from precall.metrics.reference import Reference
@@ -20,6 +22,7 @@ from precall.metrics.requests import (
 )
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.several_encoders import by_encoder, encoders_of, opened_once
+from precall.metrics.sharded import assess_sharded, check_shardable
 from precall.metrics.tradeoff import Tradeoff, named
 from precall.progress import Progress
 from precall.theory import checks
@@ -47,6 +50,8 @@ def assess(  # type: ignore[overload-overlap]
     show_rows: bool = False,
     device: str | None = None,
     engine: str = "local",
+    ray_address: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Comparison: ...
 @overload
@@ -68,6 +73,8 @@ def assess(
     show_rows: bool = False,
     device: str | None = None,
     engine: str = "local",
+    ray_address: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Assessment: ...
 def assess(
@@ -88,6 +95,8 @@ def assess(
     show_rows: bool = False,
     device: str | None = None,
     engine: str = "local",
+    ray_address: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Assessment | Comparison:
     """Precision and recall of a model's samples against data, by every metric requested.
@@ -125,7 +134,12 @@ def assess(
         device: Where encoders, the k-NN sweep, k-means and the perceptrons of the panel run: "cpu", "cuda", "mps" or
             "auto" (CUDA, else MPS, else the CPU). Arrays are copied there. Comparisons that need float64 run on the
             CPU instead of MPS. None leaves arrays on the CPU and tensors on their device.
-        engine: Where the work runs: "local" is this process.
+        engine: Where the work runs: "local" is this process, "ray" a Ray cluster (extra `ray`). With "ray", `real` and
+            `fake` are sources in shards, as in `precall.metrics.sharded.assess_sharded`, and metrics are those that are
+            computed shard by shard (docs/scale.md).
+        ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine.
+        work: Folder for finished parts of the work, from which an interrupted run continues. With "local", the work is
+            then done shard by shard too.
         progress: Called with (stage, done, total).
 
     Returns:
@@ -145,10 +159,17 @@ def assess(
     References:
         docs/theory.md.
     """
-    checks.choice("engine", engine, ("local",))
+    checks.choice("engine", engine, ENGINES)
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
     models = fake if isinstance(fake, Mapping) else {"fake": fake}
+    if engine != "local" or work is not None:
+        whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
+        check_shardable({**whole, "ignore": ignore or None, "show_rows": show_rows or None, "device": device})
+        how: dict[str, Any] = {"engine": engine, "ray_address": ray_address, "work": work, "encoder": encoder}
+        how |= {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "progress": progress}
+        sharded = {one.name: one for one in assess_sharded(real=real, fake=models, **how)}
+        return Comparison(sharded) if isinstance(fake, Mapping) else sharded["fake"]
     found = assess_each(
         real=real,
         fake=models,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CellLabels = npt.NDArray[np.int32]
 Read = Callable[[RatioSpectrum], Mapping[str, float]]
+CELLS, REPEATS = 20, 10  # of the metric "clusters", as in Sajjadi et al.
 RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
 STARTS = 10  # k-means starts per run, of which the best is kept
 AXES_PER_CELL = 6  # principal axes per cell on which k-means runs if there are more columns, and more than `WIDTH`
@@ -326,21 +327,25 @@ def _variances(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _compute(run: Run) -> Found:
     run.report("clusters")
-    found = histograms_of_pair(run.pair, n_clusters=min(20, run.sizes[0]), repeats=10, seed=run.seed)
-    run.clusters = found
-    values, repeats = read(found.spectrum), len(found.labels_real)
+    run.clusters = histograms_of_pair(run.pair, n_clusters=min(CELLS, run.sizes[0]), repeats=REPEATS, seed=run.seed)
+    return curve_of(run.clusters)
+
+
+def curve_of(found: Clusters) -> Found:
+    """The curve of the histograms, with intervals and the values expected under P = Q."""
+    seed, values, repeats = found.seed, read(found.spectrum), len(found.labels_real)
     # The average over the repeats has 1/repeats of their variance. It counts three times, because the cells also move
     # with the samples, which the bootstrap keeps fixed; in simulations this was enough except for tails like 1/x³.
     clustering = {name: 3 * v / repeats for name, v in _variances([read(one) for one in found.each()]).items()}
-    intervals = histogram_intervals(found, values, read, READ, clustering=clustering, seed=run.seed)
-    chance = expected_if_same(found, readings, seed=run.seed)
+    intervals = histogram_intervals(found, values, read, READ, clustering=clustering, seed=seed)
+    chance = expected_if_same(found, readings, seed=seed)
     settings = {
         "estimator": "clusters",
         "n_clusters": found.n_clusters,
         "repeats": repeats,
         "backend": found.backend,
     }
-    return curve_found(run, found.spectrum, intervals=intervals, chance=chance, settings=settings)
+    return curve_found(found, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 
 
 def _mauve(run: Run) -> Found:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -99,19 +100,68 @@ def _squared_distance(P: _Gaussian, Q: _Gaussian, s: Array) -> float:
     return max(0.0, float(shift @ shift + P.spread + Q.spread - 2 * s.sum()))
 
 
-def _distance(P: _Gaussian, Q: _Gaussian, level: float) -> Score:
+def fid_of_moments(*, real: Moments, fake: Moments, influences: InfluencesOf, level: float = 0.95) -> Score:
+    """`fid` of two sets that are given by their moments, with the influences of their samples.
+
+    Args:
+        real: Moments of the real samples.
+        fake: Moments of the fake samples.
+        influences: Computes the influences of all samples of a side ("real" or "fake"), which may lie elsewhere.
+        level: Level of the interval.
+    """
+    return _distance(_Gaussian.of(real), _Gaussian.of(fake), level, influences)
+
+
+def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: InfluencesOf | None = None) -> Score:
     shift = P.mean - Q.mean
     s, to_fake, to_real = _transport(P, Q)
     value = _squared_distance(P, Q, s)
-    influences = {}
-    if P.features is not None:
-        influences["real"] = _influences(P.features, P.mean, 2 * shift, to_fake)
-    if Q.features is not None:
-        influences["fake"] = _influences(Q.features, Q.mean, -2 * shift, to_real)
+    maps = {"real": Influence(P.mean, 2 * shift, to_fake), "fake": Influence(Q.mean, -2 * shift, to_real)}
+    if influences_of is None:
+        given = {"real": P.features, "fake": Q.features}
+        influences = {side: maps[side].of(features) for side, features in given.items() if features is not None}
+    else:
+        influences = {side: influences_of(side, one) for side, one in maps.items()}
     unstable = any(map(decided_by_outliers, influences.values()))
     interval = _distance_interval(value, influences, level) if influences and not unstable else None
     settings = {"covariance": "n - 1"} | ({"interval": DECIDED_BY_OUTLIERS} if unstable else {})
     return Score(value, interval, n_real=P.n, n_fake=Q.n, settings=settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """The influence ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of a sample on FID, up to a constant.
+
+    Attributes:
+        mean: m, shape (d,).
+        slope: Shape (d,).
+        map_root: G, shape (d, rank).
+    """
+
+    mean: Array
+    slope: Array
+    map_root: Array
+
+    def of(self, features: Features) -> Array:
+        """ψ of each row of checked features.
+
+        The product with G takes most of the time. It is computed in the precision of the features.
+        """
+
+        def of_tile(tile: Any) -> Any:
+            centred = tile - beside(tile, self.mean)
+            root = as_precise_as(features, beside(tile, self.map_root))
+            moved = float64(as_precise_as(features, centred) @ root)
+            return self._reduced(tile, centred, moved)
+
+        return np.concatenate([to_numpy(of_tile(tile)) for tile in tiles(features)])
+
+    def _reduced(self, tile: Any, centred: Any, moved: Any) -> Any:
+        return centred @ beside(tile, self.slope) + (centred * centred).sum(1) - (moved * moved).sum(1)
+
+
+InfluencesOf: TypeAlias = Callable[[str, Influence], Array]
+"""Computes the influences of all samples of a side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,20 +254,6 @@ def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[Array, Array, Array]:
     kept = s > s.max(initial=0) * 1e-7  # smaller values are square roots of rounding errors
     G = Q.factor @ (Z[:, kept] / np.sqrt(s[kept]))
     return s, G, P.times(G) / s[kept]
-
-
-def _influences(features: Features, mean: Array, slope: Array, map_root: Array) -> Array:
-    """Influence ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of each sample, up to a constant.
-
-    The product with G takes most of the time. It is computed in the precision of the features.
-    """
-
-    def of_tile(tile: Any) -> Any:
-        centred = tile - beside(tile, mean)
-        moved = float64(as_precise_as(features, centred) @ as_precise_as(features, beside(tile, map_root)))
-        return centred @ beside(tile, slope) + (centred * centred).sum(1) - (moved * moved).sum(1)
-
-    return np.concatenate([to_numpy(of_tile(tile)) for tile in tiles(features)])
 
 
 def _distance_interval(value: float, influences: dict[str, Array], level: float) -> Interval:

@@ -17,7 +17,7 @@ from precall.theory.arrays import to_numpy
 from precall.theory.checks import Array
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.kernels import Kernel, KernelSums
+    from precall.metrics.neighbors.kernels import Kernel
     from precall.metrics.run import Run
 
 BLOCK = 1024  # rows that are read at once
@@ -80,12 +80,12 @@ def _distance(pair: Pair, degree: int, level: float) -> Score:
 
     both = pair.together()
     kernel = kernel_of(both, degree)
-    return _score(kernel, kernel_sums(kernel, both.real, both.fake), level)
+    return kid_score(kernel, [one.result() for one in kernel_sums(kernel, both.real, both.fake)], level)
 
 
-def _score(kernel: Kernel, sums: Sequence[KernelSums], level: float) -> Score:
-    """The score from the sums within the reals, within the fakes and between them."""
-    (rows, _, squares), (rows_fake, _, squares_fake), between = (one.result() for one in sums)
+def kid_score(kernel: Kernel, sums: Sequence[tuple[Array, Array, float]], level: float = 0.95) -> Score:
+    """The score from the sums within the reals, within the fakes and between them (`KernelSums.result`)."""
+    (rows, _, squares), (rows_fake, _, squares_fake), between = sums
     xx, yy, xy = _Within(rows, squares), _Within(rows_fake, squares_fake), _Between(*between)
     value = xx.mean + yy.mean - 2 * xy.mean  # the U-statistic, Gretton et al. (2012), Lemma 6
     enough = min(xx.n, yy.n) >= 4
@@ -162,20 +162,30 @@ def _interval(value: float, xx: _Within, yy: _Within, xy: _Between, level: float
 
 def kernel_of(pair: Pair, degree: int = DEGREE) -> Kernel:
     """The kernel for this pair: its shift is its value at the mean of the first real samples."""
+    largest = max(float(abs(block).max()) for values in (pair.real, pair.fake) for block in _blocks(values))
+    single = all(str(features.dtype).endswith("float32") for features in (pair.real, pair.fake))
+    return kernel_around(to_numpy(float64(pair.real[:BLOCK]).mean(0)), largest, single=single, degree=degree)
+
+
+def kernel_around(centre: Array, largest: float, *, single: bool, degree: int = DEGREE) -> Kernel:
+    """The kernel whose shift is its value at `centre`, for features of at most the absolute value `largest`.
+
+    Args:
+        centre: A point near the mean of the data, shape (d,).
+        largest: Largest absolute value of a feature.
+        single: Whether both sets are float32.
+        degree: Degree of the polynomial.
+    """
     import torch
 
     from precall.metrics.neighbors.kernels import Kernel, power
 
-    size = _kernel_size(pair.real, pair.fake, degree)
-    centre = to_numpy(float64(pair.real[:BLOCK]).mean(0))
-    shift = float(power(torch.tensor(centre @ centre / pair.dimension), degree))
-    single = all(str(features.dtype).endswith("float32") for features in (pair.real, pair.fake))
-    return Kernel(degree, pair.dimension, shift, size, single)
+    shift = float(power(torch.tensor(centre @ centre / len(centre)), degree))
+    return Kernel(degree, len(centre), shift, _kernel_size(largest, degree), single)
 
 
-def _kernel_size(x: Features, y: Features, degree: int) -> float:
+def _kernel_size(largest: float, degree: int) -> float:
     """1, or the largest value of the kernel if its square could overflow."""
-    largest = max(float(abs(block).max()) for values in (x, y) for block in _blocks(values))
     if degree * np.log10(1 + largest) > 150:  # |k| ≤ (1 + x²)^degree must be at most about 10^300
         reason = f"KID of features as large as {largest:.3g} exceeds the largest number"
         raise ValueError(f"{reason}. Divide both sets by the same number.")
@@ -190,7 +200,7 @@ def _blocks(features: Features) -> Iterator[Any]:
 
 def _compute(run: Run) -> Found:
     run.report("kid")
-    return Found({"kid": _score(run.kernel, run.kernel_sums, 0.95)})
+    return Found({"kid": kid_score(run.kernel, [one.result() for one in run.kernel_sums])})
 
 
 KID = Metric(

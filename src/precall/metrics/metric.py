@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from precall.metrics.score import CurveIntervals, Interval, Score, ScoreInfo, readings
 
@@ -30,6 +30,13 @@ class Found:
     scores: Mapping[str, Score] = field(default_factory=dict)
     spectrum: RatioSpectrum | None = None
     curve_intervals: CurveIntervals | None = None
+
+
+class Sized(Protocol):
+    """Anything that knows the number of real and of fake samples."""
+
+    @property
+    def sizes(self) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ class Metric:
 
 
 def curve_found(
-    run: Run,
+    run: Sized,
     spectrum: RatioSpectrum,
     *,
     intervals: Mapping[str, Interval | None],
@@ -104,7 +111,7 @@ def curve_found(
     """A curve with its scores.
 
     Args:
-        run: The run that the curve belongs to.
+        run: The run that the curve belongs to, or anything else that knows the sizes.
         spectrum: The curve.
         intervals: Interval of each score and, if it is known, of each point of the curve, by name.
         chance: Scores that are expected at these sample sizes if P = Q, by name.

@@ -267,7 +267,7 @@ class Run:
 
     def _approximation(self) -> dict[str, str]:
         """How the radii of the reals were approximated, if they were and the sweep was needed."""
-        said = None if self._neighborhoods_so_far() is None else self.real_balls.approximation
+        said = None if self.so_far is None else self.real_balls.approximation
         return {} if said is None else {"approximate_radii": said}
 
     def _notices(self) -> dict[str, list[str]]:

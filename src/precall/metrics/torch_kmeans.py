@@ -33,12 +33,27 @@ def torch_kmeans(x: Tensor, n_clusters: int, seed: int, starts: int) -> npt.NDAr
         >>> bool(cells[0] == cells[1] != cells[2] == cells[3])
         True
     """
+    rows, start = drawn_rows(len(x), n_clusters, seed)
+    centres = fitted_centres(x[rows.to(x.device)], n_clusters, start, starts)
+    return cells_of(x, centres)
+
+
+def drawn_rows(n: int, n_clusters: int, seed: int) -> tuple[Tensor, Generator]:
+    """Indices of the rows from which the centres are computed, and the generator that draws the starts."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    some = x[_drawn(len(x), min(len(x), PER_CELL * n_clusters), generator).to(x.device)]
-    runs = [_lloyd(some, some[_drawn(len(some), n_clusters, generator).to(x.device)]) for _ in range(starts)]
-    _, centres = min(runs, key=lambda run: run[0])
+    return _drawn(n, min(n, PER_CELL * n_clusters), generator), generator
+
+
+def fitted_centres(some: Tensor, n_clusters: int, generator: Generator, starts: int) -> Tensor:
+    """The centres of the best of several starts, from the drawn rows."""
+    runs = [_lloyd(some, some[_drawn(len(some), n_clusters, generator).to(some.device)]) for _ in range(starts)]
+    return min(runs, key=lambda run: run[0])[1]
+
+
+def cells_of(x: Tensor, centres: Tensor) -> npt.NDArray[np.int32]:
+    """The cell of each row: its nearest centre."""
     return np.asarray(_nearest(x, centres)[0].cpu(), dtype=np.int32)
 
 

@@ -142,6 +142,24 @@ def takes_key(source: str) -> bool:
     )
 
 
+def shard_files(source: str) -> list[Path]:
+    """The files that a pattern or a folder of shards stands for, in order; they are not opened.
+
+    Args:
+        source: A pattern such as `real/*.npy`, a folder, or a file. A folder of other files is one shard.
+
+    Raises:
+        ValueError: If there is no such file.
+    """
+    path = Path(source)
+    if path.is_dir():
+        found = [file for file in reading.walk(path) if file.suffix.lower() in SHARDS]
+        return sorted(found, key=lambda file: natural(str(file))) or [path]
+    if not path.exists() and not shards.is_pattern(source):
+        raise ValueError(f"`source` must be a folder or file that exists; got `{shown(source)}`.")
+    return [path] if path.exists() else shards.files_of(source)
+
+
 def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     if (path := remote.local_path(url)) is not None:
         return _open_path(Path(path), key, on_error)

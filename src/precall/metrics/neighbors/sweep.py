@@ -17,32 +17,30 @@ including memory-mapped ones, are processed on the CPU, and tensors on their own
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from precall.metrics.features import Features, Pair, as_features, same_dimension
+from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.neighbors.influence import Margins
 from precall.metrics.neighbors.scores import Nearest, Neighborhoods, cover_threshold
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Counts, to_numpy
+from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from precall.metrics.neighbors.distances import Cloud, Tile
     from precall.metrics.neighbors.kernels import Kernel, KernelSums
-    from precall.metrics.neighbors.tallies import Depth
+
+R = TypeVar("R", bound="Radii")
 
 
 @dataclass(frozen=True, eq=False)
-class Balls:
-    """The k-nearest-neighbour balls of one sample set, for several k. They are computed once and passed to `cross`.
+class Radii:
+    """The radii of the k-nearest-neighbour balls of one sample set, for several k, without the samples.
 
     Attributes:
         k: Numbers of neighbours that define a ball, in increasing order.
@@ -51,9 +49,6 @@ class Balls:
         squared_margins: rad_l(X_i)² for all l in `margin_levels(k)`, shape (n, number of levels). A set with too few
             samples repeats its largest radius.
         nearest: The nearest other samples within the set.
-        cloud: The samples, prepared for the sweep.
-        sums: Sums of a kernel over all pairs of the set, if they were requested.
-        approximation: How the neighbours were searched if not exactly, and how accurate the search is; else None.
     """
 
     k: tuple[int, ...]
@@ -61,14 +56,26 @@ class Balls:
     squared_radii: Array
     squared_margins: Array
     nearest: Nearest
-    cloud: Cloud = field(repr=False)
-    sums: KernelSums | None = field(default=None, repr=False)
-    approximation: str | None = None
 
     @property
     def radii(self) -> Array:
         """rad_k(X_i), the distance to the k-th nearest other sample, shape (n, len(k))."""
         return np.sqrt(self.squared_radii)
+
+
+@dataclass(frozen=True, eq=False)
+class Balls(Radii):
+    """The k-nearest-neighbour balls of one sample set. They are computed once and passed to `cross`.
+
+    Attributes:
+        cloud: The samples, prepared for the sweep.
+        sums: Sums of a kernel over all pairs of the set, if they were requested.
+        approximation: How the neighbours were searched if not exactly, and how accurate the search is; else None.
+    """
+
+    cloud: Cloud = field(repr=False)
+    sums: KernelSums | None = field(default=None, repr=False)
+    approximation: str | None = None
 
 
 def sweep(
@@ -214,7 +221,7 @@ def cross_balls(
     return _cross(real, fake, ties, _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii)), sums)
 
 
-def clipped(balls: Balls) -> Balls:
+def clipped(balls: R) -> R:
     """The balls with radii of at most their median, so that outliers have no large balls.
 
     Example:
@@ -252,130 +259,92 @@ def _within(
     kernel: Kernel | None = None,
 ) -> Balls:
     from precall.metrics.neighbors import distances, kernels
-    from precall.metrics.neighbors.tallies import Shortlist
+    from precall.metrics.neighbors.tallies import read_within
 
-    # Two more neighbours than k: they take over if one or two samples are left out.
-    size = min(max(k[-1] + 2, neighbors), len(features) - 1)
+    size = list_size(k, neighbors, len(features))
     cloud = distances.Cloud(features, size)
-    frame = distances.Frame(cloud, distances.common_centre(cloud))
-    distances.check_range(name, frame)
-    nearest = Shortlist(cloud.n, size, partial(distances.squared_distances, cloud, cloud), cloud.device)
     sums = None if kernel is None else kernels.KernelSums(kernel)
-    for tile in distances.tiles(frame, frame, products=sums):
-        square = tile.rows == tile.columns
-        for view in (tile,) if square else (tile, tile.transposed()):
-            nearest.read(view, distances.group_minima(view.low))
-        watch.advance(tile, cloud, cloud, 1 if square else 2)
-    squared, index = (values[cloud.stand_in] for values in nearest.result())
-    radii, levels = to_numpy(squared), [min(level, size) for level in margin_levels(k)]
-    balls, margins = (radii[:, [level - 1 for level in chosen]] for chosen in (k, levels))
-    return Balls(k, neighbors, balls, margins, _nearest(squared, cloud.position[index]), cloud, sums)
+    lists, _ = read_within(cloud, cloud, size, sums=sums, advance=watch.advance, name=name)
+    found = radii_of(lists, k, neighbors)
+    return Balls(k, neighbors, found.squared_radii, found.squared_margins, found.nearest, cloud, sums)
+
+
+def list_size(k: tuple[int, ...], neighbors: int, n: int) -> int:
+    """Number of nearest samples to list within a set of n samples.
+
+    These are two more than k: they take over if one or two samples are left out.
+
+    Example:
+        >>> list_size((3, 5), 1, 100), list_size((5,), 1, 6)
+        (7, 5)
+    """
+    return min(max(k[-1] + 2, neighbors), n - 1)
+
+
+def radii_of(lists: Lists, k: tuple[int, ...], neighbors: int) -> Radii:
+    """The radii for several k, from the squared distances to the nearest samples of the set."""
+    size = lists.values.shape[1]
+    levels = [min(level, size) for level in margin_levels(k)]
+    balls, margins = (lists.values[:, [level - 1 for level in chosen]] for chosen in (k, levels))
+    return Radii(k, neighbors, balls, margins, Nearest(lists.index, np.sqrt(lists.values)))
 
 
 def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch, sums: KernelSums | None = None) -> Neighborhoods:
-    from precall.metrics.neighbors import distances
+    from precall.metrics.neighbors.tallies import read_cross
 
-    centre = distances.common_centre(real.cloud, fake.cloud)
-    frames = [distances.Frame(balls.cloud, centre) for balls in (real, fake)]
-    for name, frame in zip(("real", "fake"), frames, strict=True):
-        distances.check_range(name, frame)
-    # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
-    around_real, around_fake = _BallReadings(real, fake, ties), _BallReadings(fake, real, ties)
-    depths = around_real.depths()
-    for tile in distances.tiles(*frames, products=sums):
-        around_real.read(tile)
-        around_fake.read(tile.transposed())
-        for depth in depths:
-            depth.read(tile)
-        watch.advance(tile, real.cloud, fake.cloud, 2)
-    ratios, owners = zip(*(depth.result() for depth in depths), strict=True)
-    realisms = np.stack([_given(fake, ratio.rsqrt()) for ratio in ratios], axis=1)
+    found = read_cross(real, fake, cross_plan(real, fake, ties), sums=sums, advance=watch.advance)
+    return neighborhoods(real, fake, ties, found)
+
+
+def cross_plan(real: Radii, fake: Radii, ties: str) -> CrossPlan:
+    """What all blocks of a real and a fake set have in common."""
+    # A ball that has just enough points for its cover loses it without any one of them.
+    kept = max(min(real.neighbors, fake.neighbors), cover_threshold(real.k[-1]) + 1)
+    medians = tuple(float(median) for median in np.median(real.radii, axis=0))
+    return CrossPlan(real.k, margin_levels(real.k), ties, kept, medians)
+
+
+def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neighborhoods:
+    """The counts of two sets, from the readings of all their pairs."""
+    columns = [margin_levels(real.k).index(level) for level in real.k]
+    around_real, around_fake = found.around_real, found.around_fake
+    with np.errstate(divide="ignore"):
+        realisms = np.stack([1 / np.sqrt(depth.values) for depth in found.depths], axis=1)
+    # A fake at an infinite number of radii from every ball belongs to none; the first one is named.
+    owners = [np.maximum(depth.index[:, 0], 0) for depth in found.depths]
     return Neighborhoods(
         k=real.k,
         ties=ties,
         radii_real=real.radii,
         radii_fake=fake.radii,
-        fakes_in_ball=around_real.inside(),
-        balls_over_fake=around_real.around(),
-        reals_in_ball=around_fake.inside(),
-        balls_over_real=around_fake.around(),
+        fakes_in_ball=around_real.inside[:, columns],
+        balls_over_fake=around_real.around[:, columns],
+        reals_in_ball=around_fake.inside[:, columns],
+        balls_over_real=around_fake.around[:, columns],
         realisms=realisms[..., 0],
         real_to_real=real.nearest,
-        real_to_fake=around_real.nearest,
-        fake_to_real=around_fake.nearest,
+        real_to_fake=_nearest(around_real.nearest),
+        fake_to_real=_nearest(around_fake.nearest),
         fake_to_fake=fake.nearest,
-        margins_real=around_real.margins(),
-        margins_fake=around_fake.margins(),
+        margins_real=_margins(real, columns, around_real),
+        margins_fake=_margins(fake, columns, around_fake),
         next_realisms=realisms[..., 1],
-        realism_balls=np.stack([_given(fake, real.cloud.position[owner[:, 0]]) for owner in owners], axis=1),
+        realism_balls=np.stack(owners, axis=1),
     )
 
 
-class _BallReadings:
-    """For each ball of one set (`own`): the number of samples of the `other` set inside it, and the nearest of them."""
-
-    def __init__(self, own: Balls, other: Balls, ties: str) -> None:
-        import torch
-
-        from precall.metrics.neighbors.tallies import Shortlist, Tally
-
-        self.own, self.other = own, other
-        self.levels = margin_levels(own.k)
-        self.columns = [self.levels.index(level) for level in own.k]
-        radii = torch.as_tensor(own.squared_margins, device=own.cloud.device)[own.cloud.position]
-        self.tally = Tally(radii, ties == "closed", own.cloud, other.cloud)
-        # A ball that has just enough points for its cover loses it without any one of them.
-        kept = max(min(own.neighbors, other.neighbors), cover_threshold(own.k[-1]) + 1)
-        self.shortlist = Shortlist(own.cloud.n, kept, self.tally.settle, own.cloud.device)
-
-    def read(self, tile: Tile) -> None:
-        from precall.metrics.neighbors.distances import group_minima
-
-        minima = group_minima(tile.low)
-        self.shortlist.read(tile, minima)
-        self.tally.read(tile, minima)
-
-    def depths(self) -> list[Depth]:
-        """One `Depth` per k: the realism of the other set's points, from balls of at most the median radius."""
-        from precall.metrics.neighbors.tallies import Depth
-
-        medians = np.median(self.own.radii, axis=0)
-        radii = zip(self.tally.squared_radii.T[self.columns], medians, strict=True)
-        return [Depth(column, float(median), self.other.cloud.n, self.tally.settle) for column, median in radii]
-
-    @cached_property
-    def nearest(self) -> Nearest:
-        squared, index = (values[self.own.cloud.stand_in] for values in self.shortlist.result())
-        return _nearest(squared, self.other.cloud.position[index])
-
-    def inside(self) -> Counts:
-        return np.asarray(_given(self.own, self.tally.inside[:, self.columns]))
-
-    def around(self) -> Counts:
-        return np.asarray(_given(self.other, self.tally.around[:, self.columns]))
-
-    def margins(self) -> tuple[Margins, ...]:
-        """The counts of slightly larger balls, one per k."""
-        owner = self.tally.owner
-        owner = owner.where(owner < 0, self.own.cloud.position[owner])
-        inside, around, owners = (
-            np.asarray(_given(*values))
-            for values in ((self.own, self.tally.inside), (self.other, self.tally.around), (self.other, owner))
-        )
-        index = self.own.nearest.index
-        return tuple(
-            Margins(k, index, inside[:, c : c + 3], around[:, c : c + 2], owners[:, c : c + 2], self.nearest.index)
-            for k, c in zip(self.own.k, self.columns, strict=True)
-        )
+def _margins(own: Radii, columns: Sequence[int], found: Readings) -> tuple[Margins, ...]:
+    """The counts of slightly larger balls, one per k."""
+    owner = np.where(found.around > 0, found.owner, -1)
+    lists, nearest = own.nearest.index, found.nearest.index
+    return tuple(
+        Margins(k, lists, found.inside[:, c : c + 3], found.around[:, c : c + 2], owner[:, c : c + 2], nearest)
+        for k, c in zip(own.k, columns, strict=True)
+    )
 
 
-def _given(balls: Balls, values: Tensor) -> npt.NDArray[Any]:
-    """`values` of the kept samples, expanded to one per input sample."""
-    return to_numpy(values[balls.cloud.stand_in])
-
-
-def _nearest(squared: Tensor, index: Tensor) -> Nearest:
-    return Nearest(index=to_numpy(index), distance=np.sqrt(to_numpy(squared)))
+def _nearest(lists: Lists) -> Nearest:
+    return Nearest(index=lists.index, distance=np.sqrt(lists.values))
 
 
 def margin_levels(k: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,31 +2,42 @@
 
 All of them read tiles of bounds low ≤ d² ≤ high. They decide every comparison that the bounds decide, and compute the
 exact float64 distance for the rest. An "owner" is a sample whose neighbours or whose ball is considered. Memory grows
-with the number of owners, not with the number of pairs. This module imports torch, like
-`precall.metrics.neighbors.distances`.
+with the number of owners, not with the number of pairs. `read_within` and `read_cross` read all tiles of a block of two
+shards. This module imports torch, like `precall.metrics.neighbors.distances`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from precall.metrics.neighbors.blocks import NOBODY, Crossing, CrossPlan, Lists, Readings
 from precall.metrics.neighbors.distances import (
     Cloud,
+    Frame,
+    ProductReader,
     Tile,
     below,
+    check_range,
+    common_centre,
     group_maxima,
     group_minima,
     just_under,
     ranges,
     rounded_up,
     squared_distances,
+    tiles,
 )
+from precall.theory.arrays import Array, to_numpy
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
+Advance = Callable[[Tile, Cloud, Cloud, int], None]  # called after each tile; the number is that of directions read
 
 STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 TOLERANCE = 1e-9  # largest relative error of a squared distance in `Survival`
@@ -173,7 +184,8 @@ class Tally:
     Attributes:
         inside: Number of points in the ball of each owner, shape (owners, radii).
         around: Number of balls that contain each point, shape (points, radii).
-        owner: Owner of one of these balls, −1 if there is none; the owner if there is exactly one. Same shape.
+        owner: The first owner among these balls, `NOBODY` if there is none. Same shape. It does not depend on the order
+            in which the tiles are read.
     """
 
     def __init__(self, squared_radii: Tensor, closed: bool, owners: Cloud, points: Cloud) -> None:
@@ -181,7 +193,7 @@ class Tally:
         self.owner_weight, self.point_weight = owners.weight, points.weight
         self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
         self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
-        self.owner = torch.full_like(self.around, -1)
+        self.owner = torch.full_like(self.around, NOBODY)
 
     def read(self, tile: Tile, minima: Tensor) -> None:
         """Count a tile of d² whose rows are the owners."""
@@ -209,8 +221,8 @@ class Tally:
         around = _count(point * levels + rank, len(self.around) * levels, owner, self.owner_weight)
         self.inside += inside.view(-1, levels)[:, :-1].cumsum(1)
         self.around += around.view(-1, levels)[:, :-1].cumsum(1)
-        last = torch.full_like(around, -1).scatter_reduce_(0, point * levels + rank, owner, "amax")
-        self.owner = torch.maximum(self.owner, last.view(-1, levels)[:, :-1].cummax(1).values)
+        first = torch.full_like(around, NOBODY).scatter_reduce_(0, point * levels + rank, owner, "amin")
+        self.owner = torch.minimum(self.owner, first.view(-1, levels)[:, :-1].cummin(1).values)
 
     def _count_crowd(self, tile: Tile) -> None:
         """The same for a tile with many points inside balls: compare whole rows and list only undecided entries."""
@@ -224,9 +236,10 @@ class Tally:
                 sure = low < (radii - 2 * tile.row_slack[here]).to(low.dtype)[:, None] - 2 * column_slack
                 self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
                 around = _total(sure.T, self.owner_weight, rows)
-                first = torch.nonzero((self.around[tile.columns, level] == 0) & (around > 0))[:, 0]
-                self.owner[tile.columns.start + first, level] = rows.start + sure[:, first].byte().argmax(0)
                 self.around[tile.columns, level] += around
+                earlier = torch.nonzero((around > 0) & (self.owner[tile.columns, level] > rows.start))[:, 0]
+                first, point = rows.start + sure[:, earlier].byte().argmax(0), tile.columns.start + earlier
+                self.owner[point, level] = torch.minimum(self.owner[point, level], first)
                 vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
                 owner, point = torch.nonzero(vague, as_tuple=True)
                 self._settle_level(level, owner + rows.start, point + tile.columns.start)
@@ -237,7 +250,7 @@ class Tally:
         owner, point = owner[held], point[held]
         self.inside[:, level] += _count(owner, len(self.inside), point, self.point_weight)
         self.around[:, level] += _count(point, len(self.around), owner, self.owner_weight)
-        self.owner[:, level].scatter_reduce_(0, point, owner, "amax")
+        self.owner[:, level].scatter_reduce_(0, point, owner, "amin")
 
 
 class Survival:
@@ -329,3 +342,144 @@ def _scaled(low: Tensor, weights: Tensor) -> Tensor:
     """Rows multiplied by their weights, at most the largest number; ∞ for excluded rows, whose weight is negative."""
     scaled = (low * weights[:, None]).clamp_(max=torch.finfo(low.dtype).max)
     return scaled.index_fill_(0, torch.nonzero(weights < 0)[:, 0], torch.inf)
+
+
+# ------------------------------------------------------------------------------------------------------- blocks
+
+
+class HasBalls(Protocol):
+    """Samples with the squared radii of their balls."""
+
+    @property
+    def cloud(self) -> Cloud: ...
+
+    @property
+    def squared_margins(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ShardBalls:
+    """The samples of a shard, with the squared radii of their balls among all samples of their set."""
+
+    cloud: Cloud
+    squared_margins: Array
+
+
+def read_within(
+    left: Cloud,
+    right: Cloud,
+    size: int,
+    *,
+    sums: ProductReader | None = None,
+    advance: Advance | None = None,
+    name: str = "samples",
+) -> tuple[Lists, Lists]:
+    """Squared distances to the nearest samples: of `left` within `right`, and of `right` within `left`.
+
+    Args:
+        left: Samples of a shard.
+        right: Samples of another shard of the same set, or `left` itself. A sample is not its own neighbour.
+        size: Number of nearest samples to list.
+        sums: Reads the products of the tiles.
+        advance: Called after each tile.
+        name: Name of the set, for errors.
+    """
+    frames = _frames(left, right, name, name)
+    lists = [Shortlist(left.n, size, partial(squared_distances, left, right), left.device)]
+    if left is not right:
+        lists += [Shortlist(right.n, size, partial(squared_distances, right, left), left.device)]
+    for tile in tiles(*frames, products=sums):
+        square = left is right and tile.rows == tile.columns
+        lists[0].read(tile, group_minima(tile.low))
+        if not square:
+            lists[-1].read(tile.transposed(), group_minima(tile.transposed().low))
+        if advance is not None:
+            advance(tile, left, right, 1 if square else 2)
+    return _given_lists(lists[0], left, right), _given_lists(lists[-1], right, left)
+
+
+def read_cross(
+    real: HasBalls,
+    fake: HasBalls,
+    plan: CrossPlan,
+    *,
+    sums: ProductReader | None = None,
+    advance: Advance | None = None,
+) -> Crossing:
+    """Which samples lie in which balls, in both directions.
+
+    Args:
+        real: Real samples with their balls.
+        fake: Fake samples with their balls.
+        plan: What all blocks have in common.
+        sums: Reads the products of the tiles.
+        advance: Called after each tile.
+    """
+    frames = _frames(real.cloud, fake.cloud, "real", "fake")
+    # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
+    around_real, around_fake = BallReader(real, fake.cloud, plan), BallReader(fake, real.cloud, plan)
+    depths = around_real.depths()
+    for tile in tiles(*frames, products=sums):
+        around_real.read(tile)
+        around_fake.read(tile.transposed())
+        for depth in depths:
+            depth.read(tile)
+        if advance is not None:
+            advance(tile, real.cloud, fake.cloud, 2)
+    by_k = tuple(_given_lists(depth.shortlist, fake.cloud, real.cloud) for depth in depths)
+    return Crossing(around_real.result(), around_fake.result(), by_k)
+
+
+class BallReader:
+    """Reads tiles for the balls of one set (`own`): the points of the `other` set inside them, and the nearest ones."""
+
+    def __init__(self, own: HasBalls, other: Cloud, plan: CrossPlan) -> None:
+        self.own, self.other, self.plan = own.cloud, other, plan
+        radii = torch.as_tensor(own.squared_margins, device=own.cloud.device)[own.cloud.position]
+        self.tally = Tally(radii, plan.ties == "closed", own.cloud, other)
+        self.shortlist = Shortlist(own.cloud.n, plan.kept, self.tally.settle, own.cloud.device)
+
+    def read(self, tile: Tile) -> None:
+        """Read a tile whose rows are the centres of the balls."""
+        minima = group_minima(tile.low)
+        self.shortlist.read(tile, minima)
+        self.tally.read(tile, minima)
+
+    def depths(self) -> list[Depth]:
+        """One `Depth` per k: the realism of the other set's points, from balls of at most the median radius."""
+        radii = zip(self.tally.squared_radii.T[self.plan.columns], self.plan.medians, strict=True)
+        return [Depth(column, median, self.other.n, self.tally.settle) for column, median in radii]
+
+    def result(self) -> Readings:
+        """The readings, one row per input sample."""
+        owner = self.tally.owner
+        nobody = owner == NOBODY
+        owner = owner.where(nobody, self.own.position[owner.masked_fill(nobody, 0)])
+        return Readings(
+            inside=_given(self.own, self.tally.inside),
+            around=_given(self.other, self.tally.around),
+            owner=_given(self.other, owner),
+            nearest=_given_lists(self.shortlist, self.own, self.other),
+        )
+
+
+def _frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
+    """Both sets relative to one centre; the same frame twice if they are the same set."""
+    centre = common_centre(left) if left is right else common_centre(left, right)
+    first = Frame(left, centre)
+    both = first, first if left is right else Frame(right, centre)
+    for name, frame in zip(names, both, strict=True):
+        check_range(name, frame)
+    return both
+
+
+def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
+    """`values` of the kept samples, expanded to one row per input sample."""
+    return to_numpy(values[cloud.stand_in])
+
+
+def _given_lists(found: Shortlist, owners: Cloud, others: Cloud) -> Lists:
+    """The lists of a shortlist, with input rows in place of kept ones."""
+    values, index = found.result()
+    index = torch.where(values.isfinite(), others.position[index], -1)
+    return Lists(_given(owners, values), _given(owners, index))

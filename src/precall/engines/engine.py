@@ -1,0 +1,106 @@
+"""What an engine is: it runs tasks, whose results are arrays by name, and shares the values that several tasks need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from precall.theory import checks
+
+Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""The result of a task: arrays by name, without Python objects, so that it can be stored and verified."""
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A value that several tasks need, such as the features of a shard.
+
+    An engine computes it where the tasks run, and keeps it while it is in use.
+
+    Attributes:
+        key: What the value is; two values with the same key are equal.
+        function: Computes the value. It must be importable by name.
+        arguments: Its arguments.
+    """
+
+    key: str
+    function: Callable[..., object]
+    arguments: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True)
+class Task:
+    """An independent piece of work.
+
+    Attributes:
+        name: What it does, for errors.
+        function: Computes the result. It must be importable by name.
+        arguments: Its arguments; a `Shared` is replaced by its value.
+        key: SHA-256 of everything that determines the result. Results are stored under it.
+        size: Amount of work, in any unit, for the progress.
+    """
+
+    name: str
+    function: Callable[..., Arrays]
+    arguments: tuple[object, ...]
+    key: str
+    size: int = 1
+
+
+class Engine(Protocol):
+    """Runs tasks. `close` ends what it has started."""
+
+    @property
+    def width(self) -> int:
+        """Number of tasks that run at once."""
+        ...
+
+    def submit(self, task: Task) -> Future[Arrays]:
+        """Run a task. The error of the future is the one that the task raised."""
+        ...
+
+    def stream(
+        self, worker: Callable[..., Callable[[str], str]], arguments: tuple[object, ...], items: Iterable[str]
+    ) -> Iterator[str]:
+        """Results of `worker(*arguments)(item)` for each item, in any order.
+
+        A worker is made once per process and serves many items, for work with expensive preparation such as loading a
+        network.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the engine."""
+        ...
+
+
+def engine_named(name: str, *, ray_address: str | None = None) -> Engine:
+    """The engine of this name.
+
+    Args:
+        name: "local" or "ray".
+        ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine. For "ray" only.
+
+    Raises:
+        ImportError: If Ray is requested and not installed.
+
+    Example:
+        >>> engine_named("local").width > 0
+        True
+    """
+    checks.choice("engine", name, ENGINES)
+    if name == "ray":
+        from precall.engines.ray import RayEngine
+
+        return RayEngine(ray_address)
+    if ray_address is not None:
+        raise ValueError("`ray_address` is for `engine='ray'`; got `engine='local'`. Leave it out.")
+    from precall.engines.local import LocalEngine
+
+    return LocalEngine()

@@ -1,0 +1,170 @@
+"""The Ray engine: tasks run on a Ray cluster, which retries them if a worker dies.
+
+Shared values are objects of Ray's store: they are computed by a task, and other tasks receive references to them. Only
+the values used last are referenced, so that the store does not grow with the number of shards. This file is the only
+one that imports Ray, when an engine is made.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from precall.engines.engine import Arrays, Shared, Task
+from precall.engines.local import most_shared
+
+RETRIES = 5  # how often a task is repeated if its worker dies
+STORE = 256 << 20  # bytes of Ray's object store on this machine; what does not fit is written to its temporary folder
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # send nothing to anybody
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+}
+
+
+class RayEngine:
+    """Runs tasks on a Ray cluster.
+
+    A cluster that the engine starts has no dashboard, sends no usage statistics, writes its logs to a private folder,
+    and ends with the engine.
+
+    Args:
+        address: Address of a running cluster, such as "auto"; None starts one on this machine.
+        width: Number of processes of a cluster that is started; None for as many as there are cores.
+
+    Raises:
+        ImportError: If Ray is not installed.
+    """
+
+    def __init__(self, address: str | None = None, width: int | None = None) -> None:
+        if find_spec("ray") is None:
+            raise ImportError("the engine `ray` needs Ray: pip install 'precall[ray]', or use the engine `local`.")
+        for name, value in SETTINGS.items():
+            os.environ.setdefault(name, value)
+        import ray
+
+        self._ray, self._folder = ray, None if address is not None else tempfile.mkdtemp(prefix="precall-ray-")
+        self._started = not ray.is_initialized()
+        if self._started:
+            self._start(address, width)
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self._gpus, self._cpus = (int(resources.get(kind, 0)) for kind in ("GPU", "CPU"))
+        loading = ray.remote(num_cpus=0, max_retries=RETRIES)  # beside the tasks, which wait for it
+        self._call = ray.remote(num_cpus=1, num_gpus=1 if self._gpus else 0, max_retries=RETRIES)(_call)
+        self._load = loading(_call)
+        self._shared = OrderedDict[str, Any]()
+
+    def _start(self, address: str | None, width: int | None) -> None:
+        # Ray prints notices about workers that died to stdout, which is reserved for results, and has no option for it.
+        vars(import_module("ray._private.worker"))["_worker_logs_enabled"] = False
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        own: dict[str, Any] = {
+            "num_cpus": width,
+            "object_store_memory": STORE,
+            "include_dashboard": False,
+            "_temp_dir": self._folder,
+        }
+        try:
+            self._ray.init(address=address, **quiet, **(own if address is None else {}))
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            self.close()
+            if address is None:
+                raise
+            reason = str(error).splitlines()[0]
+            way_out = "Start one with `ray start --head`, or leave the address out to start one on this machine."
+            expected = "`ray_address` must be the address of a running cluster"
+            raise ValueError(f"{expected}; got {address!r} ({reason}). {way_out}") from None
+
+    @property
+    def width(self) -> int:
+        """Number of tasks that run at once: one per GPU of the cluster, or one per CPU if there are no GPUs."""
+        return max(1, self._gpus or self._cpus)
+
+    def submit(self, task: Task) -> Future[Arrays]:
+        """Run a task on the cluster."""
+        arguments = [self._reference(one) if isinstance(one, Shared) else one for one in task.arguments]
+        outcome: Future[Arrays] = Future()
+        running = self._call.options(name=task.name).remote(task.function, *arguments).future()
+        running.add_done_callback(lambda done: _pass_on(done, outcome))
+        return outcome
+
+    def stream(
+        self, worker: Callable[..., Callable[[str], str]], arguments: tuple[object, ...], items: Iterable[str]
+    ) -> Iterator[str]:
+        """Results of workers in actors, to which Ray Data distributes the items; each has a GPU if there are any."""
+        import ray.data
+
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+        listed = list(items)
+        actors = max(1, min(self._gpus or self._cpus - 1, len(listed)))  # one CPU remains for Ray Data itself
+        dataset = ray.data.from_items([{"item": one} for one in listed], override_num_blocks=len(listed))
+        gpus = 1 if self._gpus else 0
+        done = dataset.map_batches(
+            _Actor, fn_constructor_args=(worker, arguments), batch_size=1, concurrency=actors, num_gpus=gpus
+        )
+        try:
+            yield from (str(row["item"]) for row in done.iter_rows())
+        except self._ray.exceptions.RayError as error:
+            raise _cause(error) from None
+
+    def close(self) -> None:
+        """Disconnect; a cluster that this engine started ends, and its private folder is removed."""
+        self._shared = OrderedDict()
+        if self._started and self._ray.is_initialized():
+            self._ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _reference(self, shared: Shared) -> Any:
+        """The object of a shared value. The references used last are kept; Ray frees the others after use."""
+        if shared.key not in self._shared:
+            self._shared[shared.key] = self._load.options(name="load").remote(shared.function, *shared.arguments)
+        self._shared.move_to_end(shared.key)
+        while len(self._shared) > most_shared(self.width):
+            self._shared.popitem(last=False)
+        return self._shared[shared.key]
+
+
+class _Actor:
+    """A worker as Ray Data calls it: with a batch of one item."""
+
+    def __init__(self, worker: Callable[..., Callable[[str], str]], arguments: tuple[object, ...]) -> None:
+        self.work = worker(*arguments)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        return {"item": [self.work(str(one)) for one in batch["item"]]}
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def _pass_on(done: Future[Any], outcome: Future[Arrays]) -> None:
+    """Give the result of Ray's future to ours, with the error that the task raised in place of Ray's own."""
+    with suppress(Exception):  # nobody waits for it any more
+        if (error := done.exception()) is None:
+            outcome.set_result(done.result())
+        else:
+            outcome.set_exception(_cause(error))
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error that a task raised, or a sentence about a worker that died too often."""
+    while isinstance(cause := getattr(error, "cause", None) or error.__cause__, BaseException):
+        error = cause
+    if type(error).__module__.startswith("ray."):
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        way_out = "Its memory may be too small for a block: use smaller shards, or fewer CPUs per machine."
+        return RuntimeError(f"a Ray worker died {RETRIES + 1} times at the same task ({reason}). {way_out}")
+    return error

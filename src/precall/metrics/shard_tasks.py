@@ -1,0 +1,183 @@
+"""What the tasks of a sharded assessment compute: each reads one or two shards and returns arrays that merge.
+
+These functions run where the engine runs them, such as on a Ray worker. `precall.metrics.sharded` merges their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.engines.engine import Arrays
+from precall.metrics.features import Features, as_features, tiles
+from precall.metrics.frechet_distance import Influence
+from precall.metrics.moments import Moments
+from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
+from precall.metrics.torch_kmeans import cells_of, drawn_rows, fitted_centres
+from precall.theory.arrays import Array, Index
+
+if TYPE_CHECKING:
+    from precall.metrics.neighbors.kernels import Kernel
+
+Matrix = npt.NDArray[np.floating[Any]]
+Item = str | npt.NDArray[Any]  # a shard: a path, or an array
+
+
+def load_shard(name: str, item: Item, key: str | None) -> Matrix:
+    """The features of a shard, checked.
+
+    Raises:
+        ValueError: If the file is damaged, or holds something other than finite features; the error names it.
+    """
+    from precall.samples import open_samples
+
+    array = item
+    if isinstance(item, str):
+        opened = open_samples(item, key=key)
+        if opened.kind != "features":
+            raise ValueError(f"`{item}` must hold features; it holds {opened.kind}. Pass the name of an encoder.")
+        array = opened.array  # type: ignore[attr-defined]
+    checked = as_features(name, array, at_least=1)
+    return np.ascontiguousarray(checked)
+
+
+def placed(x: Matrix) -> Features:
+    """The features on this process's GPU if it has one. Counts do not depend on it."""
+    import torch
+
+    return torch.as_tensor(np.array(x), device="cuda") if torch.cuda.is_available() else x
+
+
+def same(value: object) -> object:
+    """The value itself: for values that many tasks share."""
+    return value
+
+
+def survey(name: str, item: Item, key: str | None) -> Arrays:
+    """Shape, dtype, SHA-256, column sums and range of a shard, or the reason why it cannot be read."""
+    from precall.samples import hashing
+
+    try:
+        x = load_shard(name, item, key)
+    except (OSError, ValueError) as error:
+        return {"error": np.array(str(error))}
+    return {
+        "shape": np.array(x.shape),
+        "dtype": np.array(x.dtype.str),
+        "sha256": np.array(hashing.of_array(x)),
+        "sum": np.sum([tile.sum(axis=0) for tile in tiles(x)], axis=0),
+        "low": x.min(axis=0).astype(np.float64),
+        "high": x.max(axis=0).astype(np.float64),
+    }
+
+
+def taken(x: Matrix, rows: Index) -> Arrays:
+    """Some rows of a shard."""
+    return {"rows": x[rows]}
+
+
+def moments(x: Matrix) -> Arrays:
+    """Count, mean and scatter of a shard."""
+    found = Moments.of_matrix(x)
+    return {"n": np.array(found.n), "mean": found.mean, "scatter": found.scatter}
+
+
+def influences(x: Matrix, of: Influence) -> Arrays:
+    """Influence of each sample of a shard on FID."""
+    return {"psi": of.of(x)}
+
+
+def within(left: Matrix, right: Matrix | None, size: int, kernel: Kernel | None) -> Arrays:
+    """The nearest samples between two shards of a set, both ways, or within one shard; and the sums of a kernel."""
+    from precall.metrics.neighbors.distances import Cloud
+    from precall.metrics.neighbors.kernels import KernelSums
+    from precall.metrics.neighbors.tallies import read_within
+
+    first = Cloud(placed(left), size)
+    second = first if right is None else Cloud(placed(right), size)
+    sums = None if kernel is None else KernelSums(kernel)
+    lists = read_within(first, second, size, sums=sums)
+    found = packed(lists[0], "left.")
+    if right is not None:
+        found |= packed(lists[1], "right.")
+    return found | _summed(sums)
+
+
+def cross(
+    real: Matrix, fake: Matrix, real_margins: Array, fake_margins: Array, plan: CrossPlan, kernel: Kernel | None
+) -> Arrays:
+    """The readings of a real and a fake shard, and the sums of a kernel between them."""
+    from precall.metrics.neighbors.distances import Cloud
+    from precall.metrics.neighbors.kernels import KernelSums
+    from precall.metrics.neighbors.tallies import ShardBalls, read_cross
+
+    copies = max(plan.levels[-1], plan.kept)
+    owners = ShardBalls(Cloud(placed(real), copies), real_margins)
+    others = ShardBalls(Cloud(placed(fake), copies), fake_margins)
+    sums = None if kernel is None else KernelSums(kernel)
+    return packed(read_cross(owners, others, plan, sums=sums)) | _summed(sums)
+
+
+def _summed(sums: Any) -> dict[str, npt.NDArray[Any]]:
+    if sums is None:
+        return {}
+    rows, columns, squares = sums.result()
+    return {"rows": rows, "columns": columns, "squares": np.array(squares)}
+
+
+def centres(rows: Matrix, n: int, n_clusters: int, seed: int, starts: int) -> Arrays:
+    """k-means centres of the rows that were drawn from n with this seed."""
+    import torch
+
+    _, generator = drawn_rows(n, n_clusters, seed)
+    return {"centres": fitted_centres(torch.from_numpy(np.array(rows)), n_clusters, generator, starts).numpy()}
+
+
+def labels(x: Matrix, mean: Array, exponent: int, repeats: Matrix) -> Arrays:
+    """The cell of each sample of a shard in each repeat, shape (repeats, n)."""
+    import torch
+
+    scaled = torch.from_numpy(scaled_rows(x, mean, exponent))
+    return {"labels": np.stack([cells_of(scaled, torch.from_numpy(np.array(one))) for one in repeats])}
+
+
+def scaled_rows(x: Matrix, mean: Array, exponent: int) -> npt.NDArray[np.float32]:
+    """Rows centred at the mean of all samples, and scaled to [−1, 1] by a power of two."""
+    return np.asarray(np.ldexp(np.asarray(x, dtype=np.float64) - mean, -exponent), dtype=np.float32)
+
+
+# --------------------------------------------------------------------------------------------- readings as arrays
+
+
+def packed(found: Crossing | Readings | Lists, prefix: str = "") -> dict[str, npt.NDArray[Any]]:
+    """The arrays of readings, by the names of their attributes."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for one in fields(found):
+        value = getattr(found, one.name)
+        if isinstance(value, np.ndarray):
+            arrays[prefix + one.name] = value
+        else:
+            parts = enumerate(value) if isinstance(value, tuple) else [("", value)]
+            for place, part in parts:
+                arrays |= packed(part, f"{prefix}{one.name}{place}.")
+    return arrays
+
+
+def lists_of(arrays: Mapping[str, npt.NDArray[Any]], prefix: str = "") -> Lists:
+    """The lists that `packed` has made arrays of."""
+    return Lists(arrays[f"{prefix}values"], arrays[f"{prefix}index"])
+
+
+def crossing_of(arrays: Mapping[str, npt.NDArray[Any]], plan: CrossPlan) -> Crossing:
+    """The readings of a block that `packed` has made arrays of."""
+    real, fake = (_readings_of(arrays, f"{of}.") for of in ("around_real", "around_fake"))
+    return Crossing(real, fake, tuple(lists_of(arrays, f"depths{i}.") for i in range(len(plan.k))))
+
+
+def _readings_of(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Readings:
+    inside, around, owner = (arrays[prefix + name] for name in ("inside", "around", "owner"))
+    return Readings(inside, around, owner, lists_of(arrays, f"{prefix}nearest."))

@@ -1,0 +1,130 @@
+"""The Ray engine on one local cluster of two workers: the counts of `local`, workers and drivers that are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray")
+
+from precall import assess
+from precall.engines.engine import Task
+from precall.engines.ray import RayEngine
+
+pytestmark = pytest.mark.filterwarnings("default")  # Ray's own warnings
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of two workers, which `assess(engine="ray")` uses because it is there."""
+    engine = RayEngine(width=2)
+    yield engine
+    engine.close()
+
+
+def pid():
+    return {"pid": np.array(os.getpid())}
+
+
+def fails():
+    raise ValueError("`x` must be small; got 3.")
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def workers(cluster):
+    """Process ids of the workers."""
+    running = [cluster.submit(Task("pid", pid, (), "")) for _ in range(20)]
+    return {int(one.result()["pid"]) for one in running}
+
+
+def test_scores_are_those_of_threads(cluster, shards, tmp_path):
+    metrics = ("clusters", "neighbors", "copies", "fid", "kid")
+    found = assess(**shards, metrics=metrics, engine="ray", work=tmp_path / "a")
+    assert found.to_dict() == assess(**shards, metrics=metrics, work=tmp_path / "b").to_dict()
+
+
+def test_the_error_is_that_of_the_task(cluster):
+    with pytest.raises(ValueError, match=r"^`x` must be small; got 3\.$"):
+        cluster.submit(Task("t", fails, (), "")).result()
+
+
+def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
+    monkeypatch.setattr("precall.engines.ray.RETRIES", 1)
+    engine = RayEngine()
+    with pytest.raises(RuntimeError, match="a Ray worker died 2 times"):
+        engine.submit(Task("t", dies, (), "")).result()
+
+
+def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, tmp_path, capfd):
+    killed = []
+
+    def kill(stage, done, total):
+        if stage == "neighbors" and not killed:
+            killed.extend(workers(cluster))
+            for one in killed:
+                os.kill(one, signal.SIGKILL)
+
+    found = assess(**shards, metrics=("neighbors",), engine="ray", work=tmp_path / "a", progress=kill)
+    assert killed
+    assert found.to_dict() == assess(**shards, metrics=("neighbors",), work=tmp_path / "b").to_dict()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_corrupt_shard_is_named(cluster, shards, tmp_path):
+    (tmp_path / "f2.npy").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"f2\.npy.*1 of 3 shards of `fake` cannot be read"):
+        assess(**shards, metrics=("fid",), engine="ray", work=tmp_path / "w")
+
+
+def test_samples_are_encoded_through_ray_data(cluster, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    words, rng = ["red", "green", "blue", "small", "large", "round"], np.random.default_rng(0)
+    for side in ("r", "f"):
+        for i in range(2):
+            texts = [" ".join(rng.choice(words, 6)) for _ in range(30)]
+            pq.write_table(pa.table({"text": texts}), tmp_path / f"{side}{i}.parquet")
+    source = {"real": str(tmp_path / "r*.parquet"), "fake": str(tmp_path / "f*.parquet")}
+    found = assess(**source, metrics=("neighbors",), encoder="ngrams", engine="ray", work=tmp_path / "a")
+    expected = assess(**source, metrics=("neighbors",), encoder="ngrams", work=tmp_path / "b")
+    assert found.to_dict() == expected.to_dict()
+
+
+def command(shards, work):
+    options = ["--engine", "ray", "--metrics", "neighbors,fid", "--work", str(work), "--json", "--quiet"]
+    sides = ["--real", shards["real"], "--fake", f"ours={shards['fake']}"]
+    return [sys.executable, "-m", "precall", "assess", *sides, *options]
+
+
+def processes_of(driver):
+    """Processes of the cluster that a driver started: their arguments name its session, which ends in its id."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if f"_{driver}/" in line]
+
+
+def test_a_killed_driver_continues_and_prints_nothing_of_ray(shards, tmp_path):
+    work = tmp_path / "w"
+    driver = subprocess.Popen(command(shards, work), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while driver.poll() is None and not list(work.glob("real-balls-*/*.npz")):
+        time.sleep(0.02)
+    driver.kill()
+    driver.communicate()
+    done = subprocess.run(command(shards, work), capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    (found,) = json.loads(done.stdout)["models"].values()
+    expected = assess(**shards, metrics=("neighbors", "fid"), work=tmp_path / "b").to_dict()
+    assert found == json.loads(json.dumps({**expected, "name": "ours"}))
+    for _ in range(100):
+        if not processes_of(driver.pid):
+            break
+        time.sleep(0.1)
+    assert processes_of(driver.pid) == []  # nothing of the cluster of the killed driver is left

@@ -1,0 +1,125 @@
+"""The runner: order, errors, and what is kept in the work folder."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from precall.engines.engine import Shared, Task, engine_named
+from precall.engines.local import LocalEngine
+from precall.engines.manifest import Manifest, key_of
+from precall.engines.runner import Runner
+
+
+@pytest.fixture
+def engine():
+    running = LocalEngine(2)
+    yield running
+    running.close()
+
+
+def tasks(n, function=lambda i: {"x": np.array(i)}):
+    return [Task(f"task {i}", function, (i,), key_of(str(i))) for i in range(n)]
+
+
+def joined(parts):
+    return {"x": np.array([int(one["x"]) for one in parts])}
+
+
+def test_results_come_in_the_order_of_the_tasks(engine, tmp_path):
+    second = threading.Event()
+
+    def late(i):
+        if i == 0:
+            assert second.wait(10)  # the first task ends after the second one
+        else:
+            second.set()
+        return {"x": np.array(i)}
+
+    assert Runner(engine, tmp_path).stage("s", key_of("a"), tasks(6, late), joined)["x"].tolist() == list(range(6))
+
+
+def test_a_finished_stage_is_not_computed_again(engine, tmp_path):
+    Runner(engine, tmp_path).stage("s", key_of("a"), tasks(3), joined)
+    again = Runner(engine, tmp_path)
+    assert again.stage("s", key_of("a"), iter(()), joined)["x"].tolist() == [0, 1, 2]
+    assert again.timings()["s"]["merged"]
+    assert [path.name for path in tmp_path.rglob("*.npz")] == ["stage.npz"]
+
+
+def test_after_an_error_only_missing_tasks_are_computed(engine, tmp_path):
+    def fails(i):
+        if i == 4:
+            raise ValueError("bad")
+        return {"x": np.array(i)}
+
+    with pytest.raises(ValueError, match="bad") as caught:
+        Runner(engine, tmp_path).stage("s", key_of("a"), tasks(6, fails), joined)
+    assert caught.value.__notes__ == ["task 4"]
+    again = Runner(engine, tmp_path)
+    assert again.stage("s", key_of("a"), tasks(6), joined)["x"].tolist() == list(range(6))
+    assert again.records["s"].kept >= 3
+    assert again.records["s"].computed == 6 - again.records["s"].kept
+
+
+def test_a_damaged_result_is_set_aside_and_computed_again(engine, tmp_path, caplog):
+    kept = Manifest.of(tmp_path, "s", key_of("a"))
+    kept.write(key_of("0"), {"x": np.array(7)})
+    (path,) = tmp_path.rglob("*.npz")
+    path.write_bytes(path.read_bytes()[:-90] + b"x" * 90)
+    found = Runner(engine, tmp_path).stage("s", key_of("a"), tasks(2), joined)
+    assert found["x"].tolist() == [0, 1]
+    assert "damaged" in caplog.text
+
+
+def test_an_intact_result_is_used_rather_than_computed(engine, tmp_path):
+    Manifest.of(tmp_path, "s", key_of("a")).write(key_of("0"), {"x": np.array(7)})
+    assert Runner(engine, tmp_path).stage("s", key_of("a"), tasks(2), joined)["x"].tolist() == [7, 1]
+
+
+def test_nothing_is_unpickled(tmp_path):
+    kept = Manifest.of(tmp_path, "s", key_of("a"))
+    kept.write("k", {"x": np.array([{}], dtype=object)})
+    assert kept.read("k") is None
+
+
+def test_shared_values_are_computed_once_and_forgotten(engine):
+    calls = []
+
+    def load(i):
+        calls.append(i)
+        return i
+
+    for i in [*([0] * 5), *range(1, 9), 0]:
+        task = Task("t", lambda x: {"x": np.array(x)}, (Shared(str(i), load, (i,)),), "")
+        assert engine.submit(task).result()["x"] == i
+    assert calls == [0, *range(1, 9), 0]
+
+
+def test_a_shared_value_that_fails_fails_each_task(engine):
+    def load():
+        raise OSError("gone")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="gone"):
+            engine.submit(Task("t", lambda x: {}, (Shared("a", load),), "")).result()
+
+
+def test_progress_counts_the_sizes(engine, tmp_path):
+    seen = []
+    runner = Runner(engine, tmp_path, lambda *report: seen.append(report))
+    runner.stage("s", key_of("a"), tasks(3), joined, total=3)
+    assert seen == [("s", 1, 3), ("s", 2, 3), ("s", 3, 3)]
+
+
+def test_engines_are_named():
+    with pytest.raises(ValueError, match="`engine` must be"):
+        engine_named("spark")
+    with pytest.raises(ValueError, match="`ray_address` is for"):
+        engine_named("local", ray_address="auto")
+
+
+def test_without_ray_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setattr("precall.engines.ray.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'precall\[ray\]'"):
+        engine_named("ray")
