@@ -516,3 +516,16 @@ def test_the_benchmark_runs(tmp_path):
     assert all(row["prdc / sweep"] > 0 for row in results["speed"])
     assert results["memory"][0]["beyond"] < 100
     assert "sweep / products" in done.stdout
+
+
+def test_realism_has_no_interval_if_many_fakes_have_the_same():
+    """Codes of categories have few distances, so that the median realism is 1 in most runs and far off in others."""
+    rng = np.random.default_rng(0)
+    codes = {side: rng.integers(0, 4, size=(200, 6)).astype(float) for side in ("real", "fake")}
+    tied = sweep(**codes, k=5).scores()["realism"]
+    assert tied.interval is None
+    assert tied.settings["interval"] == "none: many fakes have exactly this value"
+    noisy = {side: one + 0.1 * rng.normal(size=one.shape) for side, one in codes.items()}
+    plain = sweep(**noisy, k=5).scores()["realism"]
+    assert plain.interval is not None
+    assert "interval" not in plain.settings

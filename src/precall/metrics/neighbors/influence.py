@@ -29,6 +29,7 @@ import numpy as np
 
 from precall.theory.arrays import Array, Counts
 
+TIED = 0.05  # share of equal values that makes a median jump
 MOVED_MEDIANS = 32  # number of balls for which the median without them is computed
 PAIRED_NEIGHBORS = 16  # joint changes cost n k² and are subtracted up to this k; without them intervals are wider
 COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
@@ -322,9 +323,14 @@ class BallValues:
     others: Array
     owner: Counts
 
-    def median_interval(self, level: float = 0.95) -> Bounds:
-        """Interval of the median: order statistics for the points, and the jackknife in logarithms for the balls."""
+    def median_interval(self, level: float = 0.95) -> Bounds | None:
+        """Interval of the median: order statistics for the points, and the jackknife in logarithms for the balls.
+
+        None if more than the share `TIED` of the points have exactly the median, as in tables of categories.
+        """
         median, m = float(np.median(self.values)), len(self.values)
+        if 0 < median < np.inf and (self.values == median).mean() > TIED:
+            return None
         points = binomial(0.5, m)
         low, high = _quantiles_around(np.sort(self.values), points.quantile(level) * np.sqrt(points.variance))
         if not 0 < median < np.inf:

@@ -20,6 +20,7 @@ from precall.theory.spectrum import RatioSpectrum
 N = TypeVar("N", bound=np.generic)
 
 COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real sample can be as near to the fake
+NO_INTERVAL = "none: many fakes have exactly this value"  # what the settings of a score say in place of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +239,8 @@ class Neighborhoods:
     def intervals(self, k: int | None = None, level: float = 0.95) -> dict[str, Interval]:
         """Confidence intervals of all scalar scores by name, from the influence of each sample on the counts.
 
+        Realism has none if many fakes have exactly the median: the median of such values jumps from run to run.
+
         Args:
             k: Number of neighbours that defines a ball; one of `self.k`.
             level: Nominal coverage.
@@ -253,9 +256,10 @@ class Neighborhoods:
             `precall.metrics.neighbors.influence`.
         """
         k_prime = self._level(k)
-        return {name: Interval(*bounds, level, COVERS) for name, bounds in self._bounds(k_prime, level).items()}
+        found = {name: bounds for name, bounds in self._bounds(k_prime, level).items() if bounds is not None}
+        return {name: Interval(*bounds, level, COVERS) for name, bounds in found.items()}
 
-    def _bounds(self, k: int, level: float) -> dict[str, tuple[float, float]]:
+    def _bounds(self, k: int, level: float) -> dict[str, tuple[float, float] | None]:
         column, required = self.k.index(k), cover_threshold(k)
         reals, fakes = self.margins_real[column], self.margins_fake[column]
         n, m = self.n_real, self.n_fake
@@ -323,7 +327,7 @@ class Neighborhoods:
             "copies": score(self.copies(), self.expected_copies(), threshold=COPY_RATIO),
         }
         intervals = self.intervals(k_prime)
-        return {name: replace(one, interval=intervals[name]) for name, one in scores.items()}
+        return {name: _with_interval(one, intervals.get(name)) for name, one in scores.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Every score for every k, as JSON-ready values."""
@@ -340,6 +344,12 @@ class Neighborhoods:
 
     def _column(self, values: npt.NDArray[N], k: int | None) -> npt.NDArray[N]:
         return values[:, self.k.index(self._level(k))]
+
+
+def _with_interval(score: Score, interval: Interval | None) -> Score:
+    """The score with its interval; its settings say so if there is none."""
+    settings = score.settings if interval is not None else {**score.settings, "interval": NO_INTERVAL}
+    return replace(score, interval=interval, settings=settings)
 
 
 def cover_threshold(k: int) -> int:
