@@ -89,7 +89,8 @@ class _Sweep:
             self.depth.read(tile)
 
     def margins(self, tally: Tally) -> Margins:
-        owner = tally.owner.where(tally.owner < 0, self.own.position[tally.owner])
+        inside = tally.around > 0
+        owner = self.own.position[tally.owner.where(inside, 0)].where(inside, -1)
         around, owners = (_given(self.other, part[:, :2]) for part in (tally.around, owner))
         index = self.balls.nearest.index
         return Margins(self.balls.k[0], index, _given(self.own, tally.inside), around, owners, np.empty((0, 0), int))
