@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
 from precall.metrics.classifiers.learning_curve import learning_excess, lowered
-from precall.metrics.score import CURVE_SCORES, READ, Interval, bounded_interval, read, readings
+from precall.metrics.parallel import side_by_side
+from precall.metrics.score import CURVE_SCORES, READ, Interval, bounded_interval, read
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.spectrum import RatioSpectrum
 
@@ -92,7 +94,8 @@ class HeldOutScores:
 
         rng = np.random.default_rng(seed)
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
-        drawn = [read(unshrunk.rows(self._bootstrap(rng)).spectrum()) for _ in range(BOOTSTRAPS)]
+        samples = [unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)]
+        drawn = side_by_side([partial(_read_spectrum, one) for one in samples])
         variance = _variances(drawn) + TRAINING * self._inner_variances()
         n = int(min(self.real.sum(), (~self.real).sum()))
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
@@ -106,7 +109,8 @@ class HeldOutScores:
         """Scores of the curve under P = Q: their mean over permutations of the labels."""
         rng = np.random.default_rng(seed)
         halves = replace(self, fold=self.fold % 2)  # the calibration has nothing to find; two folds are faster
-        drawn = [readings(replace(halves, real=rng.permutation(self.real)).spectrum()) for _ in range(PERMUTATIONS)]
+        permuted = [replace(halves, real=rng.permutation(self.real)) for _ in range(PERMUTATIONS)]
+        drawn = side_by_side([partial(_read_spectrum, one) for one in permuted])
         return {info.name: float(np.mean([one[info.name] for one in drawn])) for info in CURVE_SCORES}
 
     def _bootstrap(self, rng: np.random.Generator) -> Index:
@@ -126,6 +130,11 @@ class HeldOutScores:
 def plugged_in(log_ratio: Array, real: Flags, excess: Array | None) -> RatioSpectrum:
     """Spectrum of calibrated log-ratios, lowered by the excess of the learning curve."""
     return lowered(RatioSpectrum.from_log_ratios(real=log_ratio[real], fake=log_ratio[~real]), excess)
+
+
+def _read_spectrum(scores: HeldOutScores) -> dict[str, float]:
+    """The scores and the points of the curve."""
+    return read(scores.spectrum())
 
 
 def _variances(drawn: list[dict[str, float]]) -> Array:
