@@ -278,13 +278,9 @@ def schedule(shards: int, rows: int, d: int, measured: int) -> list[Row]:
         heapq.heappush(free, heapq.heappop(free) + seconds)
     lists = 112 * rows * shards * shards * 2 + 170 * rows * shards * shards  # bytes of all results of blocks
     memory = 2 * shard + 512 * 2**20 + 350 * 2**20  # two shards, tiles, and Python with torch
-    return [
-        {
-            "shards": shards, "rows": rows, "d": d, "workers": WORKERS, "block s": block,
-            "makespan h": max(free) / 3600, "busy": busy / (max(free) * WORKERS), "worker GB": memory / 1e9,
-            "traffic TB": traffic / 1e12, "results TB": lists / 1e12,
-        }
-    ]  # fmt: skip
+    found: Row = {"shards": shards, "rows": rows, "d": d, "workers": WORKERS, "block s": block}
+    found |= {"makespan h": max(free) / 3600, "busy": busy / (max(free) * WORKERS), "worker GB": memory / 1e9}
+    return [found | {"traffic TB": traffic / 1e12, "results TB": lists / 1e12}]
 
 
 def blocks(shards: int) -> Iterator[tuple[tuple[str, int], ...]]:

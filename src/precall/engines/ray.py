@@ -49,16 +49,15 @@ class RayEngine:
             raise ImportError("the engine `ray` needs Ray: pip install 'precall[ray]', or use the engine `local`.")
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
-        import ray
-
-        self._ray, self._folder = ray, None if address is not None else tempfile.mkdtemp(prefix="precall-ray-")
-        self._started = not ray.is_initialized()
+        self._ray: Any = import_module("ray")
+        self._started = not self._ray.is_initialized()  # a connection that exists is used, and not closed
+        self._folder = tempfile.mkdtemp(prefix="precall-ray-") if self._started and address is None else None
         if self._started:
             self._start(address, width)
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        resources = self._ray.cluster_resources()
         self._gpus, self._cpus = (int(resources.get(kind, 0)) for kind in ("GPU", "CPU"))
-        loading = ray.remote(num_cpus=0, max_retries=RETRIES)  # beside the tasks, which wait for it
-        self._call = ray.remote(num_cpus=1, num_gpus=1 if self._gpus else 0, max_retries=RETRIES)(_call)
+        loading = self._ray.remote(num_cpus=0, max_retries=RETRIES)  # beside the tasks, which wait for it
+        self._call = self._ray.remote(num_cpus=1, num_gpus=1 if self._gpus else 0, max_retries=RETRIES)(_call)
         self._load = loading(_call)
         self._shared = OrderedDict[str, Any]()
 
@@ -66,12 +65,8 @@ class RayEngine:
         # Ray prints notices about workers that died to stdout, which is reserved for results, and has no option for it.
         vars(import_module("ray._private.worker"))["_worker_logs_enabled"] = False
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-        own: dict[str, Any] = {
-            "num_cpus": width,
-            "object_store_memory": STORE,
-            "include_dashboard": False,
-            "_temp_dir": self._folder,
-        }
+        own: dict[str, Any] = {"num_cpus": width, "object_store_memory": STORE, "include_dashboard": False}
+        own |= {"_temp_dir": self._folder, "_node_ip_address": "127.0.0.1"}  # nobody else can connect
         try:
             self._ray.init(address=address, **quiet, **(own if address is None else {}))
         except (ConnectionError, ValueError, RuntimeError) as error:
