@@ -247,10 +247,11 @@ class Tests:
     def of(self, mutant: Mutant) -> list[str]:
         """Tests that execute the line of a mutant, else its function; the fastest first.
 
-        No test executes a line that runs when its file is imported. Then these are the tests that execute something in
-        that file, and the fastest of all others.
+        A default of an argument runs when its file is imported, by whichever test comes first, so the tests of its
+        function count. Other lines that run at import belong to no test. Then these are the tests that execute
+        something in that file, and the fastest of all others.
         """
-        for first, last in ((mutant.line, mutant.last), mutant.body if mutant.function else (0, 0)):
+        for first, last in mutant.executed:
             found = [test for test in self.lines if self._touches(test, mutant.path, first, last)]
             if found:
                 return self._fastest(found, ALL)

@@ -77,6 +77,17 @@ class Mutant:
         said = "|".join((self.path, self.function, self.kind, self.before, self.after, str(self.copy)))
         return hashlib.sha256(said.encode()).hexdigest()[:10]
 
+    @property
+    def executed(self) -> list[tuple[int, int]]:
+        """Lines that a test of the mutant executes, the best choice first; none outside of functions.
+
+        The lines of the expression come before those of its function, unless it is a default of an argument, which is
+        evaluated once, when the file is imported.
+        """
+        if self.body[0] == 1:
+            return []
+        return [self.body] if self.line < self.body[0] else [(self.line, self.last), self.body]
+
     def applied(self, source: bytes) -> bytes:
         """The file with this change."""
         return source[: self.start] + self.after.encode() + source[self.end :]

@@ -59,6 +59,18 @@ def test_a_mutant_changes_its_expression_only(changes):
     assert dropped.applied(path.read_bytes()).decode() == SOURCE.replace("(k + 1)\n", "(k)\n")
 
 
+def test_the_test_that_imports_a_file_is_not_a_test_of_its_constants(tmp_path):
+    """Line 1 and line 3 run at import, the others when the function is called."""
+    path = tmp_path / "share.py"
+    path.write_text("LEVEL = 0.5\n\ndef share(k=5):\n    return 2 * k\n")
+    lines = {"imports": {1, 3}, "calls": {4}, "other": set()}
+    executed = {name: {"share.py": frozenset(one)} for name, one in lines.items()}
+    tests = mutants.Tests(dict.fromkeys(lines, 0.1), executed)
+    of = {one.before: tests.of(one) for one in mutants_of(path, tmp_path)}
+    assert of["5"] == of["2"] == ["calls"]
+    assert of["0.5"] == ["calls", "imports", "other"]
+
+
 def test_an_edit_elsewhere_keeps_the_draw(changes):
     path, found = changes
     path.write_text(SOURCE.replace("class Point", "LEVEL = 0.5\n\nclass Point"))

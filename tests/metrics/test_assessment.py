@@ -245,6 +245,21 @@ def test_samples_that_are_not_features_are_encoded_and_kept_for_the_page(tmp_pat
     assert one.protocol["real"]["encoder"] == "ngrams"
 
 
+def test_rows_of_a_table_show_no_more_than_the_user_allows(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("real", "fake"):
+        rows = "\n".join(f"{rng.normal():.3f},{rng.choice(['red', 'blue'])}" for _ in range(60))
+        (tmp_path / f"{name}.csv").write_text("number,colour\n" + rows)
+    paths = {name: str(tmp_path / f"{name}.csv") for name in ("real", "fake")}
+    hidden = assess(**paths, metrics=("neighbors",)).sources["fake"].samples
+    shown = assess(**paths, metrics=("neighbors",), show_rows=True).sources["fake"].samples
+    assert hidden.describe(0) == "row 1"
+    assert "colour=" in shown.describe(0)
+    (tmp_path / "fake.csv").write_text("number\n" + "1.5\n2.5\n" * 30)
+    with pytest.raises(ValueError, match=r"fake\.csv: .*colour"):
+        assess(**paths, metrics=("neighbors",))
+
+
 def test_an_encoder_is_loaded_once_for_all_sides(tmp_path, monkeypatch):
     from precall import encoders
 

@@ -9,7 +9,9 @@ from precall import assess
 from precall.metrics.classifiers.repeats import RECURRING, first_equal_row, kept_together
 from precall.metrics.classifiers.result import certify
 from precall.metrics.classifiers.stacking import weighted
+from precall.metrics.classifiers.tasks import UNROUNDED, last_digit
 from precall.metrics.neighbors.influence import Spread
+from precall.metrics.notices import lengths_differ
 from precall.theory.logistic import CAP
 
 
@@ -54,3 +56,18 @@ def test_the_accuracy_is_the_mean_of_the_shares_of_both_sets():
     scores = np.where(np.arange(100) % 40 < 30, 1.0, -1.0) * np.where(real, 1.0, -1.0)
     scores[70:] = 1.0
     assert certify(scores, real)["accuracy"] == pytest.approx((30 / 40 + 30 / 60) / 2)
+
+
+@pytest.mark.parametrize(("share", "differ"), [(0.12, True), (0.08, False)])
+@pytest.mark.parametrize("length", [10.0, 1000.0])
+def test_a_tenth_of_very_short_or_very_long_texts_makes_lengths_differ(length, share, differ):
+    """The other lengths differ by 5 %: often enough for a notice, but by too little."""
+    usual = np.linspace(100.0, 110.0, 1000)
+    other = np.where(np.arange(1000) < 1000 * share, length, usual + 5)
+    assert lengths_differ(usual, other) == lengths_differ(other, usual) == differ
+
+
+def test_the_last_digit_is_found_in_any_decimal_unit():
+    """Values with few digits are on a grid however small they are, and the digits of others never end."""
+    np.testing.assert_array_equal(last_digit(np.array([1.23e-12, 4.5e-200, 6.0e200])), [-14, -201, 200])
+    np.testing.assert_array_equal(last_digit(np.pi * np.array([1e-12, 1e-200, 1e200])), [UNROUNDED] * 3)

@@ -18,7 +18,7 @@ from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cros
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
-from precall.metrics.classifiers.tasks import Views, varies
+from precall.metrics.classifiers.tasks import Views, most_different, varies
 from precall.metrics.features import Pair
 from precall.theory import toys
 from precall.theory.hull import few_blocks, score_blocks
@@ -186,6 +186,37 @@ def test_auto_judges_few_samples_in_many_dimensions():
     real, same, shifted = (rng.normal(mean, 1, (60, 520)) for mean in (0.0, 0.0, 0.3))
     assert auto(real=real, fake=same, seed=0).spectrum.area > 0.9
     assert auto(real=real, fake=shifted, seed=0).spectrum.area < 0.3
+
+
+def test_the_neighbours_add_half_a_real_and_half_a_fake():
+    """All k = 19 neighbours are real, or none is: log((r + ½)/(k − r + ½)), minus the log-odds of 100 : 60."""
+    x = np.concatenate([np.arange(100.0), 1e6 + np.arange(60.0)])[:, None]
+    (score,) = MEMBERS["knn"]([task_of(x, np.arange(160) < 100, np.array([[50.0], [1e6 + 30]]))], 0)
+    np.testing.assert_allclose(score, np.array([1, -1]) * np.log(19.5 / 0.5) - np.log(100 / 60))
+
+
+@pytest.mark.parametrize("wider", [True, False])
+def test_the_contrast_is_along_the_column_whose_variance_differs(wider):
+    """Both classes have the mean 0."""
+    half = np.random.default_rng(6).normal(size=(400, 8))
+    x, labels = np.concatenate([half, -half]), np.arange(800) % 400 < 200
+    x[labels == wider, 5] *= 3
+    axes, _ = task_of(x, labels, x[:1]).contrast
+    assert abs(np.corrcoef(axes[:, 0], x[:, 5])[0, 1]) > 0.98
+
+
+def test_a_rounded_column_is_screened_before_others():
+    """The ranks of its values say nothing, and the last digits of 512 rows do."""
+    x, labels = np.random.default_rng(7).normal(size=(2000, 80)), np.arange(2000) < 1000
+    x[labels, 33] = x[labels, 33].round(3)
+    assert most_different(x, labels, 1) == [33]
+
+
+@pytest.mark.parametrize(("end", "seen"), [(1.0, False), (1.01, True)])
+def test_an_end_that_the_classes_share_is_not_beyond_the_range_of_one(end, seen):
+    real, fake = np.linspace(0, 1, 50), np.append(np.linspace(0, 0.99, 30), np.full(20, end))
+    task = task_of(np.append(real, fake)[:, None], np.arange(100) < 50, np.array([[1.5]]))
+    assert (MEMBERS["edges"]([task], 0)[0][0] < 0) == seen
 
 
 # ---------------------------------------------------------------------------------------------------- cross-fitting

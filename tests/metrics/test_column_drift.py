@@ -66,6 +66,23 @@ def test_a_drift_of_one_column_is_no_drift_of_a_dependence():
     assert np.mean([pair.value - pair.chance for pair in pairs]) == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.parametrize(("n", "m"), [(3000, 100), (100, 3000)])
+def test_the_smaller_table_decides_how_many_cells_there_are(n, m):
+    found = drift(0, n=n, m=m)
+    assert found.columns["a"].settings["cells"] == 5  # half the root of 100
+    assert found.pairs["a", "b"].settings["cells"] == 4  # at least two per column
+
+
+def test_a_column_that_is_constant_in_the_reals_has_no_dependence_to_compare():
+    """With the single columns of the reals, the tables are equal, and so are all tables that are drawn from them."""
+    plan = {"a": {"kind": "category", "features": [0, 2]}, "b": {"kind": "category", "features": [2, 4]}}
+    first, half = np.eye(2)[np.zeros(400, dtype=int)], np.eye(2)[np.arange(400) % 2]
+    rare = np.eye(2)[(np.arange(400) % 5 == 0).astype(int)]
+    pair = column_drift(real=np.hstack([first, half]), fake=np.hstack([rare, rare]), columns=plan).pairs["a", "b"]
+    assert pair.value == pytest.approx(0, abs=1e-12)
+    assert (pair.interval.low, pair.interval.high) == (0, pytest.approx(3 / 400))
+
+
 def test_disjoint_columns_are_compared():
     rng = np.random.default_rng(0)
     real, fake = rows(200, rng, shares=(1, 0, 0)), rows(200, rng, shares=(0, 0.5, 0.5))

@@ -111,6 +111,15 @@ def test_identical_rows_share_a_fold_and_a_half():
     assert independent_rows(first, half).sum() == 100
 
 
+@pytest.mark.parametrize("side", [True, False])
+def test_rows_repeated_in_one_set_only_count_once(side):
+    """Each of 50 rows of one set occurs three times, and 100 rows of the other set once."""
+    together = np.concatenate([np.arange(150) // 3 * 3, 150 + np.arange(100)])
+    repeated = np.arange(250) < 150
+    found = independent_rows(together, repeated if side else ~repeated)
+    np.testing.assert_array_equal(found, ~repeated | (np.arange(250) % 3 == 0))
+
+
 def test_rows_repeated_many_times_stay_together_and_those_of_a_table_of_categories_do_not():
     x = np.repeat(gaussian(40, 2, 26), 12, axis=0)
     first = first_equal_row(x)
@@ -143,6 +152,8 @@ def test_rows_are_linked_only_if_they_were_repeated():
         assert linked(gaussian(500, d, 35), gaussian(500, d, 36) + 20) < 50
     assert linked(modes(500, 37), modes(500, 38)) == 0
     assert linked(modes(2000, 37), modes(2000, 38, 0.5)) == 0
+    repeated = [np.repeat(gaussian(150, 5, 32, side), 4, axis=0) for side in (0, 1)]
+    assert linked(*(one + 1e-6 * gaussian(600, 5, 33, i) for i, one in enumerate(repeated))) == 900  # 3 of 4 rows
     copied = gaussian(500, 5, 39)
     assert linked(copied, copied + 1e-6 * gaussian(500, 5, 40)) == 0  # copies between the sets: memorisation sees them
 

@@ -163,6 +163,49 @@ def test_joint_changes_equal_those_of_fresh_sweeps(small):
     assert joint == np.square(pairs).sum() > 0
 
 
+def points_inside(real, fake, k):
+    """Whether the k-NN ball of each real contains each fake, from the matrices of all distances."""
+    radii = np.sort(np.linalg.norm(real[:, None] - real, axis=2), axis=1)[:, k]
+    return np.linalg.norm(real[:, None] - fake, axis=2) <= radii[:, None]
+
+
+def test_the_variance_of_density_has_a_part_of_the_balls_and_one_of_the_points(small):
+    """Density is the number of pairs of a ball and a point inside it, divided by k m; pairs are counted anew."""
+    (real, fake), k = small, 7
+    margins, inside = sweep(real=real, fake=fake, k=k).margins_real[0], points_inside(real, fake, k)
+    alone = np.array([points_inside(without(real, i), fake, k).sum() for i in range(len(real))], dtype=float)
+    gained, later = (points_inside(real, fake, k + i).sum(axis=1) - margins.inside[:, i - 1] for i in (1, 2))
+    noise = inside.sum() + k * gained.sum()  # a pair has a point that may be drawn or not
+    joint = influence.joint_changes(margins, gained, later) - k * (k + 1) / 2 * (gained + later).sum()
+    balls = influence.jackknife(alone, noise=noise, joint=joint).variance / (k * len(fake)) ** 2
+    points = np.var(inside.sum(axis=0) / k, ddof=1) / len(fake)
+    assert influence.density(margins).variance == pytest.approx(balls + points, rel=1e-9)
+    assert 0.1 < balls / points < 10
+
+
+@pytest.mark.parametrize("required", [1, 2])
+def test_the_variance_of_a_cover_has_a_part_of_the_points(required):
+    """The number of balls with enough points is counted anew without each point, and without each pair of points."""
+    rng = np.random.default_rng(0)
+    (n, m), k = (120, 20), 10
+    real, fake = rng.normal(size=(n, 2)), 0.5 * rng.normal(size=(m, 2))
+    margins, inside = sweep(real=real, fake=fake, k=k).margins_real[0], points_inside(real, fake, k)
+
+    def enough(*left_out):
+        return float((np.delete(inside, left_out, axis=1).sum(axis=1) >= required).sum())
+
+    one = np.array([enough(j) for j in range(m)])
+    joint = [enough() - one[i] - one[j] + enough(i, j) for i in range(m) for j in range(i)]
+    exactly, one_more = ((inside.sum(axis=1) == count).sum() for count in (required, required + 1))
+    drawn = exactly * required * (required - 1) / 2 + one_more * (required + 1) * required / 2
+    noise = {"noise": float(exactly * required), "joint": np.square(joint).sum() - drawn}
+    points = influence.jackknife(one - enough(), **noise).variance / n**2
+    at_least = influence.binomial(enough() / n, n).variance
+    assert points > 0.2 * at_least
+    assert influence._points_of_balls(margins, required).variance == pytest.approx(points, rel=1e-9)
+    assert influence.share_of_balls(margins, required).variance >= at_least + points
+
+
 @pytest.mark.parametrize("crowd", [True, False])
 def test_the_owner_of_a_single_ball_is_known(crowd):
     rng = np.random.default_rng(5)

@@ -123,6 +123,15 @@ def test_it_cannot_be_told_who_is_ahead_if_intervals_overlap_or_are_unknown():
     assert unknown.setting(lam=4).alternatives == ("theirs@1",)
 
 
+@pytest.mark.parametrize(("half", "ahead"), [(0.12, "theirs"), (0.125, None)])
+def test_intervals_that_touch_overlap(half, ahead):
+    """At λ = 1 the scores are 0.5 and 0.75."""
+    closer = setting([0.5, 0.5], [0.25, 0.75], half=half)
+    found = made(ours={1.0: setting(*DROPS, half=half)}, theirs={1.0: closer})
+    assert next(one.model for one in found.ahead() if one.low <= 1 <= one.high) == ahead
+    assert found.setting(lam=1).alternatives == (() if ahead else ("ours@1",))
+
+
 def test_one_model_is_ahead_of_nobody():
     assert made(ours={1.0: setting(*FAIR)}).ahead() == ()
 
