@@ -36,7 +36,17 @@ from threadpoolctl import threadpool_limits
 from experiments.common.arguments import parser
 from experiments.common.edm import Images, Weights
 from experiments.common.feature_ratio import Features, log_ratios
-from experiments.common.gan import Adversaries, cropped, drawn, networks, padded, rate_at, standing, synchronize
+from experiments.common.gan import (
+    Adversaries,
+    cropped,
+    drawn,
+    in_turn,
+    networks,
+    padded,
+    rate_at,
+    standing,
+    synchronize,
+)
 from experiments.common.saving import save
 from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
 from experiments.common.trade_off import beyond_the_line, figure
@@ -128,6 +138,7 @@ class Options:
     psi: float = 1.0
     kept: float = 0.0
     reject: float = 1.0
+    tilt: float = 0.0
 
     @classmethod
     def of(cls, name: str) -> Options:
@@ -274,7 +285,8 @@ class Drawn:
     def images(self, seed: int, o: Options, n: int, start: int) -> Images:
         self.net.load_state_dict(self.gans.load(seed, o.network)["generator"])
         standing(self.net, 1.0 if o.kept else o.psi, batches=max(2, self.gans.size.n // 200))
-        return cropped(drawn(self.net, n, psi=o.psi, seed=start)[0], self.gans.study.data.shape[-1])
+        images = drawn(self.net, in_turn(self.net, n), psi=o.psi, seed=start)
+        return cropped(images, self.gans.study.data.shape[-1])
 
     def features(self, seed: int, setting: Setting, o: Options) -> None:
         if o.reject == 1:
@@ -282,10 +294,7 @@ class Drawn:
             features = self.encode(images)
         else:
             images, features = self.rejected(seed, o)
-        shown = self.gans.files.folder / "shown" / f"{seed} {setting.name}.npy"
-        shown.parent.mkdir(parents=True, exist_ok=True)
-        np.save(shown, images[:100])
-        self.write(seed, setting, features)
+        self.write(seed, setting, features, images)
 
     def rejected(self, seed: int, o: Options) -> tuple[Images, Features]:
         """Draws that are kept with probability min(1, τr) at this budget, and their features."""
@@ -317,7 +326,12 @@ class Drawn:
         rows = np.random.default_rng(0).permutation(rows)[: self.gans.size.n]
         self.write(seed, setting, features[rows])
 
-    def write(self, seed: int, setting: Setting, features: Features) -> None:
+    def write(self, seed: int, setting: Setting, features: Features, images: Images | None = None) -> None:
+        """Write the features of a setting, and the first images for the eye."""
+        if images is not None:
+            shown = self.gans.files.folder / "shown" / f"{seed} {setting.name}.npy"
+            shown.parent.mkdir(parents=True, exist_ok=True)
+            np.save(shown, images[:100])
         write(self.gans.files.features(seed, setting), lambda path: save_arrays(path, features))
 
 
