@@ -24,40 +24,38 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
-from experiments.common.arguments import parser
 from experiments.common.edm import Images, Labels
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.gan import Adversaries, cropped, drawn, networks, padded, standing
 from experiments.common.saving import save
 from experiments.common.selection import Rows, Setting, binned
-from experiments.common.trade_off import beyond_the_line, figure
-from experiments.extensions import gan_dials
-from experiments.extensions.diffusion_guides import (
+from experiments.common.stages import (
     Files,
     Job,
     Line,
-    Scored,
     Stage,
-    Study,
     found_rows,
     limit,
-    lines_of,
+    read_plan,
+    run_staged,
     save_arrays,
     say,
+    staged_parser,
     work_through,
     write,
 )
-from experiments.extensions.diffusion_knobs import K, Size
+from experiments.common.summaries import Row
+from experiments.common.trade_off import beyond_the_line, lines_figure
+from experiments.extensions import gan_dials
+from experiments.extensions.diffusion_guides import Scored
+from experiments.extensions.diffusion_knobs import K
 from experiments.extensions.gan_dials import Gans, GanSize, Options, together
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
-from precall.tune import load_data
 
 NAME = "gan_bins"
 BINS = 5
@@ -73,18 +71,28 @@ KNOBS = {  # what the plain network reaches when it draws
         for budget in (2, 3)
     },
 }
+DIALS = {
+    "bins": DIAL,
+    "bins and rejection, K = 2": tuple(f"{name},reject=2" for name in DIAL),
+    "bins and rejection, K = 3": tuple(f"bins,tilt={s:g},reject=3" for s in TILTS if s >= 0),
+}
 SETTINGS = (
     "base",
     *DIAL,
     *gan_dials.LINE[1:],
     "base,reject=2",
     "base,reject=3",
-    *(f"{name},reject=2" for name in DIAL),
+    *DIALS["bins and rejection, K = 2"],
     *KNOBS["truncation and rejection, K = 2"][1:],
     *KNOBS["truncation and rejection, K = 3"][1:],
-    *(f"bins,tilt={s:g},reject=3" for s in TILTS if s >= 0),
+    *DIALS["bins and rejection, K = 3"],
 )
 DATA = tuple(f"data,tilt={s:g}" for s in TILTS)  # with the first seed alone: it does not depend on the seed
+# what the figure shows: equal budgets have equal colours, and lines of the plain network are dashed
+LINES = {
+    **{label: (f"C{i}o--", names) for i, (label, names) in enumerate(KNOBS.items())},
+    **{label: (f"C{i}v-", names) for i, (label, names) in enumerate(DIALS.items())},
+}
 SIZES = {"fashion-mnist": GanSize(16, draws=33_000), "cifar-10": GanSize(32, steps=8000, draws=33_000)}
 SMOKE = replace(gan_dials.SMOKE, draws=200)
 
@@ -257,53 +265,57 @@ class Drawn:
 def planned(options: argparse.Namespace) -> tuple[list[Line], bool]:
     """The plan, and whether it may still grow."""
     if options.plan is not None:
-        return lines_of(options)
+        return read_plan(options.plan)
     data = [(options.seeds[0], Setting.of(name)) for name in DATA]
     return [(seed, Setting.of(name)) for name in SETTINGS for seed in options.seeds] + data, False
 
 
-def run(options: argparse.Namespace) -> None:
-    data = load_data("digits") if options.smoke else load_data(options.data, options.data_dir)
-    size, files = SMOKE if options.smoke else SIZES[options.data], Files(options.work)
-    study = Study(files, data, Size(n=size.n), torch.device(options.device), 0, 0, options.inception)
-    gans, (i, n) = Gans(study, size, options.seconds), map(int, options.part.split("/"))
+def work(options: argparse.Namespace) -> None:
+    """Run the stages until all settings are scored."""
+    gans, (i, n) = gan_dials.prepared(options, SIZES, SMOKE), map(int, options.part.split("/"))
     makers: dict[str, Callable[[], Stage]] = {
         "train": lambda: Trained(gans, planned(options)[0]),
         "draw": lambda: Drawn(gans),
-        "score": lambda: Scored(study, ["scores"], (i, n)),
+        "score": lambda: Scored(gans.study, ["scores"], (i, n)),
     }
     work_through([makers[name]() for name in options.stages], partial(planned, options))
+
+
+def trained_steps(files: Files, seeds: Iterable[int]) -> Row:
+    """Steps of the generator of each network that exists, by network and seed."""
+    paths = {(name, seed): files.network(seed, name) for name in ("base", "bins") for seed in seeds}
+    found: dict[str, dict[str, int]] = {}
+    for (name, seed), path in ((key, path) for key, path in paths.items() if path.exists()):
+        found.setdefault(name, {})[str(seed)] = int(torch.load(path, weights_only=True)["steps"])
+    return found
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.stages:
+        work(options)
+    files, size = Files(options.work), SMOKE if options.smoke else SIZES[options.data]
     rows = [row for row in found_rows(files, planned(options)[0]) if "fid" in row]
     for row in rows:
         print(row["seed"], f"{row['setting']:34}", *(f"{k} {row[k]:.3f}" for k in ("precision", "recall", "fid")))
-    protocol = {**asdict(size), "bins": BINS, "k": K, "seeds": options.seeds, **limit(options.seconds)}
-    beyond = {knob: beyond_the_line(rows, line) for knob, line in KNOBS.items()}
-    drawing = partial(figure, rows, line=gan_dials.LINE, knob="truncation", markers={"bins": "v", "data": "*"})
+    lines = KNOBS | DIALS
+    results = {
+        "protocol": {**asdict(size), "bins": BINS, "k": K, "seeds": options.seeds, **limit(options.seconds)},
+        "steps": trained_steps(files, options.seeds),
+        "rows": rows,
+        "recall beyond": {label: beyond_the_line(rows, line) for label, line in lines.items()},
+        "precision beyond": {
+            label: beyond_the_line(rows, line, score="precision", at="recall") for label, line in lines.items()
+        },
+    }
+    panels = ({**LINES, "data": ("k*:", DATA)}, LINES)
     name = NAME if options.smoke else f"{NAME}-{options.data}"
-    save(options.out, name, {"protocol": protocol, "rows": rows, "recall beyond": beyond}, figure=drawing)
+    save(options.out, name, results, figure=partial(lines_figure, rows, panels))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="tiny networks, few steps, 8 × 8 digits, on the CPU")
-    made.add_argument("--data", choices=list(SIZES), default="cifar-10")
-    made.add_argument("--data-dir", type=Path, help="folder of the data")
-    made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
-    made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
-    made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    made = staged_parser(__doc__, data=SIZES, default="cifar-10")
     made.add_argument("--seconds", type=float, default=np.inf, help="longest training of all networks")
-    made.add_argument("--plan", type=Path, metavar="FILE", help="lines `SEED SETTING`")
-    made.add_argument("--stages", nargs="+", choices=["train", "draw", "score"], default=["train", "draw", "score"])
-    made.add_argument("--part", default="0/1", metavar="I/N", help="score every N-th setting from number I on")
-    made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    options = made.parse_args(arguments)
-    if options.smoke:
-        options.device, options.inception = "cpu", None
-    elif options.device != "cpu":
-        torch.backends.cudnn.benchmark = True
-        torch.set_float32_matmul_precision("high")
-    with TemporaryDirectory() as folder, threadpool_limits(1 if options.smoke else None):
-        options.work = options.work or Path(folder)
-        run(options)
+    run_staged(run, made.parse_args(arguments))
 
 
 if __name__ == "__main__":
