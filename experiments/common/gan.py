@@ -7,7 +7,7 @@ process, each on a stream of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 
@@ -19,6 +19,8 @@ from torch.nn.functional import softplus
 
 from experiments.common.edm import Images, Labels, Weights, bfloat16, layout
 from precall.tune.models import BigGANDiscriminator, BigGANGenerator
+from precall.tune.models.biggan import orthogonal
+from precall.tune.models.layers import SpectralEmbedding
 
 SIDE = 32  # smaller images are padded with black
 D_STEPS = 2
@@ -52,16 +54,26 @@ class Adversaries:
         table: number of rows in the table.
         seed: seed of the initial weights and of all draws.
         device: where it runs.
+        bins: number of bins of each class; if more than 1, `start` needs labels of classes and bins.
     """
 
     def __init__(
-        self, images: Tensor, labels: Tensor, *, ch: int, batch: int, table: int, seed: int, device: torch.device
+        self,
+        images: Tensor,
+        labels: Tensor,
+        *,
+        ch: int,
+        batch: int,
+        table: int,
+        seed: int,
+        device: torch.device,
+        bins: int = 1,
     ) -> None:
         torch.manual_seed(seed)
-        self.device, self.images, self.labels, self.batch = device, images, labels, batch
+        self.device, self.images, self.labels, self.batch = device, images, labels.clone(), batch
         self.rng = torch.Generator(device).manual_seed(seed)
         self.stream = torch.cuda.Stream() if device.type == "cuda" else None
-        self.net, self.critic = networks(images.shape[1], int(labels.max()) + 1, ch, device)
+        self.net, self.critic = networks(images.shape[1], int(labels.max()) + 1, ch, device, bins=bins)
         self.average = deepcopy(self.net).requires_grad_(False)
         self.first = {"generator": copied(self.net), "discriminator": copied(self.critic)}
         self.rows = torch.zeros(table, dtype=torch.int64, device=device)
@@ -134,9 +146,18 @@ class Adversaries:
         return (torch.softmax(self.tilt * logits.detach(), 0) * softplus(-logits)).sum()
 
     @torch.no_grad()
-    def start(self, rows: npt.NDArray[np.int64], weights: dict[str, Weights], *, tilt: float = 0.0) -> None:
-        """Start a training on these rows, repeated to fill the table, from these weights."""
+    def start(
+        self,
+        rows: npt.NDArray[np.int64],
+        weights: dict[str, Weights],
+        *,
+        tilt: float = 0.0,
+        labels: Labels | None = None,
+    ) -> None:
+        """Start a training on these rows, repeated to fill the table, from these weights, with new labels if given."""
         self.rows.copy_(torch.as_tensor(np.resize(rows, len(self.rows))))
+        if labels is not None:
+            self.labels.copy_(torch.as_tensor(labels))
         self.tilt.fill_(tilt)
         self.net.load_state_dict(weights["generator"])
         self.average.load_state_dict(weights["generator"])
@@ -165,13 +186,39 @@ class Adversaries:
         return {"generator": average, "discriminator": copied(self.critic)}
 
 
-def networks(channels: int, classes: int, ch: int, device: torch.device) -> tuple[BigGANGenerator, BigGANDiscriminator]:
-    """A generator and a discriminator for images of side 32."""
-    net = BigGANGenerator(SIDE, ch=ch, classes=classes, channels=channels).to(device)
-    critic = BigGANDiscriminator(SIDE, ch=ch, classes=classes, channels=channels).to(device)
-    for one in (net, critic):
+class BinnedEmbedding(nn.Module):
+    """A vector of the class plus a vector of the pair of class and bin, for labels bin · classes + class."""
+
+    def __init__(self, classes: int, bins: int, embedding: Callable[[int], nn.Embedding]) -> None:
+        super().__init__()
+        self.classes, self.of_class, self.of_pair = classes, embedding(classes), embedding(classes * bins)
+        orthogonal(self)
+
+    def forward(self, labels: Tensor) -> Tensor:
+        out: Tensor = self.of_class(labels % self.classes) + self.of_pair(labels)
+        return out
+
+
+def networks(
+    channels: int, classes: int, ch: int, device: torch.device, *, bins: int = 1
+) -> tuple[BigGANGenerator, BigGANDiscriminator]:
+    """A generator and a discriminator for images of side 32; with several bins, both see the bin as well."""
+    net = BigGANGenerator(SIDE, ch=ch, classes=classes, channels=channels)
+    critic = BigGANDiscriminator(SIDE, ch=ch, classes=classes, channels=channels)
+    if bins > 1:
+        see_bins(net, bins, nn.Embedding)
+        see_bins(critic, bins, SpectralEmbedding)
+    for one in (net.to(device), critic.to(device)):
         one.to(memory_format=layout(device))  # type: ignore[call-overload]
     return net, critic
+
+
+def see_bins(net: BigGANGenerator | BigGANDiscriminator, bins: int, kind: type[nn.Embedding]) -> None:
+    """Replace the embedding of the class by one of class and bin."""
+    assert isinstance(net.embedding, nn.Embedding)
+    d = net.embedding.embedding_dim
+    net.embedding = BinnedEmbedding(net.classes, bins, lambda n: kind(n, d))  # type: ignore[assignment]
+    net.classes *= bins
 
 
 def copied(net: nn.Module) -> Weights:
@@ -191,13 +238,18 @@ def rate_at(done: float, peak: float) -> float:
 # ------------------------------------------------------------------------------------------------------------ sampling
 
 
-def latents(net: BigGANGenerator, n: int, psi: float, seed: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of latents, multiplied by ψ, and classes, all equally often."""
+def latents(net: BigGANGenerator, labels: Tensor, psi: float, seed: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of latents, multiplied by ψ, and of labels."""
     device = next(net.parameters()).device
     rng = torch.Generator(device).manual_seed(seed)
-    for start in range(0, n, batch):
+    for y in labels.to(device).split(batch):
         z = psi * torch.randn(batch, *net.latent_shape, generator=rng, device=device)
-        yield z[: n - start], (torch.arange(start, start + batch, device=device) % net.classes)[: n - start]
+        yield z[: len(y)], y
+
+
+def in_turn(net: BigGANGenerator, n: int) -> Tensor:
+    """n labels, all equally often."""
+    return torch.arange(n) % net.classes
 
 
 @torch.no_grad()
@@ -205,19 +257,18 @@ def standing(net: BigGANGenerator, psi: float, *, batches: int = 50, batch: int 
     """Estimate the statistics of the batch normalisations from draws with latents multiplied by ψ."""
     net.train()
     with bfloat16(next(net.parameters()).device):
-        for z, y in latents(net, batches * batch, psi, 1, batch):
+        for z, y in latents(net, in_turn(net, batches * batch), psi, 1, batch):
             net(z, y)
     net.eval()
 
 
 @torch.no_grad()
-def drawn(net: BigGANGenerator, n: int, *, psi: float = 1.0, seed: int = 7, batch: int = 500) -> tuple[Images, Labels]:
-    """Draw n images as bytes, with their labels."""
+def drawn(net: BigGANGenerator, labels: Tensor, *, psi: float = 1.0, seed: int = 7, batch: int = 500) -> Images:
+    """Draw one image per label, as bytes."""
     net.eval()
-    images, labels = [], []
-    for z, y in latents(net, n, psi, seed, batch):
+    images = []
+    for z, y in latents(net, labels, psi, seed, batch):
         with bfloat16(z.device):
             x = net(z, y).float()
         images.append(((x.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).cpu())
-        labels.append(y.cpu())
-    return torch.cat(images).numpy(), torch.cat(labels).numpy()
+    return torch.cat(images).numpy()

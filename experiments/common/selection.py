@@ -90,6 +90,19 @@ def most_central(central: Array, labels: Labels, share: float) -> Rows:
     return np.concatenate([of[np.argsort(-central[of], kind="stable")[: round(share * len(of))]] for of in classes])
 
 
+def binned(central: Array, labels: Labels, bins: int) -> Labels:
+    """The bin of each image: quantiles of how central it is in its class, from 0 (least) to bins − 1 (most).
+
+    Example:
+        >>> binned(np.array([3.0, 1.0, 2.0, 9.0]), np.array([0, 0, 1, 1]), 2)
+        array([1, 0, 0, 1])
+    """
+    found = np.zeros(len(labels), np.int64)
+    for of in (np.flatnonzero(labels == c) for c in np.unique(labels)):
+        found[of[np.argsort(central[of], kind="stable")]] = np.arange(len(of)) * bins // len(of)
+    return found
+
+
 def chosen(weights: Array, n: int) -> Rows:
     """n indices, drawn in proportion to weights, or uniformly if all weights are 0."""
     weights = weights + 1e-12

@@ -32,24 +32,36 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
-from experiments.common.arguments import parser
 from experiments.common.edm import Denoise, Images, Labels, Training, Weights, draw, fine_tune, layout, train
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
 from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
+from experiments.common.stages import (
+    KINDS,
+    Files,
+    Job,
+    Line,
+    Stage,
+    found_rows,
+    limit,
+    read_plan,
+    run_staged,
+    save_arrays,
+    say,
+    staged_parser,
+    work_through,
+    write,
+)
 from experiments.common.summaries import Row
 from experiments.common.trade_off import beyond_the_line, figure
 from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixels
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.theory.acceptance import obrs
-from precall.theory.arrays import Array
 from precall.tune import TrainingData, load_data
 from precall.tune.models import UNetDenoiser
 
@@ -57,7 +69,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "diffusion_guides"
-KINDS = ("scores", "linear", "auto")
 MARKERS = {"real": "*", "rejection": "s", "base weak": "^", "base surplus": "D", "central": "v"}
 # size of the networks and steps of the base, by data
 SIZES = {
@@ -100,45 +111,6 @@ FASHION = (  # on Fashion-MNIST, besides SETTINGS
 )
 # settings of every seed, and of the first seed alone, by data
 PLANS = {"cifar-10": (SETTINGS, EXPLORED), "fashion-mnist": ((*SETTINGS, *FASHION), ("real-1",))}
-
-Job = Callable[[], None]
-Line = tuple[int, Setting]
-
-
-def say(*words: object) -> None:
-    print(time.strftime("%H:%M:%S"), *words, flush=True)
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where everything is."""
-
-    folder: Path
-
-    def network(self, seed: int, name: str) -> Path:
-        return self.folder / f"seed-{seed}" / f"{name}.pt"
-
-    def draws(self, seed: int) -> Path:
-        return self.folder / f"seed-{seed}" / "draws.npz"
-
-    def features(self, seed: int, setting: Setting) -> Path:
-        return self.folder / f"seed-{seed}" / "features" / f"{setting.name}.npy"
-
-    def row(self, seed: int, setting: Setting, kind: str) -> Path:
-        return self.folder / f"seed-{seed}" / "rows" / f"{setting.name} {kind}.json"
-
-    @property
-    def real(self) -> Path:
-        return self.folder / "real.npz"
-
-
-def write(path: Path, content: Callable[[Path], object]) -> None:
-    """Write a file that appears whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"part-{path.name}")
-    content(part)
-    part.rename(path)
-    say(path)
 
 
 @dataclass(frozen=True)
@@ -318,12 +290,6 @@ class Drawn:
         write(self.study.files.features(seed, setting), lambda path: save_arrays(path, features))
 
 
-def save_arrays(path: Path, *one: Features, **several: Features | Images | Labels | Array) -> None:
-    """Write one array as .npy or several as .npz, with exactly this path."""
-    with path.open("wb") as file:
-        np.save(file, *one) if one else np.savez(file, **several)
-
-
 # ------------------------------------------------------------------------------------------------------------- scoring
 
 
@@ -360,16 +326,6 @@ class Scored:
         write(self.study.files.row(*line, kind), lambda path: path.write_text(json.dumps(row)))
 
 
-def found_rows(files: Files, plan: Iterable[Line]) -> list[Row]:
-    """What has been scored of a plan."""
-    rows = []
-    for seed, setting in plan:
-        paths = {kind: files.row(seed, setting, kind) for kind in KINDS}
-        parts = {kind: json.loads(path.read_text()) for kind, path in paths.items() if path.exists()}
-        rows.append({"seed": seed, "setting": setting.name, **parts.pop("scores", {}), **parts})
-    return rows
-
-
 # ------------------------------------------------------------------------------------------------------------- command
 
 
@@ -379,33 +335,7 @@ def lines_of(options: argparse.Namespace) -> tuple[list[Line], bool]:
         settings, explored = PLANS[options.data]
         first = [(options.seeds[0], Setting.of(name)) for name in explored]
         return [(seed, Setting.of(name)) for seed in options.seeds for name in settings] + first, False
-    lines = [line.split(maxsplit=1) for line in options.plan.read_text().splitlines() if line.strip()]
-    grows = bool(lines) and lines[-1] == ["..."]
-    kept = dict.fromkeys((int(seed), name.strip()) for seed, name in lines[: -1 if grows else None])
-    return [(seed, Setting.of(name)) for seed, name in kept], grows
-
-
-class Stage(Protocol):
-    """A part of the work, as a process of its own or beside others."""
-
-    def outputs(self, plan: Sequence[Line], /) -> Sequence[object]:
-        """What the plan needs and does not exist yet."""
-
-    def jobs(self, plan: Sequence[Line], /) -> Iterator[Job]:
-        """What can be done now."""
-
-
-def work_through(stages: Sequence[Stage], read_plan: Callable[[], tuple[list[Line], bool]]) -> None:
-    """Do the first job that is ready, until all outputs exist."""
-    while True:
-        plan, grows = read_plan()
-        job = next((job for stage in stages for job in stage.jobs(plan)), None)
-        if job is not None:
-            job()
-        elif not grows and not any(stage.outputs(plan) for stage in stages):
-            return
-        else:
-            time.sleep(0.3)
+    return read_plan(options.plan)
 
 
 def made_stages(study: Study, options: argparse.Namespace) -> list[Stage]:
@@ -435,38 +365,16 @@ def run(options: argparse.Namespace) -> None:
     save(options.out, name, results, figure=partial(sheet, rows, PLANS[options.data][0]))
 
 
-def limit(seconds: float) -> dict[str, float]:
-    """The longest training of a base, if there is a limit."""
-    return {"base_seconds": seconds} if np.isfinite(seconds) else {}
-
-
 def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
     shown = [row for row in rows if row["setting"] in (*settings, "real-1")]
     return figure(shown, line=LINE, knob="classifier-free guidance", markers=MARKERS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="tiny network, few steps, 8 × 8 digits, on the CPU")
-    made.add_argument("--data", choices=list(SIZES), default="cifar-10")
-    made.add_argument("--data-dir", type=Path, help="folder of the data")
+    made = staged_parser(__doc__, data=SIZES, default="cifar-10")
     made.add_argument("--base-seconds", type=float, default=np.inf, help="longest training of a base")
-    made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
-    made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
-    made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    made.add_argument("--plan", type=Path, metavar="FILE", help="lines `SEED SETTING`")
-    made.add_argument("--stages", nargs="+", choices=["train", "draw", "score"], default=["train", "draw", "score"])
     made.add_argument("--kinds", nargs="+", default=["scores", "linear"], choices=KINDS)
-    made.add_argument("--part", default="0/1", metavar="I/N", help="score every N-th setting from number I on")
-    made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    options = made.parse_args(arguments)
-    if options.smoke:
-        options.device, options.inception = "cpu", None
-    elif options.device != "cpu":
-        torch.backends.cudnn.benchmark = True
-        torch.set_float32_matmul_precision("high")
-    with TemporaryDirectory() as folder, threadpool_limits(1 if options.smoke else None):
-        options.work = options.work or Path(folder)
-        run(options)
+    run_staged(run, made.parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -134,16 +134,10 @@ class Scorer:
         """Scores of one set of draws, with half-widths of 95 % intervals."""
         y = torch.as_tensor(fake).to(self.device)
 
-        def scores(i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> dict[str, float]:
-            found = sweep(real=self.held_out[torch.as_tensor(i)], fake=y[torch.as_tensor(j)], k=K)
-            return {name: float(getattr(found, name)()) for name in SCORES}
-
-        sizes = {"n_real": len(self.held_out), "n_fake": len(y)}
-        values = scores(np.arange(sizes["n_real"]), np.arange(sizes["n_fake"]))
-        around = subsampling_intervals(scores, values, **sizes, at_least=20, seed=0)
-        widths = {name: round((i.high - i.low) / 2, 4) for name, i in around.items() if i}
-        distance = fid(real=self.train, fake=y)
-        rounded = {name: round(value, 4) for name, value in values.items()}
+        found, distance = sweep(real=self.held_out, fake=y, k=K), fid(real=self.train, fake=y)
+        around = found.intervals()
+        widths = {name: round((around[name].high - around[name].low) / 2, 4) for name in SCORES}
+        rounded = {name: round(float(getattr(found, name)()), 4) for name in SCORES}
         row = {"n": len(y), **rounded, "half_width": widths, "fid": round(float(distance.value), 2)}
         ends = distance.interval
         return row | ({"fid_interval": [round(ends.low, 2), round(ends.high, 2)]} if ends else {})

@@ -23,38 +23,46 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
-from experiments.common.arguments import parser
 from experiments.common.edm import Images, Weights
 from experiments.common.feature_ratio import Features, log_ratios
-from experiments.common.gan import Adversaries, cropped, drawn, networks, padded, rate_at, standing, synchronize
+from experiments.common.gan import (
+    Adversaries,
+    cropped,
+    drawn,
+    in_turn,
+    networks,
+    padded,
+    rate_at,
+    standing,
+    synchronize,
+)
 from experiments.common.saving import save
 from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
-from experiments.common.trade_off import beyond_the_line, figure
-from experiments.extensions.diffusion_guides import (
+from experiments.common.stages import (
     Files,
     Job,
     Line,
-    Scored,
     Stage,
-    Study,
     found_rows,
     limit,
-    lines_of,
+    read_plan,
+    run_staged,
     save_arrays,
     say,
+    staged_parser,
     work_through,
     write,
 )
+from experiments.common.trade_off import beyond_the_line, figure
+from experiments.extensions.diffusion_guides import Scored, Study
 from experiments.extensions.diffusion_knobs import K, Size, pixels
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.theory.acceptance import obrs
@@ -128,6 +136,7 @@ class Options:
     psi: float = 1.0
     kept: float = 0.0
     reject: float = 1.0
+    tilt: float = 0.0
 
     @classmethod
     def of(cls, name: str) -> Options:
@@ -274,7 +283,8 @@ class Drawn:
     def images(self, seed: int, o: Options, n: int, start: int) -> Images:
         self.net.load_state_dict(self.gans.load(seed, o.network)["generator"])
         standing(self.net, 1.0 if o.kept else o.psi, batches=max(2, self.gans.size.n // 200))
-        return cropped(drawn(self.net, n, psi=o.psi, seed=start)[0], self.gans.study.data.shape[-1])
+        images = drawn(self.net, in_turn(self.net, n), psi=o.psi, seed=start)
+        return cropped(images, self.gans.study.data.shape[-1])
 
     def features(self, seed: int, setting: Setting, o: Options) -> None:
         if o.reject == 1:
@@ -282,10 +292,7 @@ class Drawn:
             features = self.encode(images)
         else:
             images, features = self.rejected(seed, o)
-        shown = self.gans.files.folder / "shown" / f"{seed} {setting.name}.npy"
-        shown.parent.mkdir(parents=True, exist_ok=True)
-        np.save(shown, images[:100])
-        self.write(seed, setting, features)
+        self.write(seed, setting, features, images)
 
     def rejected(self, seed: int, o: Options) -> tuple[Images, Features]:
         """Draws that are kept with probability min(1, τr) at this budget, and their features."""
@@ -317,7 +324,12 @@ class Drawn:
         rows = np.random.default_rng(0).permutation(rows)[: self.gans.size.n]
         self.write(seed, setting, features[rows])
 
-    def write(self, seed: int, setting: Setting, features: Features) -> None:
+    def write(self, seed: int, setting: Setting, features: Features, images: Images | None = None) -> None:
+        """Write the features of a setting, and the first images for the eye."""
+        if images is not None:
+            shown = self.gans.files.folder / "shown" / f"{seed} {setting.name}.npy"
+            shown.parent.mkdir(parents=True, exist_ok=True)
+            np.save(shown, images[:100])
         write(self.gans.files.features(seed, setting), lambda path: save_arrays(path, features))
 
 
@@ -327,23 +339,34 @@ class Drawn:
 def planned(options: argparse.Namespace) -> tuple[list[Line], bool]:
     """The plan, and whether it may still grow."""
     if options.plan is not None:
-        return lines_of(options)
+        return read_plan(options.plan)
     explored = [(options.seeds[0], Setting.of(name)) for name in EXPLORED]
     return [(seed, Setting.of(name)) for name in SETTINGS for seed in options.seeds] + explored, False
 
 
-def run(options: argparse.Namespace) -> None:
+def prepared(options: argparse.Namespace, sizes: Mapping[str, GanSize], smoke: GanSize) -> Gans:
+    """What the stages share, at the size of this run."""
     data = load_data("digits") if options.smoke else load_data(options.data, options.data_dir)
-    size = SMOKE if options.smoke else SIZES[options.data]
-    files = Files(options.work)
-    study = Study(files, data, Size(n=size.n), torch.device(options.device), 0, 0, options.inception)
-    gans = Gans(study, size, options.seconds)
+    size, device = smoke if options.smoke else sizes[options.data], torch.device(options.device)
+    study = Study(Files(options.work), data, Size(n=size.n), device, 0, 0, options.inception)
+    return Gans(study, size, options.seconds)
+
+
+def work(options: argparse.Namespace) -> None:
+    """Run the stages until all settings are scored."""
+    gans, (i, n) = prepared(options, SIZES, SMOKE), map(int, options.part.split("/"))
     makers: dict[str, Callable[[], Stage]] = {
         "train": lambda: Trained(gans, options.seeds),
         "draw": lambda: Drawn(gans),
-        "score": lambda: Scored(study, ["scores"], (0, 1)),
+        "score": lambda: Scored(gans.study, ["scores"], (i, n)),
     }
     work_through([makers[name]() for name in options.stages], partial(planned, options))
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.stages:
+        work(options)
+    files, size = Files(options.work), SMOKE if options.smoke else SIZES[options.data]
     rows = found_rows(files, planned(options)[0])
     for row in (row for row in rows if "fid" in row):
         scores = [f"{name} {row[name]:.3f}" for name in ("precision", "recall", "fid")]
@@ -355,27 +378,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="tiny networks, few steps, 8 × 8 digits, on the CPU")
-    made.add_argument("--data", choices=list(SIZES), default="fashion-mnist")
-    made.add_argument("--data-dir", type=Path, help="folder of the data")
-    made.add_argument("--inception", metavar="FILE", help="TorchScript network from images to features; else pixels")
-    made.add_argument("--work", type=Path, metavar="DIR", help="folder for networks, features and scores")
-    made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    made.add_argument(
-        "--seconds", type=float, default=np.inf, help="longest training of the bases; others in proportion"
-    )
-    made.add_argument("--plan", type=Path, metavar="FILE", help="lines `SEED SETTING`")
-    made.add_argument("--stages", nargs="+", choices=["train", "draw", "score"], default=["train", "draw", "score"])
-    made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    options = made.parse_args(arguments)
-    if options.smoke:
-        options.device, options.inception = "cpu", None
-    elif options.device != "cpu":
-        torch.backends.cudnn.benchmark = True
-        torch.set_float32_matmul_precision("high")
-    with TemporaryDirectory() as folder, threadpool_limits(1 if options.smoke else None):
-        options.work = options.work or Path(folder)
-        run(options)
+    made = staged_parser(__doc__, data=SIZES, default="fashion-mnist")
+    seconds = "longest training of the bases; others in proportion"
+    made.add_argument("--seconds", type=float, default=np.inf, help=seconds)
+    run_staged(run, made.parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from experiments.common.selection import Setting, centrality, fine_tuning_rows
+from experiments.common.stages import Files
 from experiments.common.trade_off import beyond_the_line
-from experiments.extensions.diffusion_guides import LINE, PLANS, Files, lines_of
+from experiments.extensions.diffusion_guides import LINE, PLANS, lines_of
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "real-0.5", "rejection-3", "base weak:2", "base surplus-10:1.5 free:2", "missed-0.1 base:2"]
@@ -132,3 +133,10 @@ def test_recall_is_compared_at_equal_precision():
     other = {"seed": 0, "setting": "other", "precision": 0.6, "recall": 0.5}
     assert beyond_the_line([*line, other], LINE) == {"other": {"0": pytest.approx(0.1)}}
     assert beyond_the_line([*line, {**other, "precision": 1.1}], LINE) == {}
+
+
+def test_precision_is_compared_at_equal_recall():
+    line = [{"seed": 0, "setting": name, "precision": i / 4, "recall": 1 - i / 8} for i, name in enumerate(LINE)]
+    rows = [*line, {"seed": 0, "setting": "other", "precision": 0.6, "recall": 0.75}]
+    assert beyond_the_line(rows, LINE) == {"other": {"0": pytest.approx(0.05)}}
+    assert beyond_the_line(rows, LINE, score="precision", at="recall") == {"other": {"0": pytest.approx(0.1)}}
