@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from collections import Counter
 from functools import reduce
 
 import numpy as np
@@ -13,6 +14,9 @@ from precall import Reference, Sketch, merge_sketches
 from precall.metrics import sketch as sketch_module
 from precall.metrics.frozen_cells import FrozenCells, cell_scores
 from precall.metrics.frozen_classifier import FrozenClassifier
+from precall.metrics.neighbors import influence
+from precall.metrics.neighbors.ball_sums import Shortest
+from precall.metrics.neighbors.influence import jackknife
 from precall.samples.archives import ArrayArchive
 
 RNG = np.random.default_rng(7)
@@ -400,3 +404,40 @@ def test_fresh_samples_in_many_dimensions_are_not_told_from_the_data():
         scores = [Reference.fit(rng.normal(size=(n, d))).sketch(rng.normal(size=(n, d))).scores["tv"] for _ in range(4)]
         assert np.mean([one.value - one.chance for one in scores]) == pytest.approx(0, abs=0.06)
         assert sum(one.interval.low > one.chance for one in scores) <= 1
+
+
+def test_training_samples_of_the_classifier_are_not_counted():
+    """In many dimensions the classifier would tell its own training samples from fresh ones of the same law."""
+    rng = np.random.default_rng(11)
+    reference = Reference.fit(rng.normal(size=(200, 40))).with_classifier(rng.normal(size=(100, 40)))
+    tv = reference.sketch(rng.normal(size=(2000, 40))).scores["quadratic_tv"]
+    assert tv.value - tv.chance < 0.1
+    assert tv.interval.low < tv.chance
+
+
+# ------------------------------------------------------------------------------------------------------------- parts
+
+
+def test_equal_values_are_listed_in_one_order_however_they_are_merged():
+    one, other = (
+        Shortest.of(np.array([[0.5, 0.5]]), shard=shard, row=np.array([[3, 1]]), real=0, size=3) for shard in (1, 0)
+    )
+    for found in (one.merged(other), other.merged(one)):
+        assert found.shard.tolist() == [[0, 0, 1]]
+        assert found.row.tolist() == [[1, 3, 1]]
+
+
+def test_points_without_influence_count_in_the_variance():
+    """The spread of coverage against a jackknife over all fakes, most of which lie in no ball that could lose them."""
+    real, fake = RNG.normal(size=(40, 2)), np.concatenate([RNG.normal(size=(8, 2)), np.full((60, 2), 50.0)])
+    swept = Reference.fit(real, k=3).assess(fake, metrics=("neighbors",)).neighborhoods
+    margins = swept.margins_real[0]
+    count = margins.inside[:, 0]
+    lost = np.bincount(margins.nearest[count == 1, 0], minlength=len(fake))
+    pairs = Counter(tuple(sorted(pair)) for pair in margins.nearest[count == 2, :2].tolist())
+    joint = sum(times**2 - times for times in pairs.values()) / 40**2
+    expected = jackknife(-lost / 40, noise=lost.sum() / 40**2, joint=joint)
+    found = influence.points_of_balls(margins, 1)
+    assert found.variance == pytest.approx(expected.variance, rel=1e-12)
+    assert found.freedom == pytest.approx(expected.freedom, rel=1e-12)
+    assert expected.variance > 0

@@ -212,10 +212,10 @@ def share_of_balls(margins: BallTotals, required: int) -> Spread:
     change = _spread_to_neighbors(margins, gained) - enough[:, 0]
     owners = jackknife(change / n, joint=joint_changes(margins, gained, later) / n**2)
     least = binomial(float(enough[:, 0].mean()), n)
-    return Spread(max(owners.variance, least.variance), owners.freedom) + _points_of_balls(margins, required)
+    return Spread(max(owners.variance, least.variance), owners.freedom) + points_of_balls(margins, required)
 
 
-def _points_of_balls(margins: BallTotals, required: int) -> Spread:
+def points_of_balls(margins: BallTotals, required: int) -> Spread:
     """The part of the points: a ball with exactly `required` points has too few without any one of them."""
     n, count = len(margins.inside), margins.inside[:, 0]
     exactly, one_more = (margins.nearest[count == size, :size] for size in (required, required + 1))
