@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -182,39 +182,32 @@ def kills(times: int, n: int, d: int, shards: int, seed: int = 0) -> list[Row]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_shards(folder, n, d, shards)
-        start = time.perf_counter()
         expected, timings = finished(folder, folder / "undisturbed")
-        seconds = time.perf_counter() - start
-        total = sum(stage["computed"] for stage in timings.values())
-        return [
-            killed(folder, folder / f"run-{i}", ("worker", "driver")[i % 2], rng, seconds, expected, total)
-            for i in range(times)
-        ]
+        tasks = {stage.replace(" ", "-"): int(one["computed"]) for stage, one in timings.items()}
+        whom = [("worker", "driver")[i % 2] for i in range(times)]
+        return [killed(folder, folder / f"run-{i}", one, rng, expected, tasks) for i, one in enumerate(whom)]
 
 
-def killed(
-    folder: Path, place: Path, whom: str, rng: random.Random, seconds: float, expected: bytes, total: int
-) -> Row:
-    """One kill: the process is killed when a random number of blocks is there, then a random moment later."""
+def killed(folder: Path, place: Path, whom: str, rng: random.Random, expected: bytes, tasks: Mapping[str, int]) -> Row:
+    """One kill, as soon as a random number of tasks is finished and a random moment later; then the same command."""
     place.mkdir()
+    total = sum(tasks.values())
     after = rng.randrange(total)
-    driver = subprocess.Popen(command(folder), cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while driver.poll() is None and finished_blocks(place, total) < after:
+    driver = subprocess.Popen(command(folder), cwd=place, env=surroundings(), stdout=subprocess.PIPE)
+    while driver.poll() is None and finished_tasks(place, tasks) < after:
         time.sleep(0.01)
     time.sleep(rng.random() * 0.05)
-    if whom == "worker" and (workers := ray_workers(driver.pid)):
-        os.kill(rng.choice(workers), signal.SIGKILL)
-    elif driver.poll() is None:
-        driver.kill()
-    _, printed = driver.communicate()
-    before = finished_blocks(place, total)
+    alive = driver.poll() is None
+    workers = ray_workers(driver.pid) if alive and whom == "worker" else []
+    if alive:
+        os.kill(rng.choice(workers) if workers else driver.pid, signal.SIGKILL)
+    printed, _ = driver.communicate()
+    before = finished_tasks(place, tasks)
     results, timings = finished(folder, place)
     again = sum(stage["computed"] for stage in timings.values())
-    said = "" if whom == "driver" else printed.decode()[-200:]
-    return {
-        "killed": whom, "after": after, "finished": before, "computed again": again,
-        "same bytes": results == expected, "printed": said,
-    }  # fmt: skip
+    row: Row = {"killed": whom if workers or not alive else "driver", "while running": alive, "after": after}
+    row |= {"finished before the rerun": before, "computed by the rerun": again, "all": total}
+    return row | {"same bytes": results == expected, "printed": printed.decode()[-200:] if workers else ""}
 
 
 def command(folder: Path) -> list[str]:
@@ -224,16 +217,26 @@ def command(folder: Path) -> list[str]:
     return [sys.executable, "-m", "precall", "assess", *sides, *options]
 
 
+def surroundings() -> dict[str, str]:
+    """The environment of the command, in which precall is that of this checkout from every folder."""
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
 def finished(folder: Path, place: Path) -> tuple[bytes, dict[str, Row]]:
     """results.json of a run to the end in a folder, and what it computed."""
     place.mkdir(exist_ok=True)
-    subprocess.run(command(folder), cwd=place, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(folder), cwd=place, env=surroundings(), check=True, stdout=subprocess.DEVNULL)
     return (place / "out" / "results.json").read_bytes(), json.loads((place / "work" / "timings.json").read_text())
 
 
-def finished_blocks(place: Path, total: int) -> int:
-    """Number of blocks whose results are in the work folder; those of merged stages are not counted."""
-    return sum(1 for path in (place / "work").glob("*/*.npz") if path.name != "stage.npz")
+def finished_tasks(place: Path, tasks: Mapping[str, int]) -> int:
+    """Number of tasks whose results are in the work folder, on their own or merged with the others of their stage."""
+    count = 0
+    for stage, of_stage in tasks.items():
+        for folder in (place / "work").glob(f"{stage}-" + 32 * "[0-9a-f]"):
+            merged = (folder / "stage.npz").exists()
+            count += of_stage if merged else len(list(folder.glob("*.npz")))
+    return count
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule

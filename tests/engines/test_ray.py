@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("ray")
 
 from precall import assess
-from precall.engines.engine import Task
+from precall.engines.engine import EngineTask
 from precall.engines.ray import RayEngine
 
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own warnings
@@ -41,7 +41,7 @@ def dies():
 
 def workers(cluster):
     """Process ids of the workers."""
-    running = [cluster.submit(Task("pid", pid, (), "")) for _ in range(20)]
+    running = [cluster.submit(EngineTask("pid", pid, (), "")) for _ in range(20)]
     return {int(one.result()["pid"]) for one in running}
 
 
@@ -53,14 +53,14 @@ def test_scores_are_those_of_threads(cluster, shards, tmp_path):
 
 def test_the_error_is_that_of_the_task(cluster):
     with pytest.raises(ValueError, match=r"^`x` must be small; got 3\.$"):
-        cluster.submit(Task("t", fails, (), "")).result()
+        cluster.submit(EngineTask("t", fails, (), "")).result()
 
 
 def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
     monkeypatch.setattr("precall.engines.ray.RETRIES", 1)
     engine = RayEngine()
     with pytest.raises(RuntimeError, match="a Ray worker died 2 times"):
-        engine.submit(Task("t", dies, (), "")).result()
+        engine.submit(EngineTask("t", dies, (), "")).result()
 
 
 def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, tmp_path, capfd):

@@ -5,9 +5,10 @@ import threading
 import numpy as np
 import pytest
 
-from precall.engines.engine import Shared, Task, engine_named
+from precall.engines.engine import EngineTask, Shared
 from precall.engines.local import LocalEngine
 from precall.engines.manifest import Manifest, key_of
+from precall.engines.registry import engine_named
 from precall.engines.runner import Runner
 
 
@@ -19,7 +20,7 @@ def engine():
 
 
 def tasks(n, function=lambda i: {"x": np.array(i)}):
-    return [Task(f"task {i}", function, (i,), key_of(str(i))) for i in range(n)]
+    return [EngineTask(f"task {i}", function, (i,), key_of(str(i))) for i in range(n)]
 
 
 def joined(parts):
@@ -91,7 +92,7 @@ def test_shared_values_are_computed_once_and_forgotten(engine):
         return i
 
     for i in [*([0] * 5), *range(1, 9), 0]:
-        task = Task("t", lambda x: {"x": np.array(x)}, (Shared(str(i), load, (i,)),), "")
+        task = EngineTask("t", lambda x: {"x": np.array(x)}, (Shared(str(i), load, (i,)),), "")
         assert engine.submit(task).result()["x"] == i
     assert calls == [0, *range(1, 9), 0]
 
@@ -102,7 +103,7 @@ def test_a_shared_value_that_fails_fails_each_task(engine):
 
     for _ in range(2):
         with pytest.raises(OSError, match="gone"):
-            engine.submit(Task("t", lambda x: {}, (Shared("a", load),), "")).result()
+            engine.submit(EngineTask("t", lambda x: {}, (Shared("a", load),), "")).result()
 
 
 def test_progress_counts_the_sizes(engine, tmp_path):

@@ -9,12 +9,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from precall.theory import checks
-
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """The result of a task: arrays by name, without Python objects, so that it can be stored and verified."""
-
-ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Task:
+class EngineTask:
     """An independent piece of work.
 
     Attributes:
@@ -61,7 +57,7 @@ class Engine(Protocol):
         """Number of tasks that run at once."""
         ...
 
-    def submit(self, task: Task) -> Future[Arrays]:
+    def submit(self, task: EngineTask) -> Future[Arrays]:
         """Run a task. The error of the future is the one that the task raised."""
         ...
 
@@ -78,29 +74,3 @@ class Engine(Protocol):
     def close(self) -> None:
         """End the engine."""
         ...
-
-
-def engine_named(name: str, *, ray_address: str | None = None) -> Engine:
-    """The engine of this name.
-
-    Args:
-        name: "local" or "ray".
-        ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine. For "ray" only.
-
-    Raises:
-        ImportError: If Ray is requested and not installed.
-
-    Example:
-        >>> engine_named("local").width > 0
-        True
-    """
-    checks.choice("engine", name, ENGINES)
-    if name == "ray":
-        from precall.engines.ray import RayEngine
-
-        return RayEngine(ray_address)
-    if ray_address is not None:
-        raise ValueError("`ray_address` is for `engine='ray'`; got `engine='local'`. Leave it out.")
-    from precall.engines.local import LocalEngine
-
-    return LocalEngine()

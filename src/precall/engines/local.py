@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from precall.engines.engine import Arrays, Shared, Task
+from precall.engines.engine import Arrays, EngineTask, Shared
 
 
 class LocalEngine:
@@ -21,7 +21,7 @@ class LocalEngine:
     Example:
         >>> import numpy as np
         >>> engine = LocalEngine(1)
-        >>> engine.submit(Task("add", lambda x: {"sum": x.sum()}, (np.ones(3),), "key")).result()
+        >>> engine.submit(EngineTask("add", lambda x: {"sum": x.sum()}, (np.ones(3),), "key")).result()
         {'sum': np.float64(3.0)}
         >>> engine.close()
     """
@@ -38,7 +38,7 @@ class LocalEngine:
         """Number of tasks that run at once."""
         return self._width
 
-    def submit(self, task: Task) -> Future[Arrays]:
+    def submit(self, task: EngineTask) -> Future[Arrays]:
         """Run a task in a thread."""
         return self._pool.submit(self._run, task)
 
@@ -53,7 +53,7 @@ class LocalEngine:
         """Wait for the tasks that have begun, and drop the others."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _run(self, task: Task) -> Arrays:
+    def _run(self, task: EngineTask) -> Arrays:
         return task.function(*(self._value(one) if isinstance(one, Shared) else one for one in task.arguments))
 
     def _value(self, shared: Shared) -> object:

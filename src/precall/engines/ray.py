@@ -10,16 +10,18 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from precall.engines.engine import Arrays, Shared, Task
+from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.local import most_shared
 
 RETRIES = 5  # how often a task is repeated if its worker dies
@@ -68,7 +70,8 @@ class RayEngine:
         own: dict[str, Any] = {"num_cpus": width, "object_store_memory": STORE, "include_dashboard": False}
         own |= {"_temp_dir": self._folder, "_node_ip_address": "127.0.0.1"}  # nobody else can connect
         try:
-            self._ray.init(address=address, **quiet, **(own if address is None else {}))
+            with _signals_as_before():
+                self._ray.init(address=address, **quiet, **(own if address is None else {}))
         except (ConnectionError, ValueError, RuntimeError) as error:
             self.close()
             if address is None:
@@ -83,7 +86,7 @@ class RayEngine:
         """Number of tasks that run at once: one per GPU of the cluster, or one per CPU if there are no GPUs."""
         return max(1, self._gpus or self._cpus)
 
-    def submit(self, task: Task) -> Future[Arrays]:
+    def submit(self, task: EngineTask) -> Future[Arrays]:
         """Run a task on the cluster."""
         arguments = [self._reference(one) if isinstance(one, Shared) else one for one in task.arguments]
         outcome: Future[Arrays] = Future()
@@ -129,6 +132,17 @@ class RayEngine:
         while len(self._shared) > most_shared(self.width):
             self._shared.popitem(last=False)
         return self._shared[shared.key]
+
+
+@contextmanager
+def _signals_as_before() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which Ray replaces: it decides how a command ends."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 class _Actor:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from precall.engines.engine import Arrays, Engine, Task
+from precall.engines.engine import Arrays, Engine, EngineTask
 from precall.engines.manifest import Manifest
 from precall.progress import Progress
 
@@ -48,7 +48,7 @@ class Runner:
         >>> import tempfile
         >>> import numpy as np
         >>> from precall.engines.local import LocalEngine
-        >>> tasks = [Task("square", lambda x: {"y": np.array(x * x)}, (i,), f"square {i}") for i in range(4)]
+        >>> tasks = [EngineTask("square", lambda x: {"y": np.array(x * x)}, (i,), f"square {i}") for i in range(4)]
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     runner = Runner(LocalEngine(), Path(folder))
         ...     runner.stage("squares", "0" * 64, tasks, lambda found: {"sum": sum(one["y"] for one in found)})["sum"]
@@ -61,7 +61,12 @@ class Runner:
     records: dict[str, StageRecord] = field(default_factory=dict)
 
     def stage(
-        self, name: str, key: str, tasks: Iterable[Task], merge: Callable[[Iterator[Arrays]], Arrays], total: int = 0
+        self,
+        name: str,
+        key: str,
+        tasks: Iterable[EngineTask],
+        merge: Callable[[Iterator[Arrays]], Arrays],
+        total: int = 0,
     ) -> Arrays:
         """The merged result of a stage, from the work folder or from its tasks.
 
@@ -87,12 +92,18 @@ class Runner:
         """The records as plain values. They differ from run to run, and so are no part of the results."""
         return {name: asdict(one) for name, one in self.records.items()}
 
-    def results(self, stage: str, tasks: Iterable[Task], total: int = 0) -> Iterator[Arrays]:
+    def results(self, stage: str, tasks: Iterable[EngineTask], total: int = 0) -> Iterator[Arrays]:
         """Results of tasks that are not kept, in the order of the tasks."""
         yield from self._results(stage, tasks, None, [], StageRecord(), total)
 
     def _results(
-        self, stage: str, tasks: Iterable[Task], kept: Manifest | None, keys: list[str], record: StageRecord, total: int
+        self,
+        stage: str,
+        tasks: Iterable[EngineTask],
+        kept: Manifest | None,
+        keys: list[str],
+        record: StageRecord,
+        total: int,
     ) -> Iterator[Arrays]:
         """Results in the order of the tasks. A bounded number is submitted ahead, and each is kept once it is there."""
         queue = deque[_Queued]()
@@ -110,7 +121,7 @@ class Runner:
             if self.progress is not None:
                 self.progress(stage, done, total or done)
 
-    def _queued(self, task: Task, kept: Manifest | None, record: StageRecord) -> _Queued:
+    def _queued(self, task: EngineTask, kept: Manifest | None, record: StageRecord) -> _Queued:
         """A task whose result is in the work folder, or is being computed."""
         if kept is None or (found := kept.read(task.key)) is None:
             record.computed += 1
@@ -125,7 +136,7 @@ class Runner:
 class _Queued:
     """A task that was submitted, and where its result is to be kept; None if it need not be."""
 
-    task: Task
+    task: EngineTask
     future: Future[Arrays]
     place: Manifest | None
 

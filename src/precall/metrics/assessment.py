@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from precall.engines.engine import ENGINES
+from precall.engines.registry import ENGINES
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.presets import Preset, preset_named
 from precall.metrics.reference import Reference

@@ -13,36 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.engines.engine import Arrays
-from precall.metrics.features import Features, as_features, tiles
-from precall.metrics.frechet_distance import Influence
+from precall.metrics.features import Features
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.torch_kmeans import cells_of, drawn_rows, fitted_centres
 from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:
+    from precall.metrics.frechet_distance import Influence
     from precall.metrics.neighbors.kernels import Kernel
 
 Matrix = npt.NDArray[np.floating[Any]]
-Item = str | npt.NDArray[Any]  # a shard: a path, or an array
-
-
-def load_shard(name: str, item: Item, key: str | None) -> Matrix:
-    """The features of a shard, checked.
-
-    Raises:
-        ValueError: If the file is damaged, or holds something other than finite features; the error names it.
-    """
-    from precall.samples import open_samples
-
-    array = item
-    if isinstance(item, str):
-        opened = open_samples(item, key=key)
-        if opened.kind != "features":
-            raise ValueError(f"`{item}` must hold features; it holds {opened.kind}. Pass the name of an encoder.")
-        array = opened.array  # type: ignore[attr-defined]
-    checked = as_features(name, array, at_least=1)
-    return np.ascontiguousarray(checked)
 
 
 def placed(x: Matrix) -> Features:
@@ -55,24 +36,6 @@ def placed(x: Matrix) -> Features:
 def same(value: object) -> object:
     """The value itself: for values that many tasks share."""
     return value
-
-
-def survey(name: str, item: Item, key: str | None) -> Arrays:
-    """Shape, dtype, SHA-256, column sums and range of a shard, or the reason why it cannot be read."""
-    from precall.samples import hashing
-
-    try:
-        x = load_shard(name, item, key)
-    except (OSError, ValueError) as error:
-        return {"error": np.array(str(error))}
-    return {
-        "shape": np.array(x.shape),
-        "dtype": np.array(x.dtype.str),
-        "sha256": np.array(hashing.of_array(x)),
-        "sum": np.sum([tile.sum(axis=0) for tile in tiles(x)], axis=0),
-        "low": x.min(axis=0).astype(np.float64),
-        "high": x.max(axis=0).astype(np.float64),
-    }
 
 
 def taken(x: Matrix, rows: Index) -> Arrays:

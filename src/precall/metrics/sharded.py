@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.engines.engine import engine_named
+from precall.engines.registry import engine_named
 from precall.engines.runner import Runner
 from precall.files import check_output_folder, write_atomically
 from precall.metrics.clusters import curve_of
@@ -146,7 +146,7 @@ def assess_sharded(
 
     names = sharded_metrics(metrics)
     place = cache_dir() / WORK if work is None else Path(work)
-    check_output_folder(place)
+    check_output_folder(place, sources=[one for one in (real, *fake.values()) if isinstance(one, str | Path)])
     sources = {"real": real, **{f"fake {name}": one for name, one in fake.items()}}
     opened = {name: Shards.of(name.split()[0], one, key=key, skip=on_error == "skip") for name, one in sources.items()}
     running = engine_named(engine, ray_address=ray_address)

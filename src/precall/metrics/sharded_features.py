@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.engines.engine import Arrays, Shared, Task
+from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.manifest import key_of
-from precall.metrics import shard_tasks
+from precall.metrics.features import as_features, tiles
 from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:
     from precall.engines.runner import Runner
-    from precall.metrics.shard_tasks import Item
 
 
+Matrix = npt.NDArray[np.floating[Any]]
+Item = str | npt.NDArray[Any]  # a shard: a path, or an array
 FEATURES = "features"  # folder of encoded shards in the work folder
 
 
@@ -161,7 +162,7 @@ def surveyed(runner: Runner, source: Shards) -> Surveyed:
             error names the shard.
     """
     given = [(source.name(i), item, source.key) for i, item in enumerate(source.items)]
-    tasks = [Task(f"read {one[0]}", shard_tasks.survey, one, "") for one in given]
+    tasks = [EngineTask(f"read {one[0]}", survey, one, "") for one in given]
     found = list(runner.results(f"read {source.side}", tasks, len(tasks)))
     faults = {given[i][0]: str(one["error"]) for i, one in enumerate(found) if "error" in one}
     if faults and not source.skip:
@@ -203,9 +204,7 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         "skipped_shards": [{"id": name, "reason": reason} for name, reason in faults.items()],
     }
     return Surveyed(
-        shards=tuple(
-            Shared(sha, shard_tasks.load_shard, tuple(one[:3])) for sha, one in zip(sha256, kept, strict=True)
-        ),
+        shards=tuple(Shared(sha, load_shard, tuple(one[:3])) for sha, one in zip(sha256, kept, strict=True)),
         sha256=sha256,
         rows=tuple(slice(end - int(one["shape"][0]), end) for end, one in zip(ends, found, strict=True)),
         dimension=dimension,
@@ -215,3 +214,42 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         high=np.max([one["high"] for one in found], axis=0),
         protocol=protocol,
     )
+
+
+# ------------------------------------------------------------------------------------------- tasks of one shard
+
+
+def load_shard(name: str, item: Item, key: str | None) -> Matrix:
+    """The features of a shard, checked.
+
+    Raises:
+        ValueError: If the file is damaged, or holds something other than finite features; the error names it.
+    """
+    from precall.samples import open_samples
+
+    array = item
+    if isinstance(item, str):
+        opened = open_samples(item, key=key)
+        if opened.kind != "features":
+            raise ValueError(f"`{item}` must hold features; it holds {opened.kind}. Pass the name of an encoder.")
+        array = opened.array  # type: ignore[attr-defined]
+    checked = as_features(name, array, at_least=1)
+    return np.ascontiguousarray(checked)
+
+
+def survey(name: str, item: Item, key: str | None) -> Arrays:
+    """Shape, dtype, SHA-256, column sums and range of a shard, or the reason why it cannot be read."""
+    from precall.samples import hashing
+
+    try:
+        x = load_shard(name, item, key)
+    except (OSError, ValueError) as error:
+        return {"error": np.array(str(error))}
+    return {
+        "shape": np.array(x.shape),
+        "dtype": np.array(x.dtype.str),
+        "sha256": np.array(hashing.of_array(x)),
+        "sum": np.sum([tile.sum(axis=0) for tile in tiles(x)], axis=0),
+        "low": x.min(axis=0).astype(np.float64),
+        "high": x.max(axis=0).astype(np.float64),
+    }

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall import __version__
-from precall.engines.engine import Arrays, Shared, Task
+from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.manifest import key_of
 from precall.metrics import shard_tasks
 from precall.metrics.clusters import CELLS, REPEATS, STARTS, Clusters, histogram_spectrum
@@ -165,7 +165,7 @@ class ShardedRun:
         total, key = sum(self.sizes), key_of("centres", FORMAT, __version__, str(cells), str(STARTS))
         keys = [key_of(key, str(total), str(seed), _sha256(one)) for one, seed in zip(rows, seeds, strict=True)]
         tasks = [
-            Task("k-means", shard_tasks.centres, (one, total, cells, seed, STARTS), of_task)
+            EngineTask("k-means", shard_tasks.centres, (one, total, cells, seed, STARTS), of_task)
             for one, seed, of_task in zip(rows, seeds, keys, strict=True)
         ]
         merge = lambda parts: {"centres": np.stack([one["centres"] for one in parts])}  # noqa: E731
@@ -189,20 +189,21 @@ class ShardedRun:
         rows = np.empty((len(index), one.dimension), one.dtype)
         places = list(one.places(index))
         tasks = [
-            Task("rows", shard_tasks.taken, (one.shards[i], index[here] - one.rows[i].start), "") for i, here in places
+            EngineTask("rows", shard_tasks.taken, (one.shards[i], index[here] - one.rows[i].start), "")
+            for i, here in places
         ]
         for (_, here), found in zip(places, self.runner.results(stage, tasks, len(tasks)), strict=True):
             rows[here] = found["rows"]
         return rows
 
 
-def _within_tasks(one: Surveyed, size: int, kernel: Kernel | None, key: str) -> Iterator[Task]:
+def _within_tasks(one: Surveyed, size: int, kernel: Kernel | None, key: str) -> Iterator[EngineTask]:
     """One task per pair of shards of a side."""
     for i, j in _pairs(len(one.shards)):
         arguments = one.shards[i], None if i == j else one.shards[j], size, kernel
         n = _length(one.rows[i]) * _length(one.rows[j]) * (1 if i == j else 2)
         of_task = key_of(key, one.sha256[i], one.sha256[j], str(i == j))
-        yield Task(f"shards {i} and {j}", shard_tasks.within, arguments, of_task, n)
+        yield EngineTask(f"shards {i} and {j}", shard_tasks.within, arguments, of_task, n)
 
 
 def _pairs(n: int) -> Iterator[tuple[int, int]]:
@@ -227,7 +228,7 @@ def _merge_within(one: Surveyed, size: int, found: Iterable[Arrays]) -> Arrays:
 
 def _cross_tasks(
     sides: tuple[Surveyed, Surveyed], margins: Sequence[Array], how: tuple[Any, ...], key: str
-) -> Iterator[Task]:
+) -> Iterator[EngineTask]:
     """One task per real and fake shard."""
     real, fake = sides
     radii = [[of[rows] for rows in one.rows] for one, of in zip(sides, margins, strict=True)]
@@ -239,7 +240,7 @@ def _cross_tasks(
         arguments = (real.shards[i], fake.shards[j], radii[0][i], radii[1][j], *how)
         size = 2 * _length(real.rows[i]) * _length(fake.rows[j])
         of_task = key_of(key, known[0][i], known[1][j])
-        yield Task(f"real shard {i} and fake shard {j}", shard_tasks.cross, arguments, of_task, size)
+        yield EngineTask(f"real shard {i} and fake shard {j}", shard_tasks.cross, arguments, of_task, size)
 
 
 def _grid(sides: tuple[Surveyed, Surveyed]) -> Iterator[tuple[int, int]]:
@@ -261,11 +262,13 @@ def _merge_cross(sides: tuple[Surveyed, Surveyed], plan: CrossPlan, found: Itera
     return shard_tasks.packed(total) | sums
 
 
-def _each(one: Surveyed, function: Callable[..., Arrays], arguments: tuple[object, ...], key: str) -> Iterator[Task]:
+def _each(
+    one: Surveyed, function: Callable[..., Arrays], arguments: tuple[object, ...], key: str
+) -> Iterator[EngineTask]:
     """One task per shard."""
     for i, shard in enumerate(one.shards):
         name, size = f"shard {i}", _length(one.rows[i])
-        yield Task(name, function, (shard, *arguments), key_of(key, one.sha256[i]), size)
+        yield EngineTask(name, function, (shard, *arguments), key_of(key, one.sha256[i]), size)
 
 
 def _joined(name: str, axis: int = 0) -> Callable[[Iterable[Arrays]], Arrays]:

@@ -153,8 +153,9 @@ def shard_files(source: str) -> list[Path]:
     """
     path = Path(source)
     if path.is_dir():
-        found = [file for file in reading.walk(path) if file.suffix.lower() in SHARDS]
-        return sorted(found, key=lambda file: natural(str(file))) or [path]
+        found, parts = _parts_of(path)
+        one = not parts or huggingface.is_saved(path) or any(images.is_image(file.name) for file in found)
+        return [path] if one else parts
     if not path.exists() and not shards.is_pattern(source):
         raise ValueError(f"`source` must be a folder or file that exists; got `{shown(source)}`.")
     return [path] if path.exists() else shards.files_of(source)
@@ -209,11 +210,17 @@ def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> Sample
         return huggingface.open_saved(folder, key, on_error)
     if lmdb.is_lmdb(folder):
         return lmdb.open_lmdb(folder, on_error)
-    found = [path for path in reading.walk(folder) if not path.name.startswith((".", "_"))]
-    parts = [path for path in found if path.suffix.lower() in SHARDS]
+    found, parts = _parts_of(folder)
     if not parts or any(images.is_image(path.name) for path in found):
         return images.open_folder(folder, on_error)
-    return _open_files(sorted(parts, key=lambda path: natural(str(path))), str(folder), key, on_error)
+    return _open_files(parts, str(folder), key, on_error)
+
+
+def _parts_of(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The visible files of a folder, and those among them of which several are one source, in natural order."""
+    found = [path for path in reading.walk(folder) if not path.name.startswith((".", "_"))]
+    parts = [path for path in found if path.suffix.lower() in SHARDS]
+    return found, sorted(parts, key=lambda path: natural(str(path)))
 
 
 def separate_shards(source: str) -> list[str]:
