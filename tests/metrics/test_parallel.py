@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from precall.metrics import parallel
-from precall.metrics.parallel import side_by_side
+from precall.metrics.parallel import go_on, side_by_side
 
 
 class Crowd:
@@ -84,3 +84,21 @@ def test_an_interruption_leaves_out_what_has_not_started_at_all_levels():
     with pytest.raises(KeyboardInterrupt):
         side_by_side([lambda: 0, *[outer] * 20], interrupt)
     assert crowd.done < 200
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_an_interruption_ends_a_long_job_that_asks_whether_to_go_on():
+    begun = time.monotonic()
+
+    def long():
+        while time.monotonic() < begun + 30:
+            time.sleep(0.005)
+            go_on()
+
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([long, lambda: 0], interrupt)
+    assert time.monotonic() < begun + 20
+    go_on()  # outside of a job, it does nothing

@@ -30,7 +30,7 @@ def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None
 
     Raises:
         Exception: The first error, in the order of the jobs, after all jobs have ended. If the wait is interrupted,
-            jobs that have not started are left out.
+            jobs that have not started are left out, and those that call `go_on` end.
 
     Example:
         >>> side_by_side([lambda: 1, lambda: 2])
@@ -57,6 +57,13 @@ def _load_libraries() -> None:
     """Import what jobs import: two threads that import parts of scikit-learn at once may meet a half-imported one."""
     for library in LIBRARIES:
         import_module(library)
+
+
+def go_on() -> None:
+    """End the job that this thread runs if the wait for it was interrupted. Long jobs call it from time to time."""
+    crew = getattr(_here, "crew", None)
+    if crew is not None and crew.stopped:
+        raise _StoppedError
 
 
 class _Crew:
@@ -92,7 +99,7 @@ class _Crew:
 
 
 class _StoppedError(Exception):
-    """Raised in place of a job that was not started, because the wait for it was interrupted."""
+    """Raised in place of the result of a job, because the wait for it was interrupted."""
 
 
 _here = threading.local()  # the crew of this thread, and whether it has a core

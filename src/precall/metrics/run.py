@@ -20,7 +20,7 @@ from precall.metrics.metric import Metric
 from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_supports
 from precall.metrics.notices import notices
-from precall.metrics.parallel import side_by_side
+from precall.metrics.parallel import go_on, side_by_side
 from precall.metrics.results import Assessment, PerSample
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
@@ -150,15 +150,20 @@ class Run:
         pair = self.pair if real is None or fake is None else self.pair.rows(real, fake)
         return sweep.sweep_pair(pair, k=k, ties=self.ties)
 
-    def stage(self, name: str) -> StageProgress | None:
-        """The progress callback of one stage."""
-        return stage_of(self.progress, name)
+    def stage(self, name: str) -> StageProgress:
+        """The progress callback of one stage. It also ends the stage if the assessment was interrupted."""
+        report = stage_of(self.progress, name)
+
+        def advance(done: int, total: int) -> None:
+            go_on()
+            if report is not None:
+                report(done, total)
+
+        return advance
 
     def report(self, stage: str) -> None:
         """Report that a stage without steps has begun."""
-        begun = self.stage(stage)
-        if begun is not None:
-            begun(0, 1)
+        self.stage(stage)(0, 1)
 
     def assessment(self, metrics: Sequence[Metric], best: str | None) -> Assessment:
         """Compute the metrics. Scores of curves other than the best one are prefixed by the name of their estimator."""
