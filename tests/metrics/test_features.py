@@ -113,3 +113,14 @@ def test_a_read_only_array_joins_a_tensor_by_copy():
 def test_two_devices_are_refused():
     with pytest.raises(ValueError, match="same device; got cpu and meta"):
         together(real=torch.zeros(2, 2), fake=torch.zeros(2, 2, device="meta"))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32])
+def test_a_memory_mapped_matrix_of_another_dtype_stays_on_disk(tmp_path, dtype):
+    """Its copy in a dtype that the metrics take lies in a temporary file."""
+    values = np.arange(24).reshape(8, 3).astype(dtype)
+    np.save(tmp_path / "x.npy", values)
+    found = as_features("x", np.load(tmp_path / "x.npy", mmap_mode="r"))
+    assert isinstance(found, np.memmap)
+    assert found.dtype == (np.float32 if dtype == np.float16 else np.float64)
+    assert np.array_equal(found, values)

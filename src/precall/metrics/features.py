@@ -214,7 +214,20 @@ def _float_array(name: str, values: object) -> npt.NDArray[np.floating[Any]]:
     if array.dtype.kind not in "fiub":
         raise ValueError(f"`{name}` must hold real numbers; got dtype {array.dtype}. Encode the samples first.")
     wanted = _exact_float(array.dtype)
-    return array if array.dtype == wanted else array.astype(wanted)
+    if array.dtype == wanted:
+        return array
+    return (
+        _mapped(array, np.dtype(wanted)) if isinstance(array, np.memmap) and array.ndim == 2 else array.astype(wanted)
+    )
+
+
+def _mapped(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.floating[Any]]:
+    """A memory-mapped matrix in another dtype, in a temporary file, so that it need not fit into memory."""
+    from precall.files import mapped_copy
+
+    rows = tile_rows(array.shape[1])
+    blocks = (np.asarray(array[start : start + rows], dtype=dtype) for start in range(0, len(array), rows))
+    return mapped_copy(blocks, array.shape, dtype)
 
 
 def _exact_float(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
