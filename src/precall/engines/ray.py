@@ -63,9 +63,9 @@ class RayEngine:
             self._start(address, width, largest)
         resources = self._ray.cluster_resources()
         self._gpus, self._cpus = (int(resources.get(kind, 0)) for kind in ("GPU", "CPU"))
-        loading = self._ray.remote(num_cpus=0, max_retries=RETRIES)  # beside the tasks, which wait for it
-        self._call = self._ray.remote(num_cpus=1, num_gpus=1 if self._gpus else 0, max_retries=RETRIES)(_call)
-        self._load = loading(_call)
+        settings = {"num_cpus": 1, "max_retries": RETRIES}
+        self._call = self._ray.remote(**settings, num_gpus=1 if self._gpus else 0)(_call)
+        self._load = self._ray.remote(**settings)(_call)
         self._shared = OrderedDict[str, Any]()
 
     def _start(self, address: str | None, width: int | None, largest: int) -> None:
