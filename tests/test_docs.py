@@ -209,8 +209,8 @@ def test_internal_links_lead_somewhere():
 
 
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if "def main" in path.read_text())
-# in tests/metrics, tests/faults and tests/encoders, where results matter
-TESTED_ELSEWHERE = {"curve_error", "neighbors", "attack", "real_weights"}
+# in tests/metrics, tests/faults, tests/encoders and tests/engines, where results matter
+TESTED_ELSEWHERE = {"curve_error", "neighbors", "attack", "real_weights", "scale"}
 
 
 @pytest.mark.parametrize("name", sorted({*BENCHMARKS} - TESTED_ELSEWHERE))

@@ -4,6 +4,15 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from precall.cli import app
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture

@@ -56,28 +56,6 @@ def test_the_error_is_that_of_the_task(cluster):
         cluster.submit(EngineTask("t", fails, (), "")).result()
 
 
-def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
-    monkeypatch.setattr("precall.engines.ray.RETRIES", 1)
-    engine = RayEngine()
-    with pytest.raises(RuntimeError, match="a Ray worker died 2 times"):
-        engine.submit(EngineTask("t", dies, (), "")).result()
-
-
-def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, tmp_path, capfd):
-    killed = []
-
-    def kill(stage, done, total):
-        if stage == "neighbors" and not killed:
-            killed.extend(workers(cluster))
-            for one in killed:
-                os.kill(one, signal.SIGKILL)
-
-    found = assess(**shards, metrics=("neighbors",), engine="ray", work=tmp_path / "a", progress=kill)
-    assert killed
-    assert found.to_dict() == assess(**shards, metrics=("neighbors",), work=tmp_path / "b").to_dict()
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_corrupt_shard_is_named(cluster, shards, tmp_path):
     (tmp_path / "f2.npy").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=r"f2\.npy.*1 of 3 shards of `fake` cannot be read"):
@@ -128,3 +106,28 @@ def test_a_killed_driver_continues_and_prints_nothing_of_ray(shards, tmp_path):
             break
         time.sleep(0.1)
     assert processes_of(driver.pid) == []  # nothing of the cluster of the killed driver is left
+
+
+# the last tests, because new workers take seconds to start
+
+
+def test_killed_workers_change_nothing_and_nothing_is_printed(cluster, shards, tmp_path, capfd):
+    killed = []
+
+    def kill(stage, done, total):
+        if stage == "neighbors" and not killed:
+            killed.extend(workers(cluster))
+            for one in killed:
+                os.kill(one, signal.SIGKILL)
+
+    found = assess(**shards, metrics=("neighbors",), engine="ray", work=tmp_path / "a", progress=kill)
+    assert killed
+    assert found.to_dict() == assess(**shards, metrics=("neighbors",), work=tmp_path / "b").to_dict()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_task_whose_worker_always_dies_is_given_up(cluster, monkeypatch):
+    monkeypatch.setattr("precall.engines.ray.RETRIES", 1)
+    engine = RayEngine()
+    with pytest.raises(RuntimeError, match="a Ray worker died 2 times"):
+        engine.submit(EngineTask("t", dies, (), "")).result()

@@ -124,3 +124,29 @@ def test_without_ray_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("precall.engines.ray.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'precall\[ray\]'"):
         engine_named("ray")
+
+
+def test_folders_of_killed_drivers_are_removed(monkeypatch, tmp_path):
+    import os
+    import subprocess
+    import sys
+
+    from precall.engines import ray
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead, alive, other = (tmp_path / f"precall-ray-{name}" for name in (f"{ended.pid}-a", f"{os.getpid()}-b", "x-c"))
+    for folder in (dead, alive, other):
+        folder.mkdir()
+    made = ray._new_folder()
+    assert sorted(map(str, tmp_path.iterdir())) == sorted([str(alive), str(other), made])
+
+
+def test_the_object_store_has_room_for_the_shards_in_use():
+    from precall.engines import ray
+
+    assert ray._store_size(2, 0) == 128 << 20
+    assert ray._store_size(2, 100 << 20) == int(1.2 * 6 * (100 << 20))
+    memory = ray._store_size(2, 1 << 50)
+    assert memory < 1 << 45

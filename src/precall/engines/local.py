@@ -29,7 +29,7 @@ class LocalEngine:
     def __init__(self, width: int | None = None) -> None:
         from threadpoolctl import threadpool_limits
 
-        self._width = _cores() if width is None else width
+        self._width = cores() if width is None else width
         self._pool = ThreadPoolExecutor(self._width, initializer=partial(threadpool_limits, 1))
         self._lock, self._shared = threading.Lock(), OrderedDict[str, Future[object]]()
 
@@ -77,6 +77,6 @@ def most_shared(width: int) -> int:
     return 2 * width + 2
 
 
-def _cores() -> int:
+def cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

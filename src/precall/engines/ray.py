@@ -19,16 +19,20 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.local import most_shared
+from precall.engines.local import cores, most_shared
 
 RETRIES = 5  # how often a task is repeated if its worker dies
-STORE = 256 << 20  # bytes of Ray's object store on this machine; what does not fit is written to its temporary folder
+LEAST_STORE = 128 << 20  # bytes of Ray's object store; what does not fit is written to its temporary folder
+MOST_STORE = 0.3  # of the memory of this machine
+PREFIX = "precall-ray-"  # of the folder of a cluster, which contains the id of the process that started it
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # send nothing to anybody
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_worker_niceness": "0",  # workers do the work; with the default of 15 they would wait for everything else
 }
 
 
@@ -41,33 +45,35 @@ class RayEngine:
     Args:
         address: Address of a running cluster, such as "auto"; None starts one on this machine.
         width: Number of processes of a cluster that is started; None for as many as there are cores.
+        largest: Size of the largest shared value in bytes, from which the size of the object store follows.
 
     Raises:
         ImportError: If Ray is not installed.
     """
 
-    def __init__(self, address: str | None = None, width: int | None = None) -> None:
+    def __init__(self, address: str | None = None, width: int | None = None, largest: int = 0) -> None:
         if find_spec("ray") is None:
             raise ImportError("the engine `ray` needs Ray: pip install 'precall[ray]', or use the engine `local`.")
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
         self._ray: Any = import_module("ray")
         self._started = not self._ray.is_initialized()  # a connection that exists is used, and not closed
-        self._folder = tempfile.mkdtemp(prefix="precall-ray-") if self._started and address is None else None
+        self._folder = _new_folder() if self._started and address is None else None
         if self._started:
-            self._start(address, width)
+            self._start(address, width, largest)
         resources = self._ray.cluster_resources()
         self._gpus, self._cpus = (int(resources.get(kind, 0)) for kind in ("GPU", "CPU"))
-        loading = self._ray.remote(num_cpus=0, max_retries=RETRIES)  # beside the tasks, which wait for it
-        self._call = self._ray.remote(num_cpus=1, num_gpus=1 if self._gpus else 0, max_retries=RETRIES)(_call)
-        self._load = loading(_call)
+        settings = {"num_cpus": 1, "max_retries": RETRIES}
+        self._call = self._ray.remote(**settings, num_gpus=1 if self._gpus else 0)(_call)
+        self._load = self._ray.remote(**settings)(_call)
         self._shared = OrderedDict[str, Any]()
 
-    def _start(self, address: str | None, width: int | None) -> None:
+    def _start(self, address: str | None, width: int | None, largest: int) -> None:
         # Ray prints notices about workers that died to stdout, which is reserved for results, and has no option for it.
         vars(import_module("ray._private.worker"))["_worker_logs_enabled"] = False
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-        own: dict[str, Any] = {"num_cpus": width, "object_store_memory": STORE, "include_dashboard": False}
+        store = _store_size(width or cores(), largest)
+        own: dict[str, Any] = {"num_cpus": width, "object_store_memory": store, "include_dashboard": False}
         own |= {"_temp_dir": self._folder, "_node_ip_address": "127.0.0.1"}  # nobody else can connect
         try:
             with _signals_as_before():
@@ -132,6 +138,31 @@ class RayEngine:
         while len(self._shared) > most_shared(self.width):
             self._shared.popitem(last=False)
         return self._shared[shared.key]
+
+
+def _store_size(width: int, largest: int) -> int:
+    """Bytes of the object store: room for the shared values that are kept, within limits."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 32
+    return int(max(LEAST_STORE, min(1.2 * most_shared(width) * largest, MOST_STORE * memory)))
+
+
+def _new_folder() -> str:
+    """A private folder for a cluster; those of processes that were killed are removed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        with suppress(OSError, ValueError):
+            if folder.stat().st_uid == os.getuid() and not _is_alive(int(folder.name.split("-")[2])):
+                shutil.rmtree(folder, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextmanager

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 ENGINES = ("local", "ray")
 
 
-def engine_named(name: str, *, ray_address: str | None = None) -> Engine:
+def engine_named(name: str, *, ray_address: str | None = None, largest: int = 0) -> Engine:
     """The engine of this name.
 
     Args:
         name: "local" or "ray".
         ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine. For "ray" only.
+        largest: Size of the largest value that tasks share, in bytes.
 
     Raises:
         ImportError: If Ray is requested and not installed.
@@ -30,7 +31,7 @@ def engine_named(name: str, *, ray_address: str | None = None) -> Engine:
     if name == "ray":
         from precall.engines.ray import RayEngine
 
-        return RayEngine(ray_address)
+        return RayEngine(ray_address, largest=largest)
     if ray_address is not None:
         raise ValueError("`ray_address` is for `engine='ray'`; got `engine='local'`. Leave it out.")
     from precall.engines.local import LocalEngine

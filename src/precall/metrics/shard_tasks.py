@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.devices import exact_device
 from precall.engines.engine import Arrays
-from precall.metrics.features import Features
+from precall.metrics.features import Features, moved
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.torch_kmeans import cells_of, drawn_rows, fitted_centres
@@ -28,9 +29,7 @@ Matrix = npt.NDArray[np.floating[Any]]
 
 def placed(x: Matrix) -> Features:
     """The features on this process's GPU if it has one. Counts do not depend on it."""
-    import torch
-
-    return torch.as_tensor(np.array(x), device="cuda") if torch.cuda.is_available() else x
+    return moved(x, exact_device("auto"))
 
 
 def same(value: object) -> object:

@@ -149,7 +149,8 @@ def assess_sharded(
     check_output_folder(place, sources=[one for one in (real, *fake.values()) if isinstance(one, str | Path)])
     sources = {"real": real, **{f"fake {name}": one for name, one in fake.items()}}
     opened = {name: Shards.of(name.split()[0], one, key=key, skip=on_error == "skip") for name, one in sources.items()}
-    running = engine_named(engine, ray_address=ray_address)
+    largest = max(one.largest for one in opened.values())
+    running = engine_named(engine, ray_address=ray_address, largest=largest)
     try:
         runner = Runner(running, place, progress)
         ready = {name: encoded(runner, one, encoder, place) for name, one in opened.items()}
@@ -236,7 +237,7 @@ def _protocol(run: ShardedRun) -> dict[str, Any]:
         "k": run.k,
         "ties": run.ties,
         "seed": run.seed,
-        "device": "cpu",
+        "device": real.device,
         "real": dict(real.protocol),
         "fake": dict(fake.protocol),
         **_notices(run.sides),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.manifest import key_of
 from precall.metrics.features import as_features, tiles
@@ -71,6 +72,13 @@ class Shards:
             raise ValueError(f"`{side}` must be {expected} if the work is done shard by shard; got {kinds}.")
         return cls(side, items, key, skip)
 
+    @property
+    def largest(self) -> int:
+        """Size of the largest shard in bytes; files that are missing are reported when they are read."""
+        files = [one for one in self.items if isinstance(one, str) and os.path.isfile(one)]
+        arrays = [one.nbytes for one in self.items if not isinstance(one, str)]
+        return max([*arrays, *map(os.path.getsize, files)], default=0)
+
     def name(self, i: int) -> str:
         """What shard i is called in errors: its path, or its position."""
         item = self.items[i]
@@ -90,6 +98,7 @@ class Surveyed:
         mean: Mean of each column.
         low: Least value of each column.
         high: Largest value of each column.
+        device: Where blocks are computed: "cpu" or "cuda".
         protocol: What the results say about this side.
     """
 
@@ -101,6 +110,7 @@ class Surveyed:
     mean: Array
     low: Array
     high: Array
+    device: str
     protocol: Mapping[str, Any]
 
     @property
@@ -212,6 +222,7 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         mean=np.sum([one["sum"] for one in found], axis=0) / ends[-1],
         low=np.min([one["low"] for one in found], axis=0),
         high=np.max([one["high"] for one in found], axis=0),
+        device=str(found[0]["device"]),
         protocol=protocol,
     )
 
@@ -252,4 +263,5 @@ def survey(name: str, item: Item, key: str | None) -> Arrays:
         "sum": np.sum([tile.sum(axis=0) for tile in tiles(x)], axis=0),
         "low": x.min(axis=0).astype(np.float64),
         "high": x.max(axis=0).astype(np.float64),
+        "device": np.array(exact_device("auto")),
     }

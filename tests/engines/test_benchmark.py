@@ -1,0 +1,49 @@
+"""The benchmark of sharded assessments, at tiny sizes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import scale
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_simulated_schedule_reads_every_block_and_keeps_workers_busy():
+    (found,) = scale.schedule(10, 1000, 16, 200)
+    assert 0 < found["busy"] <= 1
+    least = (10 + 2 * 45) * 2 + 100 * 2  # shards that the blocks read, if none is read again
+    assert found["traffic TB"] >= least * 1000 * 16 * 4 / 1e12
+    assert len(list(scale.blocks(10))) == 2 * 55 + 100
+
+
+def test_counts_by_threads_are_those_of_one_process(tmp_path):
+    scale.write_shards(tmp_path, 300, 4, 3)
+    one, threads = (scale.run_one(engine, tmp_path, tmp_path / "w") for engine in ("one process", "local"))
+    assert one["digest"] == threads["digest"]
+
+
+def test_finished_tasks_are_counted_before_and_after_they_are_merged(tmp_path):
+    stage = tmp_path / "work" / f"real-balls-{32 * 'a'}"
+    stage.mkdir(parents=True)
+    (stage / "b.npz").touch()
+    assert scale.finished_tasks(tmp_path, {"real-balls": 6, "neighbors": 9}) == 1
+    (stage / "b.npz").rename(stage / "stage.npz")
+    assert scale.finished_tasks(tmp_path, {"real-balls": 6, "neighbors": 9}) == 6
+
+
+def test_tables_are_written_from_saved_numbers(tmp_path, monkeypatch):
+    page = tmp_path / "scale.md"
+    page.write_text(f"before\n{scale.BEGIN}{scale.END}after\n")
+    monkeypatch.setattr(scale, "PAGE", page)
+    scale.write_page({"overhead": [{"n": 1000, "ratio": 1.25, "same": True}]})
+    assert "| 1,000 | 1.25 | yes |" in page.read_text()
+    assert page.read_text().startswith("before")
+    assert page.read_text().endswith("after\n")
+
+
+def test_the_command_runs(tmp_path):
+    words = ["--smoke", "--only", "schedule", "--out", str(tmp_path / "a.json")]
+    done = subprocess.run([sys.executable, "-m", "benchmarks.scale", *words], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "makespan" in done.stdout
