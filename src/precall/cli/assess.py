@@ -127,7 +127,7 @@ def assess(
 
       precall assess --real real.npy --fake a.npy --min-recall 0.1 --gate lower
 
-      precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray --work work/
+      precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray
     """
     from precall.files import check_output
     from precall.report import folder, sample_table
