@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,7 @@ def assess_sharded(
     """
     from precall.encoders.cache import cache_dir
 
+    import_module("torch")  # before there are threads, one of which would see it half imported
     names = sharded_metrics(metrics)
     place = cache_dir() / WORK if work is None else Path(work)
     check_output_folder(place, sources=[one for one in (real, *fake.values()) if isinstance(one, str | Path)])
