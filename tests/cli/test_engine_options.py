@@ -74,3 +74,11 @@ def test_a_work_folder_inside_a_source_is_refused(run, tmp_path):
     done = run("assess", "--real", str(folder), "--fake", str(folder), "--work", str(folder / "w"), "--metrics", "fid")
     assert done.exit_code == 1
     assert "must not be, or lie inside, one of the sources" in done.stderr
+
+
+def test_a_pattern_of_shards_has_the_name_of_its_folder():
+    from precall.cli.assess import _last_name
+
+    assert [_last_name(one) for one in ("runs/ours/*.npy", "part-{0..3}.npy", "a/b.npy?x=1", "images/")] == [
+        *("ours", "part-{0..3}.npy", "b.npy", "images")
+    ]

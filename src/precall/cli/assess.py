@@ -323,7 +323,14 @@ def _named(given: str) -> tuple[str, str]:
     """`name=path`, or a path whose last part is the name. Unprintable characters of a name are escaped."""
     name, equals, path = given.partition("=")
     named = equals and name and "://" not in name  # the query of a URL may contain an equals sign
-    return (shown(name), path) if named else (shown(Path(given.partition("?")[0]).name or given), given)
+    return (shown(name), path) if named else (shown(_last_name(given)), given)
+
+
+def _last_name(given: str) -> str:
+    """The name of a file or folder; for a pattern of shards, that of their folder."""
+    place = Path(given.partition("?")[0])
+    folder = place.parent.name if set("*[{") & set(place.name) else ""
+    return folder or place.name or given
 
 
 def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:
