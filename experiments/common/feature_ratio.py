@@ -61,5 +61,5 @@ def log_ratios(*, real: Features, fake: Features, epochs: int, device: torch.dev
         rows = (is_real & (fold != k), ~is_real & (fold != k), fold == k)
         p, q, test = (x[torch.as_tensor(chosen, device=device)] for chosen in rows)
         scores[fold == k] = mean_logits(real=p, fake=q, test=test, epochs=epochs, seed=k)
-    found = calibrated_smoothly(scores, is_real, fold)
+    found, _ = calibrated_smoothly(scores, is_real, fold)
     return found[is_real], found[~is_real]
