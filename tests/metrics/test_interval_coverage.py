@@ -202,7 +202,7 @@ def test_the_variance_of_a_cover_has_a_part_of_the_points(required):
     points = influence.jackknife(one - enough(), **noise).variance / n**2
     at_least = influence.binomial(enough() / n, n).variance
     assert points > 0.2 * at_least
-    assert influence._points_of_balls(margins, required).variance == pytest.approx(points, rel=1e-9)
+    assert influence.points_of_balls(margins, required).variance == pytest.approx(points, rel=1e-9)
     assert influence.share_of_balls(margins, required).variance >= at_least + points
 
 

@@ -329,7 +329,7 @@ class BallValues:
         None if more than the share `TIED` of the points have exactly the median, as in tables of categories.
         """
         median, m = float(np.median(self.values)), len(self.values)
-        if 0 < median < np.inf and (self.values == median).mean() > TIED:
+        if 0 < median < np.inf and (self.values == median).sum() > 1 + TIED * m:
             return None
         points = binomial(0.5, m)
         low, high = _quantiles_around(np.sort(self.values), points.quantile(level) * np.sqrt(points.variance))
