@@ -50,7 +50,7 @@ class DialChoice:
         measured: every setting that was measured, in the order of the knobs.
         tradeoff: the assessments.
         knobs: the knobs, by name.
-        question: what was asked for, in words.
+        question: the requirement as text, such as "α(5)".
     """
 
     chosen: DialSetting
