@@ -1,13 +1,17 @@
 """Jobs side by side: their order, their number at once, nested jobs, errors and interruptions."""
 
+import sys
 import threading
 import time
 from functools import partial
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 from precall.metrics import parallel
 from precall.metrics.parallel import go_on, side_by_side
+from precall.theory.arrays import is_tensor
 
 
 class Crowd:
@@ -102,3 +106,14 @@ def test_an_interruption_ends_a_long_job_that_asks_whether_to_go_on():
         side_by_side([long, lambda: 0], interrupt)
     assert time.monotonic() < begun + 20
     go_on()  # outside of a job, it does nothing
+
+
+def test_a_half_imported_torch_is_no_trouble(monkeypatch):
+    """One metric may import torch while another one asks whether its features are a tensor."""
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    assert not is_tensor(np.zeros(3))
+
+
+def test_libraries_are_there_before_threads_start():
+    assert "torch" in parallel.LIBRARIES
+    assert side_by_side([lambda: all(name in sys.modules for name in parallel.LIBRARIES)] * 2) == [True, True]

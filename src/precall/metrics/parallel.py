@@ -15,7 +15,9 @@ from typing import TypeVar
 from precall.progress import StageProgress
 
 R = TypeVar("R")
-LIBRARIES = ("sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model", "sklearn.mixture")
+LIBRARIES = (
+    *("torch", "sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model", "sklearn.mixture"),
+)
 
 
 def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None = None) -> list[R]:
@@ -54,7 +56,7 @@ def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None
 
 
 def _load_libraries() -> None:
-    """Import what jobs import: two threads that import parts of scikit-learn at once may meet a half-imported one."""
+    """Import what jobs import: a thread may meet a module that another one has imported in part."""
     for library in LIBRARIES:
         import_module(library)
 

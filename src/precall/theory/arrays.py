@@ -27,7 +27,8 @@ def is_tensor(values: object) -> TypeGuard[torch.Tensor]:
         >>> is_tensor(np.zeros(3))
         False
     """
-    return "torch" in sys.modules and isinstance(values, sys.modules["torch"].Tensor)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # another thread may be importing torch
+    return tensor is not None and isinstance(values, tensor)
 
 
 def to_numpy(values: object) -> npt.NDArray[Any]:
