@@ -5,7 +5,7 @@
 
 equal     200,000 × 64 in 16 shards on Ray (two workers): counts, radii and intervals are those of one sweep
 overhead  100,000 × 256 in 16 shards: seconds on Ray over seconds of one process, start of the cluster included
-memory    200,000 × 64 in 16 and in 32 shards: peak memory of the driver and of the largest worker
+memory    the same in 32 shards: peak memory of the driver and of the largest worker, beside that of 16
 kills     a worker or the driver is killed at a random moment and the command run again: the bytes of results.json are
           those of an undisturbed run, and only blocks that were not finished are computed
 schedule  1,000 shards a side on 64 workers, simulated from the measured time of a block: makespan, memory, traffic
@@ -151,7 +151,7 @@ def compared(n: int, d: int, shards: int, engines: tuple[str, ...]) -> dict[str,
 
 def equal(n: int, d: int, shards: int) -> list[Row]:
     """Counts, radii, lists and intervals on Ray and in one process."""
-    found = compared(n, d, shards, ("one process", "local", "ray"))
+    found = compared(n, d, shards, ("one process", "ray"))
     same = len({one["digest"] for one in found.values()}) == 1
     return [{"n": n, "d": d, "shards": shards, "engine": name, **row, "same": same} for name, row in found.items()]
 
@@ -164,13 +164,10 @@ def overhead(n: int, d: int, shards: int) -> list[Row]:
     return [{"n": n, "d": d, "shards": shards, **times, "ratio": ratio, "blocks": shards * (2 * shards + 1)}]
 
 
-def memory(n: int, d: int, shards: tuple[int, ...]) -> list[Row]:
-    """Peak memory of driver and workers for several numbers of shards."""
-    rows = []
-    for count in shards:
-        found = compared(n, d, count, ("ray",))["ray"]
-        rows.append({"n": n, "d": d, "shards": count, "driver MB": found["driver MB"], "worker MB": found["worker MB"]})
-    return rows
+def memory(n: int, d: int, shards: int) -> list[Row]:
+    """Peak memory of driver and workers on Ray."""
+    found = compared(n, d, shards, ("ray",))["ray"]
+    return [{"n": n, "d": d, "shards": shards, **{name: found[name] for name in ("seconds", "driver MB", "worker MB")}}]
 
 
 # ---------------------------------------------------------------------------------------------------------------- kills
@@ -334,7 +331,7 @@ def measured(part: str, smoke: bool, times: int) -> list[Row]:
     if part == "overhead":
         return overhead(*((600, 8, 3) if smoke else (100_000, 256, 16)))
     if part == "memory":
-        return memory(*((600, 8, (2, 4)) if smoke else (200_000, 64, (16, 32))))
+        return memory(*((600, 8, 4) if smoke else (200_000, 64, 32)))
     if part == "kills":
         return kills(min(times, 2) if smoke else times, *((600, 8, 3) if smoke else (40_000, 32, 8)))
     return schedule(*((10, 1000, 16, 200) if smoke else (1000, 10_000, 2048, 10_000)))

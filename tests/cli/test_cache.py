@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from precall.cli import app
 from precall.encoders import encode
 from precall.encoders.inventory import cache_entries
+from precall.metrics.sharded import assess_sharded
 
 HOUR, DAY = 3600, 86400
 
@@ -274,3 +275,21 @@ def test_pruning_and_verifying_beside_a_running_assessment_is_safe(cache, filled
         assert (process.returncode, out) == (0, expected), err
     assert rounds > 3
     assert not (cache / "damaged").exists()
+
+
+# -------------------------------------------------------------------------------------------------------- sharded runs
+
+
+def test_stages_of_sharded_runs_are_shown_verified_and_pruned(run, cache):
+    x = np.random.default_rng(0).normal(size=(4, 30, 2))
+    list(assess_sharded(real=list(x[:2]), fake={"ours": list(x[2:])}, metrics=("fid",)))
+    (cache / "work" / "mine").mkdir()
+    (cache / "work" / "mine" / "stage.npz").write_bytes(b"of somebody else")
+    assert set(kinds(cache)) == {"sharded runs"}
+    assert run("cache", "verify").stdout == f"checked {len(kinds(cache))} files: none damaged\n"
+    damaged = next((cache / "work").glob("*-*/stage.npz"))
+    damaged.write_bytes(damaged.read_bytes()[:-9] + b"otherwise")
+    assert run("cache", "verify").exit_code == 1
+    assert sorted(set(kinds(cache))) == ["damaged", "sharded runs"]
+    assert run("cache", "prune", "--older-than", "0s").exit_code == 0
+    assert sorted(tree(cache)) == ["work/mine/stage.npz", "work/timings.json"]

@@ -87,7 +87,7 @@ def test_the_amount_carries_its_interval_unless_it_lies_beyond_it():
 def test_copies_come_first_if_they_exceed_chance_by_a_fifth():
     few = {"copies": score(0.3, chance=0.1)}
     many = {"copies": score(0.46, chance=0.1)}
-    assert verdict(None, few, None) == "No verdict: add `auto` to the metrics."
+    assert verdict(None, few, None) == "No verdict: add `auto` or `clusters` to the metrics."
     assert verdict(None, many, None) == "Copies: 40 % of its samples nearly coincide with a real sample."
 
 

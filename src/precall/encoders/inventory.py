@@ -20,20 +20,23 @@ from precall.samples import hashing
 from precall.sealing import DAMAGED, WRONG_FORM, check_seal, set_aside
 
 FEATURES, RESULTS, INDEX, EARLIER = "features", "results", "index of files", "earlier version"
+SHARDED = "sharded runs"
 WEIGHTS, DATA, ASIDE, UNFINISHED = "weights", "data sets", "damaged", "unfinished"
-SEALED = (FEATURES, RESULTS, INDEX)
+SEALED = (FEATURES, RESULTS, INDEX, SHARDED)
 PRECIOUS = (WEIGHTS, DATA)  # precall cannot compute them again; the user may have put them there
 LEFTOVER = 3600.0  # seconds: a process that writes a file for longer is dead
 
 KEY = rf"(?:{VERSION}-)?[0-9a-f]{{64}}"
 PART = r"(?:features\.npy|done\.json|notices\.json|rows-\d{9,}\.(?:npy|json))"
+STAGE, BLOCK = r"[a-z-]+-[0-9a-f]{32}", r"(?:stage|[0-9a-f]{64})\.npz"  # see `precall.engines.manifest`
 NAMES = {  # what the files of each folder are called
     "features": PART,
     "results": rf"{KEY}\.json",
     "files": rf"{KEY}\.json",
+    "work": BLOCK,
     "weights": r".+",
     "data": r".+",
-    DAMAGED: rf"(?:features-{KEY}-{PART}|(?:results|files)-{KEY}\.json|weights-.+)\.[0-9a-f]{{8}}",
+    DAMAGED: rf"(?:features-{KEY}-{PART}|(?:results|files)-{KEY}\.json|{STAGE}-{BLOCK}|weights-.+)\.[0-9a-f]{{8}}",
 }
 TEMPORARY = r"(?:{})\.\d+-[0-9a-f]{{8}}\.tmp|\.precall-\d+-[0-9a-f]{{16}}\.tmp"  # see `open_atomically`
 
@@ -43,8 +46,9 @@ class CacheEntry:
     """An entry of the cache.
 
     Attributes:
-        kind: "features", "results", "index of files", "weights", "data sets", "damaged" (files that were set aside),
-            "unfinished" (a temporary file) or "earlier version" (never read again).
+        kind: "features", "results", "index of files", "sharded runs" (a stage of a run without `work`), "weights",
+            "data sets", "damaged" (files that were set aside), "unfinished" (a temporary file) or "earlier version"
+            (never read again).
         files: Its files.
         size: Their size in bytes.
         used: When it was last used, in seconds since the epoch.
@@ -67,7 +71,10 @@ def cache_entries(root: Path) -> list[CacheEntry]:
     """
     kinds = {"results": RESULTS, "files": INDEX, "weights": WEIGHTS, "data": DATA, DAMAGED: ASIDE}
     features = [entry for folder in _feature_folders(root) for entry in _features(folder)]
-    return features + [entry for name, kind in kinds.items() for entry in _single_files(root / name, name, kind)]
+    stages = [entry for folder in _stage_folders(root) for entry in _stage(folder)]
+    damaged = list(_single_files(root / "work" / DAMAGED, DAMAGED, ASIDE))
+    single = [entry for name, kind in kinds.items() for entry in _single_files(root / name, name, kind)]
+    return [*features, *stages, *single, *damaged]
 
 
 def verify(root: Path) -> tuple[int, list[Path]]:
@@ -127,6 +134,19 @@ def _features(folder: Path) -> Iterator[CacheEntry]:
     if own:
         yield _entry(FEATURES if folder.name.startswith(VERSION) else EARLIER, *own)
     yield from (_entry(UNFINISHED, path) for path in files if _temporary("features", path.name))
+
+
+def _stage_folders(root: Path) -> list[Path]:
+    return [folder for folder in _listing(root / "work") if re.fullmatch(STAGE, folder.name)]
+
+
+def _stage(folder: Path) -> Iterator[CacheEntry]:
+    """The results of a stage of a sharded run, and its temporary files."""
+    files = [path for path in _listing(folder) if path.is_file() and not path.is_symlink()]
+    own = [path for path in files if re.fullmatch(NAMES["work"], path.name)]
+    if own:
+        yield _entry(SHARDED, *own)
+    yield from (_entry(UNFINISHED, path) for path in files if _temporary("work", path.name))
 
 
 def _single_files(folder: Path, name: str, kind: str) -> Iterator[CacheEntry]:
@@ -198,6 +218,6 @@ def _delete(entry: CacheEntry) -> None:
     """Delete the files; `done.json` comes first, so that other processes never see half of an entry."""
     for path in entry.files:
         path.unlink(missing_ok=True)
-        if path.parent.parent.name == "features":
+        if path.parent.parent.name in ("features", "work"):
             with suppress(OSError):  # it is not empty
                 path.parent.rmdir()

@@ -41,7 +41,7 @@ def verdict(
     if copied := _copies(scores):
         return copied
     if estimator is None:
-        return "No verdict: add `auto` to the metrics."
+        return "No verdict: add `auto` or `clusters` to the metrics."
     basis, clearest = _basis(estimator, scores), None if drift is None else drift.clearest()
     if clearest is not None:
         basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"

@@ -98,7 +98,7 @@ _TRAIN = "Train longer or with a larger model: selecting among its samples would
 _FIXED = {  # first words of a verdict: what to do
     "Copies": "Look for memorisation: remove duplicates from the training data, train for fewer steps, or regularise. "
     "While the model copies, its other scores are too good.",
-    "No verdict": "Add `auto` to the metrics: without a curve there is no verdict.",
+    "No verdict": "Add `auto` or, in shards, `clusters` to the metrics: without a curve there is no verdict.",
     "Indistinguishable": "Nothing to correct at this sample size. More samples would reveal smaller differences.",
     "Differs": "Collect more samples: these are too few to say how the model differs from the data.",
     "Close": "Nothing urgent. More samples would show whether the remaining difference matters.",
