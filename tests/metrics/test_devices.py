@@ -77,6 +77,29 @@ def test_features_stay_where_they_are_without_a_choice():
     assert found.protocol["device"] == "cpu"
 
 
+class Elsewhere(torch.Tensor):
+    """A tensor that, like one on a GPU, becomes an array only after `cpu`."""
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy.")
+
+    def cpu(self):
+        return self.as_subclass(torch.Tensor)
+
+
+def test_the_command_brings_back_what_it_shows(monkeypatch, tmp_path):
+    """The map of the samples read the features as an array, which a GPU's tensors are not."""
+    moved = lambda x, _: torch.as_tensor(np.array(x)).as_subclass(Elsewhere)  # noqa: E731
+    monkeypatch.setattr("precall.metrics.inputs.moved", moved)
+    for name, x in (("real", REAL), ("fake", FAKE)):
+        np.save(tmp_path / f"{name}.npy", x)
+    words = ["assess", "--real", tmp_path / "real.npy", "--fake", tmp_path / "fake.npy", "--quick", "--fresh"]
+    words += ["--out", tmp_path / "out", "--samples", tmp_path / "out.csv"]
+    done = CliRunner().invoke(app, [str(one) for one in words])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "report.html").exists()
+
+
 # ------------------------------------------------------------------------------------------------------------- k-means
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.inputs import Side
@@ -33,7 +33,7 @@ def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, 
     if min(len(side.features) for side in sides.values()) < 3:
         return None
     rows = {name: _chosen(len(side.features), keep.get(name, ())) for name, side in sides.items()}
-    points = {name: np.asarray(side.features[rows[name]], dtype=np.float64) for name, side in sides.items()}
+    points = {name: np.asarray(to_numpy(side.features[rows[name]]), dtype=np.float64) for name, side in sides.items()}
     axes, explained = _axes(points["real"])
     flat = {name: (x - points["real"].mean(axis=0)) @ axes for name, x in points.items()}
     low, high = (end([end(x, axis=0) for x in flat.values()], axis=0) for end in (np.min, np.max))
