@@ -39,6 +39,7 @@ INVENTS = assessed([0.5, 0.5, 0.0], [0.3, 0.3, 0.4])
 HOPELESS = assessed([0.5, 0.5], [1.0, 0.0])  # the second half is never produced
 COPIES = assessed([0.5, 0.5], [0.5, 0.5], copies=Score(0.9, None, 0.01))
 PROPORTIONS = assessed([0.5, 0.5], [0.7, 0.3])
+RARE = assessed([0.6, 0.4], [0.95, 0.05])  # estimated: the samples may also be of the data alone
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,7 @@ PROPORTIONS = assessed([0.5, 0.5], [0.7, 0.3])
         (PERFECT, "Nothing to correct"),
         (INVENTS, "Curate with K = 2 draws per kept sample: invented share 40 % → 0 %, estimated."),
         (HOPELESS, "Sample more broadly"),
+        (RARE, "what it never produces. If it produces the missed samples too rarely rather than never, curate"),
         (COPIES, "memorisation"),
         (PROPORTIONS, "Curate with K = 2 draws per kept sample: total variation 20 % → 0 %"),
         (assessed([0.6, 0.4, 0.0], [0.0, 0.4, 0.6]), "Train longer"),

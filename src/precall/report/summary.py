@@ -66,7 +66,10 @@ def recommendation(one: Assessment) -> str:
         return _unsure(one, "tv") or _FIXED[kind] if kind == "Indistinguishable" else _FIXED[kind]
     share, otherwise = _CURABLE[kind]
     score = "tv" if share == "total variation" else share
-    return _unsure(one, score) or _curation(one.spectrum, share) or otherwise
+    curation = _curation(one.spectrum, share)
+    if kind == "Drops modes" and curation is not None:
+        curation = f"{_BROADER} If it produces the missed samples too rarely rather than never, {_lowered(curation)}"
+    return _unsure(one, score) or curation or otherwise
 
 
 def caveat(one: Assessment) -> str | None:
@@ -91,7 +94,8 @@ def _above_chance(score: Score) -> bool:
 
 
 _BROADER = (
-    "Sample more broadly (weaker truncation or guidance, a higher temperature): curation cannot add what is missing."
+    "Sample more broadly (weaker truncation or guidance, a higher temperature): curation cannot add what it never "
+    "produces."
 )
 _NARROWER = "Sample more conservatively: stronger truncation or guidance, or a lower temperature."
 _TRAIN = "Train longer or with a larger model: selecting among its samples would not bring it closer to the data."
@@ -135,6 +139,11 @@ def _curation(spectrum: RatioSpectrum, share: str) -> str | None:
     what = share if share == "total variation" else f"{share} share"
     change = f"{what} {100 * before:.0f} % → {100 * values[budget]:.0f} %"
     return f"Curate with K = {budget} draws per kept sample: {change}, estimated."
+
+
+def _lowered(sentence: str) -> str:
+    """A sentence that continues another one."""
+    return sentence[0].lower() + sentence[1:]
 
 
 def _close(before: Assessment, after: Assessment, by: str) -> bool:
