@@ -15,9 +15,7 @@ from typing import TypeVar
 from precall.progress import StageProgress
 
 R = TypeVar("R")
-LIBRARIES = (
-    *("torch", "sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model", "sklearn.mixture"),
-)
+LIBRARIES = ("torch", "sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model")
 
 
 def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None = None) -> list[R]:
