@@ -8,11 +8,14 @@ than `sklearn.mixture.GaussianMixture`, which takes the same steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from precall.metrics.classifiers.tasks import Matrix
 from precall.theory.arrays import Array, Index
+
+Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 
 PER_COMPONENT = 20  # least number of training points per component of a mixture
 STEPS, TOLERANCE = 15, 1e-3  # most steps, and the gain in mean log-likelihood below which they end
