@@ -141,7 +141,7 @@ def _drawn(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 def _layers(flat: torch.Tensor, width: int) -> list[torch.Tensor]:
     """Views of the weights and the offsets of each layer in one tensor (tasks, parameters)."""
     shapes = [(width, HIDDEN), (1, HIDDEN), (HIDDEN, HIDDEN), (1, HIDDEN), (HIDDEN, 1), (1, 1)]
-    parts = flat.split([rows * columns for rows, columns in shapes], dim=1)
+    parts = flat.split_with_sizes([rows * columns for rows, columns in shapes], dim=1)
     return [part.view(len(flat), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
