@@ -345,7 +345,7 @@ def test_calibration_does_not_use_a_samples_own_label():
     other = real.copy()
     other[fold == 2] = ~other[fold == 2]
     steps = partial(calibration._of_blocks, few_blocks)
-    for calibrate in (calibration.calibrated, lambda *a: calibration._piecewise(*a, 8), steps, stacking_of):
+    for calibrate in (calibration.calibrated, lambda *a: calibration._piecewise(*a)[1], steps, stacking_of):
         before, after = calibrate(x, real, fold), calibrate(x, other, fold)
         assert np.array_equal(before[fold == 2], after[fold == 2])
         assert not np.array_equal(before[fold != 2], after[fold != 2])
@@ -381,7 +381,7 @@ def test_the_curve_is_read_from_a_line_or_from_steps_or_from_nothing():
     def sparing(scores, real):
         fold = spread(real, 5, rng)
         smooth, line = calibration.calibrated_smoothly(scores, real, fold)
-        assert np.array_equal(line, calibration._piecewise(scores, real, fold, 1))
+        assert np.array_equal(line, calibration._piecewise(scores, real, fold)[0])
         return *calibration.calibrated_sparingly(scores, real, fold, smooth, line), smooth, line
 
     scores, real = stepped(rng, 3000, 1000)

@@ -10,7 +10,8 @@ from precall.theory.arrays import Array, Flags, Index
 from precall.theory.hull import ScoreBlocks, few_blocks, score_blocks
 from precall.theory.logistic import log_losses, nonnegative_logistic
 
-PIECES = (1, 8, 16)  # candidate numbers of linear pieces; one piece comes first
+PIECES = (1, 8, 16)  # candidate numbers of linear pieces; one piece comes first, and each number divides the last
+QUANTILES = np.linspace(0, 1, PIECES[-1] + 1)
 BINS = 256  # number of bins per class that stand for the samples in a fit
 
 
@@ -55,7 +56,7 @@ def calibrated_smoothly(scores: Array, real: Flags, fold: Index) -> tuple[Array,
     Returns:
         The log-ratios with the best number of pieces, and those with one piece.
     """
-    candidates = [_piecewise(scores, real, fold, pieces) for pieces in PIECES]
+    candidates = _piecewise(scores, real, fold)
     return min(candidates, key=lambda log_ratio: float(log_losses(log_ratio, real).mean())), candidates[0]
 
 
@@ -87,19 +88,24 @@ def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array,
     return steps if min(losses["smooth"], losses["steps"]) < losses["line"] else line, shrinkage
 
 
-def _piecewise(scores: Array, real: Flags, fold: Index, pieces: int) -> Array:
-    log_ratio = np.empty(len(real))
+def _piecewise(scores: Array, real: Flags, fold: Index) -> list[Array]:
+    """Log-ratio of each sample for each number of linear pieces in `PIECES`."""
+    log_ratios = [np.zeros(len(real)) for _ in PIECES]
     for k in np.unique(fold):
         rest = fold != k
-        knots = np.unique(np.quantile(scores[rest], np.linspace(0, 1, pieces + 1)))
-        if len(knots) == 1:
-            log_ratio[~rest] = 0.0
-            continue
-        centre = np.append(np.diff(knots), knots[0])  # these coefficients reproduce the score itself
-        binned, labels, weight = _binned(scores[rest], real[rest])
-        w = nonnegative_logistic(_ramps(binned, knots), labels, ridge=1e-4, centre=centre, weight=weight)
-        log_ratio[~rest] = _ramps(scores[~rest], knots) @ w[:-1] + w[-1]
-    return log_ratio
+        binned, quantiles = _binned(scores[rest], real[rest]), np.quantile(scores[rest], QUANTILES)
+        for pieces, log_ratio in zip(PIECES, log_ratios, strict=True):
+            knots = np.unique(quantiles[:: PIECES[-1] // pieces])
+            if len(knots) > 1:
+                log_ratio[~rest] = _fitted_ramps(*binned, knots)(scores[~rest])
+    return log_ratios
+
+
+def _fitted_ramps(scores: Array, real: Flags, weight: Array, knots: Array) -> Callable[[Array], Array]:
+    """The increasing function, linear between the knots and constant beyond, that fits these weighted scores best."""
+    centre = np.append(np.diff(knots), knots[0])  # these coefficients reproduce the score itself
+    w = nonnegative_logistic(_ramps(scores, knots), real, ridge=1e-4, centre=centre, weight=weight)
+    return lambda others: np.asarray(_ramps(others, knots) @ w[:-1] + w[-1])
 
 
 def _binned(scores: Array, real: Flags) -> tuple[Array, Flags, Array]:

@@ -64,25 +64,22 @@ def _trained(tasks: Sequence[Task], seed: int) -> list[Matrix]:
     generator = torch.Generator().manual_seed(seed)
     pools = [_Pool(task, generator) for task in tasks]
     halves = [_padded([pool.real for pool in pools]), _padded([pool.fake for pool in pools])]
-    device = tasks[0].views.device
-    weights = [w.to(device) for w in _initial(len(tasks), tasks[0].train.shape[1], generator)]
-    moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
-    best = torch.full((len(tasks),), torch.inf, device=device)
-    kept = [w.clone() for w in weights]
-    for step in range(1, STEPS + 1):
-        real, fake = (_drawn(points, counts, generator) for points, counts in halves)
-        batch = torch.cat([real, fake], dim=1)
-        _adamw(weights, _gradients(weights, batch), moments, step)
+    device, width = tasks[0].views.device, tasks[0].train.shape[1]
+    flat = _initial(len(tasks), width, generator).to(device)
+    weights, moments = _layers(flat, width), (torch.zeros_like(flat), torch.zeros_like(flat))
+    best, kept = torch.full((len(tasks),), torch.inf, device=device), flat.clone()
+    for step, rows in enumerate(_rows([counts for _, counts in halves], generator), start=1):
+        batch = torch.cat([_drawn(points, some) for (points, _), some in zip(halves, rows, strict=True)], dim=1)
+        gradient = torch.cat([one.flatten(1) for one in _gradients(weights, batch)], dim=1)
+        _adamw(flat, gradient, moments, step)
         if step % CHECK_EVERY == 0:
-            best = _keep_better(weights, kept, best, pools)
-    return [_log_ratios(kept, i, torch.from_numpy(task.test).to(device)) for i, task in enumerate(tasks)]
+            best = _keep_better(flat, kept, best, pools)
+    layers = _layers(kept, width)
+    return [_log_ratios(layers, i, torch.from_numpy(task.test).to(device)) for i, task in enumerate(tasks)]
 
 
 def _adamw(
-    weights: Sequence[torch.Tensor],
-    gradients: Sequence[torch.Tensor],
-    moments: Sequence[tuple[torch.Tensor, torch.Tensor]],
-    step: int,
+    weights: torch.Tensor, gradient: torch.Tensor, moments: tuple[torch.Tensor, torch.Tensor], step: int
 ) -> None:
     """One step of AdamW with a cosine schedule. (`torch.optim` takes two seconds to import.)
 
@@ -90,11 +87,11 @@ def _adamw(
         Loshchilov and Hutter (2019), Algorithm 2.
     """
     rate = RATE * (1 + math.cos(math.pi * (step - 1) / STEPS)) / 2
-    for w, g, (m, v) in zip(weights, gradients, moments, strict=True):
-        m.lerp_(g, 1 - BETA1)
-        v.mul_(BETA2).addcmul_(g, g, value=1 - BETA2)
-        w.mul_(1 - rate * DECAY)
-        w.addcdiv_(m, (v / (1 - BETA2**step)).sqrt_().add_(1e-8), value=-rate / (1 - BETA1**step))
+    m, v = moments
+    m.lerp_(gradient, 1 - BETA1)
+    v.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+    weights.mul_(1 - rate * DECAY)
+    weights.addcdiv_(m, (v / (1 - BETA2**step)).sqrt_().add_(1e-8), value=-rate / (1 - BETA1**step))
 
 
 class _Pool:
@@ -123,25 +120,41 @@ def _padded(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True), counts
 
 
-def _drawn(points: torch.Tensor, counts: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Half a minibatch per task, drawn with replacement."""
+def _rows(counts: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    """The rows of each minibatch, drawn with replacement, shape (steps, halves, tasks, points of half a minibatch)."""
     import torch
 
-    u = torch.rand(len(counts), HALF_BATCH, generator=generator)
-    rows = torch.minimum((u * counts[:, None]).long(), counts[:, None] - 1)
-    return points[torch.arange(len(counts))[:, None].to(points.device), rows.to(points.device)]
+    limit = torch.stack(list(counts))[:, :, None]
+    u = torch.rand(STEPS, *limit.shape[:2], HALF_BATCH, generator=generator)
+    return torch.minimum((u * limit).long(), limit - 1)
 
 
-def _initial(tasks: int, dimensions: int, generator: torch.Generator) -> list[torch.Tensor]:
+def _drawn(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Half a minibatch per task."""
+    import torch
+
+    tasks, longest, width = points.shape
+    rows = (rows + longest * torch.arange(tasks)[:, None]).to(points.device)
+    return points.view(-1, width).index_select(0, rows.flatten()).view(tasks, -1, width)
+
+
+def _layers(flat: torch.Tensor, width: int) -> list[torch.Tensor]:
+    """Views of the weights and the offsets of each layer in one tensor (tasks, parameters)."""
+    shapes = [(width, HIDDEN), (1, HIDDEN), (HIDDEN, HIDDEN), (1, HIDDEN), (HIDDEN, 1), (1, 1)]
+    parts = flat.split_with_sizes([rows * columns for rows, columns in shapes], dim=1)
+    return [part.view(len(flat), *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _initial(tasks: int, width: int, generator: torch.Generator) -> torch.Tensor:
     """Initial weights with He scaling; the last layer is zero, so that training starts at the ratio 1."""
     import torch
 
-    weights = []
-    for fan_in, fan_out in [(dimensions, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, 1)]:
+    flat = torch.zeros(tasks, (width + 1 + HIDDEN + 1 + 1) * HIDDEN + 1)
+    for weights in _layers(flat, width)[::2]:
+        fan_in, fan_out = weights.shape[1:]
         scale = (2 / fan_in) ** 0.5 if fan_out > 1 else 0.0
-        weights.append(scale * torch.randn(tasks, fan_in, fan_out, generator=generator))
-        weights.append(torch.zeros(tasks, 1, fan_out))
-    return weights
+        weights.copy_(scale * torch.randn(weights.shape, generator=generator))
+    return flat
 
 
 def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[_Hidden, _Hidden, torch.Tensor]:
@@ -194,17 +207,15 @@ def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.T
     ]
 
 
-def _keep_better(
-    weights: list[torch.Tensor], kept: list[torch.Tensor], best: torch.Tensor, pools: Sequence[_Pool]
-) -> torch.Tensor:
+def _keep_better(weights: torch.Tensor, kept: torch.Tensor, best: torch.Tensor, pools: Sequence[_Pool]) -> torch.Tensor:
     """Copy the weights of tasks that improved on their held-out part to `kept`; return the smallest log-losses."""
     import torch
 
-    losses = [_log_loss([w[i : i + 1] for w in weights], pool.held_out[None]) for i, pool in enumerate(pools)]
+    layers = _layers(weights, pools[0].held_out.shape[1])
+    losses = [_log_loss([w[i : i + 1] for w in layers], pool.held_out[None]) for i, pool in enumerate(pools)]
     loss = torch.cat(losses)
     better = loss < best
-    for old, new in zip(kept, weights, strict=True):
-        old[better] = new[better]
+    kept[better] = weights[better]
     return torch.minimum(loss, best)
 
 

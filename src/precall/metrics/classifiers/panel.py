@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from precall.metrics.classifiers.mixtures import fitted_mixture, mixture_weights
 from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each, natural_axes, shrunk, shrunk_covariance
 from precall.theory.arrays import Array, Flags
 
-PER_COMPONENT = 20  # least number of training points per component of a mixture
 SEARCHED = 5000  # training points for the search of nearest neighbours, whose time grows with them
 
 
@@ -70,7 +70,7 @@ def diagonal(task: Task, seed: int) -> Matrix:
 def radial(task: Task, seed: int) -> Matrix:
     """Log-ratio of two densities of the log Mahalanobis radius, for elliptical distributions that differ in radius."""
     train, test = task.shared("radius", _log_radius)
-    return mixture_ratio(train, task.labels, test, 8, "full", seed)
+    return mixture_ratio(train, task.labels, test, 8, seed)
 
 
 def _log_radius(views: Views) -> Array:
@@ -84,13 +84,13 @@ def _log_radius(views: Views) -> Array:
 def contrast(task: Task, seed: int) -> Matrix:
     """Log-ratio of two mixtures on the axes along which the classes differ most in mean or variance."""
     train, test = task.contrast
-    return mixture_ratio(train, task.labels, test, 8, "full", seed)
+    return mixture_ratio(train, task.labels, test, 8, seed)
 
 
-def mixture_ratio(train: Matrix, labels: Flags, test: Matrix, k: int, kind: str, seed: int) -> Matrix:
+def mixture_ratio(train: Matrix, labels: Flags, test: Matrix, k: int, seed: int) -> Matrix:
     """Log-ratio of two Gaussian mixtures with k components, one fitted to each class."""
-    real, fake = (fitted_mixture(train[mask], k, kind, seed) for mask in (labels, ~labels))
-    return np.asarray(real.score_samples(test) - fake.score_samples(test))
+    real, fake = (fitted_mixture(train[mask], k, seed) for mask in (labels, ~labels))
+    return real.log_density(test) - fake.log_density(test)
 
 
 def modes(task: Task, seed: int) -> Matrix:
@@ -108,7 +108,7 @@ def islands(task: Task, seed: int) -> Matrix:
 
 def _mode_densities(views: Views, seed: int) -> Array:
     """Log-density of each component of a mixture at each sample."""
-    return component_log_densities(fitted_mixture(views.leading[views.fit], 20, "diag", seed), views.leading)
+    return fitted_mixture(views.leading[views.fit], 20, seed, diagonal=True).log_densities(views.leading)
 
 
 def _island_densities(views: Views, seed: int) -> Array:
@@ -116,7 +116,7 @@ def _island_densities(views: Views, seed: int) -> Array:
     axes = natural_axes(views.x, views.x[views.fit])
     if axes is None:
         return np.zeros((len(views.x), 1))
-    return component_log_densities(fitted_mixture(axes[views.fit], 20, "diag", seed), axes)
+    return fitted_mixture(axes[views.fit], 20, seed, diagonal=True).log_densities(axes)
 
 
 def reweighted(train: Matrix, test: Matrix, labels: Flags) -> Matrix:
@@ -133,43 +133,9 @@ def reweighted(train: Matrix, test: Matrix, labels: Flags) -> Matrix:
     return np.asarray(logsumexp(test + np.log(pi), axis=1) - logsumexp(test + np.log(rho), axis=1))
 
 
-def component_log_densities(mixture: Any, x: Matrix) -> Array:
-    """Log-density of each diagonal component at each point, shape (n, k), up to a common constant."""
-    x = x.astype(np.float64)
-    mean, precision = mixture.means_, 1 / mixture.covariances_
-    squares = x**2 @ precision.T - 2 * x @ (mean * precision).T + (mean**2 * precision).sum(axis=1)
-    return np.asarray((np.log(precision).sum(axis=1) - squares) / 2)
-
-
-def mixture_weights(log_densities: Matrix, steps: int = 30) -> Array:
-    """Weights of known components by expectation-maximisation; half a sample is added to each, so that none is 0."""
-    from scipy.special import softmax
-
-    n, k = log_densities.shape
-    weights = np.full(k, 1 / k)
-    for _ in range(steps):
-        weights = (softmax(log_densities + np.log(weights), axis=1).sum(axis=0) + 0.5) / (n + 0.5 * k)
-    return weights
-
-
-def fitted_mixture(x: Matrix, components: int, kind: str, seed: int) -> Any:
-    """A Gaussian mixture after at most 15 steps. It need not converge, because it is evaluated on held-out points."""
-    from sklearn.mixture import GaussianMixture
-
-    mixture = GaussianMixture(
-        n_components=min(components, len(x) // PER_COMPONENT + 1),
-        covariance_type=kind,
-        reg_covar=1e-3,
-        init_params="k-means++",
-        max_iter=15,
-        random_state=seed,
-    )
-    return mixture.fit(x.astype(np.float32))
-
-
 @contextmanager
 def convergence_not_required() -> Iterator[None]:
-    """Silence the warnings of `fitted_mixture`. Enter it before threads start: they share the filters of warnings."""
+    """Silence the warnings of scikit-learn. Enter it before threads start: they share the filters of warnings."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

@@ -75,7 +75,8 @@ class Task:
     def leading_columns(self) -> View:
         """The `NARROW` leading ones of `columns`, standardised."""
         train, test = self.columns[0][:, :NARROW], self.columns[1][:, :NARROW]
-        return standardised(train, train), standardised(test, train)
+        both = standardised(np.concatenate([train, test]), train)
+        return both[: len(train)], both[len(train) :]
 
     @cached_property
     def axes_and_columns(self) -> View:

@@ -1,0 +1,47 @@
+"""Gaussian mixtures: the same steps as scikit-learn's, and the weights of known components."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from precall.metrics.classifiers.mixtures import FLOOR, STEPS, fitted_mixture, mixture_weights
+
+
+def clumps(n, d, seed):
+    """A narrow and a wide clump with correlated columns."""
+    x = np.random.default_rng(seed).normal(size=(n, d)) @ np.tri(d)
+    x[: n // 3] = 0.1 * x[: n // 3] + 3
+    return x
+
+
+@pytest.mark.parametrize(("d", "kind"), [(1, "full"), (3, "full"), (5, "diag")])
+@pytest.mark.parametrize("n", [70, 900])
+def test_a_mixture_is_that_of_scikit_learn(n, d, kind):
+    from sklearn.mixture import GaussianMixture
+
+    x, at = clumps(n, d, 0), clumps(100, d, 1)
+    components, known = min(6, n // 20 + 1), {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
+    theirs = GaussianMixture(components, covariance_type=kind, random_state=3, **known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it need not converge
+        theirs.fit(x)
+    ours = fitted_mixture(x, 6, 3, diagonal=kind == "diag")
+    np.testing.assert_allclose(ours.log_density(at), theirs.score_samples(at), rtol=1e-6, atol=1e-6)
+    order = np.exp(ours.log_densities(at)) @ ours.weights
+    np.testing.assert_allclose(np.log(order), ours.log_density(at), rtol=1e-9)
+
+
+def test_a_component_that_lost_its_points_stays_finite():
+    x = np.repeat([[0.0, 0.0], [1e4, 1e4]], 100, axis=0)
+    assert np.isfinite(fitted_mixture(x, 8, 0).log_density(x)).all()
+
+
+def test_the_weights_are_those_of_expectation_maximisation_on_the_log_scale():
+    log_densities = 300 * np.random.default_rng(0).normal(size=(200, 4))  # most densities underflow
+    weights = np.full(4, 1 / 4)
+    for _ in range(30):
+        weights = (softmax(log_densities + np.log(weights), axis=1).sum(axis=0) + 0.5) / (200 + 2)
+    np.testing.assert_allclose(mixture_weights(log_densities), weights, rtol=1e-12)
+    assert weights.min() > 0
