@@ -5,7 +5,7 @@
 
 equal     200,000 × 64 in 16 shards on Ray (two workers): counts, radii and intervals are those of one sweep
 overhead  100,000 × 256 in 16 shards: seconds on Ray over seconds of one process, start of the cluster included
-memory    100,000 × 64 in 8, 16 and 32 shards on Ray: peak memory of the driver and of the largest worker
+memory    the same in 32 shards: peak memory of the driver and of the largest worker, beside that of 16
 kills     a worker or the driver is killed at a random moment and the command run again: the bytes of results.json are
           those of an undisturbed run, and only blocks that were not finished are computed
 schedule  1,000 shards a side on 64 workers, simulated from the measured time of a block: makespan, memory, traffic
@@ -164,11 +164,10 @@ def overhead(n: int, d: int, shards: int) -> list[Row]:
     return [{"n": n, "d": d, "shards": shards, **times, "ratio": ratio, "blocks": shards * (2 * shards + 1)}]
 
 
-def memory(n: int, d: int, shards: tuple[int, ...]) -> list[Row]:
-    """Peak memory of driver and workers for several numbers of shards."""
-    shown = ("seconds", "driver MB", "worker MB")
-    found = {count: compared(n, d, count, ("ray",))["ray"] for count in shards}
-    return [{"n": n, "d": d, "shards": count, **{name: one[name] for name in shown}} for count, one in found.items()]
+def memory(n: int, d: int, shards: int) -> list[Row]:
+    """Peak memory of driver and workers on Ray."""
+    found = compared(n, d, shards, ("ray",))["ray"]
+    return [{"n": n, "d": d, "shards": shards, **{name: found[name] for name in ("seconds", "driver MB", "worker MB")}}]
 
 
 # ---------------------------------------------------------------------------------------------------------------- kills
@@ -332,7 +331,7 @@ def measured(part: str, smoke: bool, times: int) -> list[Row]:
     if part == "overhead":
         return overhead(*((600, 8, 3) if smoke else (100_000, 256, 16)))
     if part == "memory":
-        return memory(*((600, 8, (2, 4)) if smoke else (100_000, 64, (8, 16, 32))))
+        return memory(*((600, 8, 4) if smoke else (200_000, 64, 32)))
     if part == "kills":
         return kills(min(times, 2) if smoke else times, *((600, 8, 3) if smoke else (40_000, 32, 8)))
     return schedule(*((10, 1000, 16, 200) if smoke else (1000, 10_000, 2048, 10_000)))
