@@ -60,20 +60,6 @@ def test_jobs_of_jobs_share_the_same_cores_and_never_wait_for_each_other():
     assert crowd.most == 2
 
 
-def test_a_free_core_goes_to_the_earliest_job_and_to_its_own_jobs(monkeypatch):
-    monkeypatch.setattr(parallel, "_cores", lambda: 1)
-    begun = []
-
-    def outer(i):
-        time.sleep(0.05)  # all outer jobs wait for the core by then
-        begun.append(i)
-        side_by_side([partial(begun.append, (i, j)) for j in range(2)])
-        begun.append((i, "end"))
-
-    side_by_side([partial(outer, i) for i in range(3)])
-    assert begun == [one for i in range(3) for one in (i, (i, 0), (i, 1), (i, "end"))]
-
-
 @pytest.mark.usefixtures("two_cores")
 def test_the_first_error_in_the_order_of_the_jobs_is_raised_after_all_have_ended():
     crowd = Crowd()

@@ -391,8 +391,8 @@ class Reference:
         self, assessed: Callable[[], Assessment], stability: Callable[[], dict[str, Trend]]
     ) -> Assessment:
         """The assessment with real against real, and with the scores at other k and n, computed side by side."""
-        jobs: list[Callable[[], Any]] = [lambda: self.baseline, stability, assessed]
-        baseline, trends, overall = side_by_side(jobs)
+        jobs: list[Callable[[], Any]] = [assessed, lambda: self.baseline, stability]
+        overall, baseline, trends = side_by_side(jobs)
         found: Assessment = replace(overall, baseline=baseline, stability=trends)
         return found
 

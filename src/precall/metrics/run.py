@@ -180,14 +180,11 @@ class Run:
         return replace(self._gathered(metrics, best, spectra, scores), curve_intervals=known)
 
     def _each(self, metrics: Sequence[Metric]) -> list[Found]:
-        """The results of the metrics; those that share no work are computed side by side.
-
-        Curves come last: they consist of many jobs, which fill the cores that the long products of the others leave.
-        """
+        """The results of the metrics; those that share no work are computed side by side."""
         parts: dict[str, list[Metric]] = {}
         for metric in metrics:
             parts.setdefault(metric.shares or metric.name, []).append(metric)
-        jobs = [partial(self._in_turn, part) for part in reversed(parts.values())]
+        jobs = [partial(self._in_turn, part) for part in parts.values()]
         done = side_by_side(jobs) if len(jobs) > 1 else [job() for job in jobs]  # a single one may use all threads
         found = {name: one for part in done for name, one in part.items()}
         return [found[metric.name] for metric in metrics]

@@ -40,7 +40,7 @@ class Mixture:
 
     def log_densities(self, x: Matrix) -> Array:
         """Log-density of each component at each row of `x`, shape (n, k)."""
-        return (self._coefficients() @ _terms(x, self.products)).T
+        return np.asarray((self._coefficients() @ _terms(x, self.products)).T)
 
     def log_density(self, x: Matrix) -> Array:
         """Log-density of the mixture at each row of `x`, shape (n,)."""
