@@ -1,8 +1,8 @@
 """Gaussian mixtures with few components in few dimensions, for the members that compare densities.
 
 A panel fits dozens of them to a few thousand points each. The log-density of a Gaussian is linear in the coordinates
-and their products, so each step of expectation-maximisation consists of two matrix products. This is three times faster
-than `sklearn.mixture.GaussianMixture`, which takes the same steps.
+and their products, so each step of expectation-maximisation consists of two matrix products. With full covariances this
+is three times faster than `sklearn.mixture.GaussianMixture`, which takes the same steps.
 """
 
 from __future__ import annotations
