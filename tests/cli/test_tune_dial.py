@@ -193,8 +193,8 @@ def test_a_folder_of_a_run_can_be_tuned(run, points, tmp_path):
 def test_small_images_are_enlarged_with_lines_between(run, tmp_path):
     assert run("--data", "digits", "--steps", 2, "--out", tmp_path / "run", *SMALL).exit_code == 0
     picture = np.asarray(Image.open(tmp_path / "run" / "samples.png"))
-    assert picture.shape == (500, 500)
-    assert (picture[48::50] == 127).all()  # the lines
-    assert (picture[:, 49::50] == 127).all()
+    assert picture.shape == (520, 520)
+    assert (picture[48::52] == 127).all()  # the lines
+    assert (picture[:, 51::52] == 127).all()
     samples = np.load(tmp_path / "run" / "samples.npy")
     assert np.abs(picture[3:48:6, 3:48:6].astype(int) - samples[0, 0]).max() <= 1

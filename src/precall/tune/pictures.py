@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIDE = 10  # images per row
 LEAST = 48  # pixels per side below which images are enlarged
-GAP = 2  # grey pixels between images
+GAP = 4  # grey pixels between images
 
 
 def save(samples: Tensor, path: Path) -> bool:
@@ -42,7 +42,7 @@ def legible(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
 
     Example:
         >>> legible(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape
-        (100, 500, 1)
+        (104, 520, 1)
     """
     factor = max(1, LEAST // min(images.shape[2:]))
     large = images.repeat(factor, axis=2).repeat(factor, axis=3)
@@ -93,8 +93,8 @@ def save_dial(samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[st
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4 + 3 * len(samples), 3.6), layout="constrained")
-    plane, *others = figure.subplots(1, 1 + len(samples), width_ratios=[1.25] + [1] * len(samples))
+    figure = Figure(figsize=(4 * (1 + len(samples)), 4.2), layout="constrained")
+    plane, *others = figure.subplots(1, 1 + len(samples))
     _plane(plane, scores)
     for axes, (lam, some) in zip(others, samples.items(), strict=True):
         axes.set(title=f"λ = {lam:g}", xticks=[], yticks=[])
@@ -109,8 +109,9 @@ def _plane(axes: Axes, scores: Mapping[float, Mapping[str, Score]]) -> None:
     across, up = (np.transpose([_reach(pair[i]) for pair in points.values()]) for i in (0, 1))
     axes.errorbar(x, y, xerr=across, yerr=up, fmt="o-", elinewidth=0.8)
     for lam, right, above in zip(points, x, y, strict=True):
-        axes.annotate(f"λ = {lam:g}", (right, above), textcoords="offset points", xytext=(6, 6))
-    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02), title="held-out data")
+        axes.annotate(f"λ = {lam:g}", (right, above), textcoords="offset points", xytext=(8, 8))
+    axes.set(xlabel="recall", ylabel="precision", title="against held-out data")
+    axes.margins(0.15)
     axes.grid(alpha=0.3)
 
 
@@ -121,9 +122,9 @@ def _reach(score: Score) -> tuple[float, float]:
 
 
 def _shown(axes: Axes, samples: Tensor) -> None:
-    """Samples in a panel: six rows of images, or points."""
+    """Samples in a panel: a grid of images, or points."""
     if samples.ndim == 4 and samples.shape[1] in (1, 3):
-        axes.imshow(legible(samples[: 6 * SIDE].numpy()).squeeze(), cmap="gray", vmin=0, vmax=255)
+        axes.imshow(legible(samples[: SIDE * SIDE].numpy()).squeeze(), cmap="gray", vmin=0, vmax=255)
     elif samples.ndim == 2 and samples.shape[1] == 2:
         axes.scatter(samples[:, 0], samples[:, 1], s=2, alpha=0.5)
         axes.set_aspect("equal")
