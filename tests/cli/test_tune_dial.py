@@ -76,12 +76,27 @@ def test_a_dial_is_resumed_where_it_stopped(run, points, tmp_path, monkeypatch):
     assert "Lengthen the run of one λ" in longer.output
 
 
+def test_a_dial_may_be_moved_and_one_of_its_runs_lengthened(run, points, tmp_path):
+    words, out = ("--data", points, "--steps", 10, "--lam", 10, "--lam", 0.1, *SMALL), tmp_path / "dial"
+    assert run(*words, "--out", out).exit_code == 0
+    done = run("--resume", "--steps", 8, "--out", out / "lam-0.1")
+    assert done.exit_code == 0, done.output
+    moved = out.rename(tmp_path / "moved")
+    (moved / "lam-10" / "checkpoint.safetensors").unlink()  # as if it had been killed at its start
+    (moved / "lam-10" / "checkpoint.previous.safetensors").unlink()
+    done = run("--resume", "--out", moved)
+    assert done.exit_code == 0, done.output
+    assert read(moved / "lam-0.1" / "checkpoint.safetensors")[1]["step"] == 8
+    assert read(moved / "lam-10" / "checkpoint.safetensors")[1]["step"] == 6
+    assert facts(moved)["results"]["0.1"] == facts(moved / "lam-0.1")["results"]
+
+
 def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):
     words = ("--data", points, "--model", "nice", "--device", "cpu", "--steps", 2, "--lam", 5, "--lam", 0.5)
     done = run(*words, "--out", tmp_path / "dial")
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "dial" / "plain").exists()
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["λ", "5", "0.5"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["λ", "0.5", "5"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from precall.cli.tune_run import SCORES, Place, recipe_of, trained
 from precall.printing import aligned
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from precall.metrics.score import Score
 
 PLAIN, PICTURE = "plain", "dial.png"
@@ -34,7 +36,7 @@ def dial(out: Path, run: Mapping[str, Any], place: Place) -> Scores:
     by_lam = {parts[name]["lam"]: result for name, result in found.items() if name != PLAIN}
     scores = {lam: one[0] for lam, one in by_lam.items()}
     save_dial({lam: samples for lam, (_, samples) in by_lam.items()}, scores, out / PICTURE)
-    results = {f"{lam:g}": {name: score.to_dict() for name, score in one.items()} for lam, one in scores.items()}
+    results = {_text(lam): {name: score.to_dict() for name, score in one.items()} for lam, one in scores.items()}
     write_run(out, facts | {"results": results})
     return scores
 
@@ -45,20 +47,33 @@ def _parts(out: Path, run: Mapping[str, Any], place: Place) -> dict[str, dict[st
     plain = 0 if run["init"] or run["objective"] == "hinge" else made.plain_steps
     first = {**run, "lam": None, "objective": "gan", "steps": plain}
     start = str(out / PLAIN) if plain else run["init"]
-    parts = {f"lam-{lam:g}": {**run, "lam": lam, "init": start, "steps": total - plain} for lam in run["lam"]}
+    each = {**run, "init": start, "steps": total - plain}
+    parts = {f"lam-{_text(lam)}": {**each, "lam": lam} for lam in sorted(run["lam"])}
     return ({PLAIN: first} if plain else {}) | parts
 
 
-def _trained(out: Path, options: Mapping[str, Any], place: Place) -> Any:
+def _text(lam: float) -> str:
+    """λ as a text that no other number has.
+
+    Example:
+        >>> _text(10.0), _text(0.1)
+        ('10', '0.1')
+    """
+    return str(float(lam)).removesuffix(".0")
+
+
+def _trained(out: Path, options: Mapping[str, Any], place: Place) -> tuple[dict[str, Score], Tensor]:
+    """Start the run of a part, or resume it: it may have been lengthened, and its folder may have been moved."""
     exists = (out / RUN).is_file()
-    note(f"{out.name}: {options['steps']} steps")
-    run = resumed(out, options) if exists else begun(out, options)
+    same = {**options, "steps": None, "init": None}
+    run = resumed(out, same) | {"init": options["init"]} if exists else begun(out, options)
+    note(f"{out.name}: {run['steps']} steps")
     return trained(out, run, place, resume=exists)
 
 
 def table(scores: Scores) -> str:
     """The scores of each λ, one row each."""
-    rows = [[f"{lam:g}", *(str(one[name]) for name in SCORES)] for lam, one in scores.items()]
+    rows = [[_text(lam), *(str(one[name]) for name in SCORES)] for lam, one in scores.items()]
     return "\n".join(aligned([["λ", *SCORES], *rows]))
 
 
