@@ -47,7 +47,7 @@ def test_a_run_leaves_all_that_is_needed(run, tmp_path):
     assert facts["seed"] == facts["settings"]["seed"] == 3
     assert "PRObjective(lam=5.0" in facts["objective"]
     assert set(facts["versions"]) == {"precall", "python", "torch", "lightning", "numpy"}
-    assert facts["results"]["precision"]["n_real"] == 179
+    assert facts["results"]["precision"]["n_real"] == 599
     samples = np.load(out / "samples.npy")
     assert (samples.shape, samples.dtype) == ((1000, 1, 8, 8), np.uint8)
     assert read(out / "checkpoint.safetensors")[1]["step"] == 6
@@ -383,6 +383,13 @@ def test_a_run_json_that_is_none_costs_a_sentence(run, finished, text):
         ("generator", ["os:system"]),
         ("assess_every", -5),
         ("planned_steps", "many"),
+        ("lam", []),
+        ("lam", [2.0, 2.0]),
+        ("lam", [1.0, -1.0]),
+        ("lam", [float(i) for i in range(1, 30)]),
+        ("checkpoint_every", -1),
+        ("labels", 3),
+        ("precision", "fp8"),
         ("more", 1),
     ],
 )
@@ -423,10 +430,12 @@ def test_a_run_killed_while_it_wrote_its_first_file_can_be_started(run, points, 
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("words", [("--objective", "obrs"), ("--model", "realnvp", "--objective", "likelihood"), ()])
+@pytest.mark.parametrize(
+    "words", [("--objective", "obrs"), ("--model", "realnvp", "--objective", "likelihood"), ("--objective", "gan")]
+)
 def test_a_lengthened_run_equals_a_longer_one_where_nothing_depends_on_its_length(run, points, tmp_path, words):
-    given = ("--data", points, "--batch-size", 8, "--device", "cpu", *(words or ("--model", "mlp")))
-    given = (*given, "--model", "mlp") if "obrs" in words else given
+    given = ("--data", points, "--batch-size", 8, "--device", "cpu", *words)
+    given = given if "--model" in words else (*given, "--model", "mlp")
     assert run(*given, "--steps", 3, "--out", tmp_path / "parts").exit_code == 0
     longer = run("--resume", "--steps", 5, "--out", tmp_path / "parts")
     assert longer.exit_code == 0, longer.output

@@ -281,6 +281,54 @@ def test_a_folder_of_images(tmp_path, grey, shape):
     assert found.classes == 0
 
 
+def test_folders_of_images_are_classes(tmp_path):
+    (tmp_path / "set").mkdir()
+    for name, n in (("dog", 20), ("cat", 40)):
+        images(tmp_path / "set" / name, n=n)
+    found = load_data(tmp_path / "set")
+    assert found.classes == 2
+    assert np.bincount(np.concatenate([found.labels, found.held_out_labels])).tolist() == [40, 20]
+    cats = {np.asarray(Image.open(file)).tobytes() for file in (tmp_path / "set" / "cat").iterdir()}
+    assert [image.tobytes() in cats for image in found.samples] == [label == 0 for label in found.labels]
+
+
+def test_labels_from_a_file_stay_with_their_samples(tmp_path):
+    points = np.repeat([[0.0, 1.0], [5.0, 6.0]], 20, axis=0)
+    np.save(tmp_path / "points.npy", points)
+    (tmp_path / "labels.txt").write_text("near\n" * 20 + "far\n" * 20)
+    found = load_data(tmp_path / "points.npy", labels=tmp_path / "labels.txt")
+    assert found.classes == 2
+    assert ((found.samples[:, 0] == 5) == (found.labels == 0)).all()  # far before near
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a\nb\n" * 19, "each of the 40 samples; got 38 lines"),
+        (b"a\n\n" * 20, "got 40 lines, 20 of them empty"),
+        (b"a\n" * 40, "at least two classes; all labels are 'a'"),
+        (b"\xff\xfe" * 40, "must be a text file with one label per line"),
+    ],
+)
+def test_labels_that_do_not_fit_cost_a_sentence(tmp_path, content, said):
+    np.save(tmp_path / "points.npy", RNG.normal(size=(40, 2)))
+    (tmp_path / "labels.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        load_data(tmp_path / "points.npy", labels=tmp_path / "labels.txt")
+    with pytest.raises(ValueError, match="`digits`, which has its own"):
+        load_data("digits", labels=tmp_path / "labels.txt")
+
+
+def test_more_is_held_out_of_small_data():
+    samples = np.arange(300, dtype=np.float32)[:, None]
+    found = module.with_held_out(module._split(samples, np.arange(300), name="x", classes=300), 1000)
+    assert (len(found.samples), len(found.held_out)) == (200, 100)
+    assert (found.samples[:, 0] == found.labels).all()
+    assert (found.held_out[:, 0] == found.held_out_labels).all()
+    assert sorted(np.concatenate([found.labels, found.held_out_labels])) == list(range(300))
+    assert module.with_held_out(found, 50) is found
+
+
 def test_images_of_two_sizes_are_refused(tmp_path):
     folder = images(tmp_path / "set")
     Image.fromarray(np.zeros((7, 5), np.uint8)).save(folder / "x.png")

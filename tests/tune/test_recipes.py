@@ -124,14 +124,16 @@ def test_only_biggan_is_given_the_classes():
         ("digits", "conv", "pr", PRObjective),
         ("digits", "glow", "pr", PRObjective),
         ("8-gaussians", "realnvp", "tail", PRObjective),
+        ("digits", "mlp", "smoothed", PRObjective),
     ],
 )
 def test_lam_starts_at_one_or_softly_and_arrives(name, model, kind, expected, lam):
     made = recipe(fake(name), model)
     objective = made.objective(lam, kind=kind)
     assert isinstance(objective, Scheduled)
-    assert objective.steps < made.steps
-    first, last = objective.at(0), objective.at(made.steps)
+    assert objective.first_steps + objective.steps < made.steps
+    assert (objective.first_steps > 0) == (not made.flow)
+    first, last = objective.at(objective.first_steps), objective.at(made.steps)
     assert isinstance(last, expected)
     assert last.lam == lam
     if expected is DensityPR:
@@ -139,7 +141,50 @@ def test_lam_starts_at_one_or_softly_and_arrives(name, model, kind, expected, la
     else:
         assert first.lam == pytest.approx(1.0)
     if expected is PRObjective:
-        assert last.form == ("tail" if kind == "tail" else "smoothed")
+        assert last.form == ("smoothed" if kind == "smoothed" else "tail")
+
+
+def test_a_generator_without_density_is_a_plain_gan_before_lam_acts():
+    made = replace(recipe(fake("digits"), "mlp"), steps=200)
+    for lam in (0.1, 1.0, 10.0):
+        objective = made.trainer(lam=lam).objective
+        assert objective.at(0) == objective.at(89) == FGAN("gan", play="nonsaturating")
+        assert objective.at(90) == PRObjective(1.0, form="tail")
+        assert objective.at(90 + 27) == objective.at(199) == PRObjective(lam, form="tail")
+    assert made.plain_steps == 90
+    assert replace(recipe(fake("digits"), "realnvp"), steps=200).plain_steps == 0
+
+
+def test_a_trained_model_is_tuned_without_plain_steps(tmp_path):
+    made = replace(recipe(fake("digits"), "mlp"), steps=4)
+    made.trainer(kind="gan", batch_size=4, out=tmp_path).fit(2)
+    for given in ({"init": tmp_path / "checkpoint.safetensors"}, {"tuned": True}):
+        assert made.trainer(lam=5.0, batch_size=4, **given).objective.at(0) == PRObjective(1.0, form="tail")
+
+
+def test_the_first_objective_trains_and_leaves_the_state_of_the_next_alone():
+    schedule = Scheduled(OBRSObjective("gan", 4.0, log_tau=0.5), 2, {"budget": 1.0}, FGAN("gan"), 3)
+    assert [schedule.at(step) for step in range(3)] == [FGAN("gan")] * 3
+    assert [schedule.at(step).budget for step in (3, 4, 5)] == pytest.approx([1.0, 2.0, 4.0])
+    assert schedule.at(9).log_tau == 0.5
+
+
+def test_scores_have_enough_held_out_data():
+    made = recipe("digits")
+    assert (len(made.data.samples), len(made.data.held_out)) == (1198, 599)
+    assert len(recipe(fake("digits")).data.held_out) == 24  # a split that was given is kept
+
+
+def test_labels_are_for_networks_with_classes():
+    for model in ("mlp", "conv"):
+        made = replace(recipe(fake("digits"), model, labels=True), steps=2)
+        trainer = made.trainer(batch_size=4).fit(2)
+        assert trainer.generator.classes == trainer.discriminator.classes == 10
+    assert recipe(fake("cifar-10"), labels=False).classes == 0
+    with pytest.raises(ValueError, match="flows have none"):
+        recipe(fake("digits"), "realnvp", labels=True)
+    with pytest.raises(ValueError, match="`celeba-64` has none"):
+        recipe(fake("celeba-64"), labels=True)
 
 
 def test_the_other_objectives():

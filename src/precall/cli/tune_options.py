@@ -17,7 +17,8 @@ import typer
 from precall.samples import reading
 from precall.theory import checks
 
-Objective = Literal["pr", "tail", "hinge", "area", "obrs", "gan", "likelihood"]
+Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
+Precision = Literal["fp32", "bf16"]
 Model = Literal["mlp", "conv", "nice", "realnvp", "glow", "residual", "biggan"]
 # written to run.json, and not to be changed when the run is resumed, except for more steps
 DEFAULTS = {
@@ -35,12 +36,18 @@ DEFAULTS = {
     "generator": None,
     "discriminator": None,
     "assess_every": 0,
+    "checkpoint_every": None,
+    "labels": None,
+    "precision": "fp32",
 }
+DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
+PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 NETWORKS = ("generator", "discriminator")
 RUN = "run.json"
 LARGEST = 1 << 20  # bytes of a run.json
 LONGEST = 4096  # characters of a path or an import path
 MOST = 10**12  # steps
+LAMS = 20  # values of λ in one command
 
 
 def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +57,7 @@ def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     if out.exists() and (not out.is_dir() or any(map(_is_ours_or_theirs, out.iterdir()))):
         raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
     run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
-    if run["lam"] is not None and run["objective"] not in ("pr", "tail", "hinge"):
+    if run["lam"] is not None and run["objective"] not in DIALLED:
         raise typer.BadParameter(f"the objective {run['objective']} has no λ", param_hint="--lam")
     if run["budget"] is not None and run["objective"] != "obrs":
         raise typer.BadParameter("only the objective obrs has a budget", param_hint="--budget")
@@ -78,8 +85,19 @@ def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return run if options["steps"] is None else _lengthened(run, options["steps"], out)
 
 
+def labels_of(run: Mapping[str, Any]) -> bool | str | None:
+    """The option --labels as `precall.tune.recipe` takes it."""
+    known = {None: None, "data": True, "none": False}
+    return known[run["labels"]] if run["labels"] in known else str(run["labels"])
+
+
 def _lengthened(run: dict[str, Any], steps: int, out: Path) -> dict[str, Any]:
     most = checks.count("steps", steps)
+    if isinstance(run["lam"], list) and most != run["steps"]:
+        raise ValueError(
+            f"--steps must be {run['steps'] or 'left out'} for a run with several λ; got {steps}. Lengthen the run of "
+            f"one λ, as in: precall tune --resume --steps {steps} --out {shlex.quote(str(out / 'lam-…'))}"
+        )
     if run["steps"] is not None and most < run["steps"]:
         raise ValueError(
             f"--steps must be at least {run['steps']}, as when `{out}` was started; got {steps}. A run can only be "
@@ -166,6 +184,16 @@ def _number(name: str, value: object) -> float:
     return checks.positive(name, value)
 
 
+def _lams(name: str, value: object) -> None:
+    """One λ, or several different ones."""
+    values = value if isinstance(value, list) else [value]
+    for one in values:
+        _number(name, one)
+    if not len(set(values)) == len(values) <= LAMS or not values:
+        got = ", ".join(f"{one:g}" for one in values[:LAMS])
+        raise ValueError(f"`{name}` must hold at most {LAMS} different numbers; got {got}")
+
+
 def _budget(name: str, value: object) -> None:
     checks.budget(_number(name, value))
 
@@ -187,7 +215,7 @@ CHECKS: dict[str, Callable[[str, object], object]] = {
     "data": _text,
     "model": _one_of(get_args(Model)),
     "objective": _one_of(get_args(Objective)),
-    "lam": _number,
+    "lam": _lams,
     "budget": _budget,
     "steps": _whole(1, MOST),
     "planned_steps": _whole(1, MOST),
@@ -198,4 +226,7 @@ CHECKS: dict[str, Callable[[str, object], object]] = {
     "generator": _text,
     "discriminator": _text,
     "assess_every": _whole(0, MOST),
+    "checkpoint_every": _whole(0, MOST),
+    "labels": _text,
+    "precision": _one_of(get_args(Precision)),
 }

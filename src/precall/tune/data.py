@@ -10,7 +10,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ from precall.samples.arrays import Rows
 from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.theory.toys import eight_modes, grid_modes
+from precall.tune.labels import ClassLabels, folder_labels, read_labels
 
 Numbers = npt.NDArray[Any]
-ClassLabels = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
 
 SYSTEM = Path("/usr/share/datasets")  # folder of Debian's dataset-* packages
@@ -76,7 +76,9 @@ class TrainingData:
         return tuple(self.samples.shape[1:])
 
 
-def load_data(name: str | Path, data_dir: str | Path | None = None) -> TrainingData:
+def load_data(
+    name: str | Path, data_dir: str | Path | None = None, *, labels: str | Path | None = None
+) -> TrainingData:
     """Load data by name, or any samples by their path.
 
     | name | samples | files |
@@ -91,11 +93,13 @@ def load_data(name: str | Path, data_dir: str | Path | None = None) -> TrainingD
     Files are searched in `data_dir` (and in its subfolder of that name), in the system's dataset packages, and in
     `<cache>/data/<name>`. If they are missing, Fashion-MNIST is downloaded and verified by the SHA-256 of its contents.
     For the other data sets, the error states which files to put where. If the data has no split, one sample in ten is
-    held out, drawn with a fixed seed. Images whose channels are all equal are converted to grey.
+    held out, drawn with a fixed seed. Images whose channels are all equal are converted to grey. If the images of a
+    path are in two or more folders, the folder is the class.
 
     Args:
         name: one of the names above, or a path.
         data_dir: first folder to search.
+        labels: for a path, a text file with the class of each sample, one per line.
 
     Returns:
         The data.
@@ -110,12 +114,16 @@ def load_data(name: str | Path, data_dir: str | Path | None = None) -> TrainingD
     """
     if data_dir is not None and not Path(data_dir).is_dir():
         raise ValueError(f"`data_dir` must be a folder that exists; got `{shown(str(data_dir))}`.")
+    if labels is not None and str(name) in DATASETS:
+        raise ValueError(f"`labels` must be None for `{name}`, which has its own; got `{shown(str(labels))}`.")
     if str(name) in DATASETS:
         return DATASETS[str(name)](str(name), None if data_dir is None else Path(data_dir))
     if not Path(name).exists():
         known = ", ".join(DATASETS)
         raise ValueError(f"`data` must be one of {known}, or a path that exists; got `{shown(str(name))}`.")
-    return _split(_read(open_samples(name)), None, name=str(name))
+    samples = open_samples(name)
+    classes = folder_labels(samples) if labels is None else read_labels(labels, len(samples))
+    return _split(_read(samples), classes[0], name=str(name), classes=classes[1])
 
 
 # ------------------------------------------------------------------------------------------------------------ made
@@ -408,6 +416,25 @@ def _split(samples: Numbers, labels: ClassLabels | None, *, name: str, classes: 
     out, kept = order[: len(samples) // HELD_OUT], order[len(samples) // HELD_OUT :]
     both = (None, None) if labels is None else (labels[kept], labels[out])
     return TrainingData(samples[kept], both[0], samples[out], both[1], classes, name)
+
+
+def with_held_out(data: TrainingData, n: int) -> TrainingData:
+    """The data with at least n samples held out, or a third of all if that is fewer. They are drawn with a fixed seed.
+
+    Example:
+        >>> with_held_out(load_data("digits"), 1000)
+        TrainingData('digits': 1198 samples of shape (1, 8, 8), 599 held out, 10 classes)
+    """
+    more = min(n, (len(data.samples) + len(data.held_out)) // 3) - len(data.held_out)
+    if more <= 0:
+        return data
+    order = np.random.default_rng(1).permutation(len(data.samples))
+    moved, kept = order[:more], order[more:]
+    labels, held_out_labels = data.labels, data.held_out_labels
+    if labels is not None and held_out_labels is not None:
+        labels, held_out_labels = labels[kept], np.concatenate([held_out_labels, labels[moved]])
+    held_out = np.concatenate([data.held_out, data.samples[moved]])
+    return replace(data, samples=data.samples[kept], labels=labels, held_out=held_out, held_out_labels=held_out_labels)
 
 
 DATASETS: dict[str, Callable[[str, Path | None], TrainingData]] = {

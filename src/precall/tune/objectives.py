@@ -402,12 +402,15 @@ class DensityPR:
 class Scheduled:
     """An objective whose fields move geometrically from start values to their final values during the first steps.
 
-    The state of the objective, such as the τ of `OBRSObjective`, passes from each step to the next.
+    The state of the objective, such as the τ of `OBRSObjective`, passes from each step to the next. Another objective
+    may come first.
 
     Args:
         objective: the final objective.
         steps: number of steps of the transition.
-        start: field name → positive value at step 0.
+        start: field name → positive value at the beginning of the transition.
+        first: the objective before the transition, whose discriminator has logits of the same kind.
+        first_steps: number of steps with `first`.
 
     Example:
         >>> schedule = Scheduled(PRObjective(lam=100.0), steps=10, start={"lam": 1.0})
@@ -418,6 +421,8 @@ class Scheduled:
     objective: Any
     steps: int
     start: dict[str, float]
+    first: Any = None
+    first_steps: int = 0
     latest: Any = field(init=False, repr=False, compare=False)  # the objective of the last step, with its state
 
     def __post_init__(self) -> None:
@@ -431,6 +436,9 @@ class Scheduled:
 
     def at(self, step: int) -> Any:
         """The objective at that step, with the state of the objective that was returned last."""
+        if step < self.first_steps:
+            return self.first
+        step -= self.first_steps
         now = self.objective if step >= self.steps else replace(self.objective, **self._fields(step / self.steps))
         restore(now, state_of(self.latest))
         object.__setattr__(self, "latest", now)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,15 @@ from torch import Tensor
 
 from precall.files import write_atomically
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from precall.metrics.score import Score
+
 SIDE = 10  # images per row
+LEAST = 48  # pixels per side below which images are enlarged
+GAP = 4  # grey pixels between images
 
 
 def save(samples: Tensor, path: Path) -> bool:
@@ -21,10 +31,22 @@ def save(samples: Tensor, path: Path) -> bool:
         Whether a picture was written.
     """
     if samples.ndim == 4 and samples.shape[1] in (1, 3):
-        return _images(grid(samples[: SIDE * SIDE].numpy()), path)
+        return _images(legible(samples[: SIDE * SIDE].numpy()), path)
     if samples.ndim == 2 and samples.shape[1] == 2:
         return _points(samples.numpy(), path)
     return False
+
+
+def legible(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """A grid in which small images are enlarged by a whole factor, with grey lines between them.
+
+    Example:
+        >>> legible(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape
+        (104, 520, 1)
+    """
+    factor = max(1, LEAST // min(images.shape[2:]))
+    large = images.repeat(factor, axis=2).repeat(factor, axis=3)
+    return grid(np.pad(large, ((0, 0), (0, 0), (0, GAP), (0, GAP))))
 
 
 def grid(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
@@ -58,6 +80,57 @@ def _points(points: npt.NDArray[np.float32], path: Path) -> bool:
     axes = figure.subplots()
     axes.scatter(points[:, 0], points[:, 1], s=2, alpha=0.5)
     axes.set_aspect("equal")
+    return _drawn(figure, path)
+
+
+def save_dial(samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], path: Path) -> None:
+    """Write a PNG of a dial: precision and recall at each λ with their intervals, and samples at each λ.
+
+    Args:
+        samples: λ → samples of the model trained at λ.
+        scores: λ → its scores, with `precision` and `recall`.
+        path: file to write.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 * (1 + len(samples)), 4.2), layout="constrained")
+    plane, *others = figure.subplots(1, 1 + len(samples))
+    _plane(plane, scores)
+    for axes, (lam, some) in zip(others, samples.items(), strict=True):
+        axes.set(title=f"λ = {lam:g}", xticks=[], yticks=[])
+        _shown(axes, some)
+    _drawn(figure, path)
+
+
+def _plane(axes: Axes, scores: Mapping[float, Mapping[str, Score]]) -> None:
+    """Precision over recall, one point with intervals per λ."""
+    points = {lam: (one["recall"], one["precision"]) for lam, one in scores.items()}
+    x, y = ([pair[i].value for pair in points.values()] for i in (0, 1))
+    across, up = (np.transpose([_reach(pair[i]) for pair in points.values()]) for i in (0, 1))
+    axes.errorbar(x, y, xerr=across, yerr=up, fmt="o-", elinewidth=0.8)
+    for lam, right, above in zip(points, x, y, strict=True):
+        axes.annotate(f"λ = {lam:g}", (right, above), textcoords="offset points", xytext=(8, 8))
+    axes.set(xlabel="recall", ylabel="precision", title="against held-out data")
+    axes.margins(0.15)
+    axes.grid(alpha=0.3)
+
+
+def _reach(score: Score) -> tuple[float, float]:
+    """How far the interval reaches below and above the value."""
+    ends = score.interval
+    return (0.0, 0.0) if ends is None else (max(0.0, score.value - ends.low), max(0.0, ends.high - score.value))
+
+
+def _shown(axes: Axes, samples: Tensor) -> None:
+    """Samples in a panel: a grid of images, or points."""
+    if samples.ndim == 4 and samples.shape[1] in (1, 3):
+        axes.imshow(legible(samples[: SIDE * SIDE].numpy()).squeeze(), cmap="gray", vmin=0, vmax=255)
+    elif samples.ndim == 2 and samples.shape[1] == 2:
+        axes.scatter(samples[:, 0], samples[:, 1], s=2, alpha=0.5)
+        axes.set_aspect("equal")
+
+
+def _drawn(figure: Figure, path: Path) -> bool:
     picture = BytesIO()
     figure.savefig(picture, dpi=100, format="png")
     write_atomically(path, picture.getvalue())

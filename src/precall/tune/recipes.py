@@ -3,15 +3,13 @@
     made = recipe("digits")
     made.trainer(lam=5.0, out="runs/lam5").fit(made.steps)
 
-Networks and, if the thesis states them, learning rates and batch sizes are those of Verine (2024), App. C, cited below.
-All other values are starting points.
+The networks and their settings are in `families`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +18,11 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.tune.custom_networks import Build, Shape, building, imported
-from precall.tune.data import DATASETS, TrainingData, load_data
-from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator
-from precall.tune.models.flows import NICE, RealNVP
-from precall.tune.models.glow import Glow
-from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
-from precall.tune.models.residual_flow import ResidualFlow
+from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out
+from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
 from precall.tune.objectives import FGAN, Area, DensityPR, Hinge, OBRSObjective, PRObjective, Scheduled
 from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
@@ -35,140 +30,11 @@ from precall.tune.trainer import Settings, Trainer
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-OBJECTIVES = ("pr", "tail", "hinge", "area", "obrs", "gan", "likelihood")
-DIALLED = ("pr", "tail", "hinge")  # objectives that depend on λ
-RESIDUAL_LIMIT = 256  # coordinates: an exact log-determinant takes one backward pass per coordinate and block
-
-
-# -------------------------------------------------------------------------------------------------------- networks
-
-
-def _glow(shape: Shape, classes: int) -> nn.Module:
-    """At 32 pixels the model of App. C.1.3: 16 steps on each of 3 scales, which keep all channels. Smaller below 16."""
-    if shape[1] < 16:
-        return Glow(_image(shape), levels=2, steps=4, hidden=64)
-    return Glow(_image(shape), levels=3, steps=16, hidden=512, factor_out=False)
-
-
-def _residual(shape: Shape, classes: int) -> nn.Module:
-    if prod(shape) > RESIDUAL_LIMIT:
-        raise ValueError(
-            f"`model` residual computes exact log-determinants and supports at most {RESIDUAL_LIMIT} coordinates; "
-            f"got {prod(shape)}. Use realnvp or glow."
-        )
-    return ResidualFlow(shape)
-
-
-def _biggan(shape: Shape, classes: int) -> nn.Module:
-    """The model of App. C.1.4: 4.3 M parameters for CIFAR-10, 32.0 M for CelebA."""
-    channels, side = shape[0], _side(shape)
-    return BigGANGenerator(side, classes=classes, shared=0, hierarchical=False, attention=0, channels=channels)
-
-
-def _biggan_critic(shape: Shape, classes: int) -> nn.Module:
-    return BigGANDiscriminator(_side(shape), classes=classes, attention=0, channels=shape[0])
-
-
-def _perceptron(shape: Shape, classes: int) -> nn.Module:
-    """256-512-1024 (App. C.2.1, C.2.3). For tiny images the model is too weak for high precision and recall at once."""
-    if _tiny(shape):
-        return MLPGenerator(shape, latent=16, widths=(128, 128), classes=classes)
-    return MLPGenerator(shape, classes=classes)
-
-
-def _perceptron_critic(shape: Shape, classes: int) -> nn.Module:
-    """1024-512-256 (App. C.1.3, C.2.1, C.2.3), or a smaller one for tiny images."""
-    return MLPDiscriminator(shape, classes=classes, widths=(256, 256) if _tiny(shape) else (1024, 512, 256))
-
-
-def _tiny(shape: Shape) -> bool:
-    return len(shape) == 3 and prod(shape) <= 256
-
-
-def _flow_critic(shape: Shape, classes: int) -> nn.Module:
-    """The critic of a flow. For points it is smaller and learns log p in fewer steps."""
-    if len(shape) == 3:
-        return _perceptron_critic(shape, 0)
-    return MLPDiscriminator(shape, widths=(128, 128, 128))
-
-
-@dataclass(frozen=True)
-class Family:
-    """A family of models: how its networks are built, and its requirements on the data.
-
-    Attributes:
-        generator: builds the generator.
-        discriminator: builds the discriminator.
-        flow: whether its density is known.
-        conditional: whether it uses labels.
-        multiple: the sides of images are padded to a multiple of this number; 0 for a family that also accepts points.
-    """
-
-    generator: Build
-    discriminator: Build
-    flow: bool = False
-    conditional: bool = False
-    multiple: int = 0
-
-
-FAMILIES = {
-    "mlp": Family(_perceptron, _perceptron_critic),
-    "conv": Family(
-        lambda shape, classes: ConvGenerator(_image(shape), classes=classes),
-        lambda shape, classes: ConvDiscriminator(_image(shape), classes=classes),
-        multiple=4,
-    ),
-    "nice": Family(lambda shape, classes: NICE(shape), _flow_critic, flow=True),
-    "realnvp": Family(lambda shape, classes: RealNVP(shape), _flow_critic, flow=True),
-    "residual": Family(_residual, _flow_critic, flow=True),
-    "glow": Family(_glow, _flow_critic, flow=True, multiple=8),
-    "biggan": Family(_biggan, _biggan_critic, conditional=True, multiple=8),
-}
-DEFAULT_MODEL = {
-    "8-gaussians": "realnvp",
-    "25-gaussians": "mlp",
-    "digits": "mlp",
-    "mnist": "glow",
-    "fashion-mnist": "glow",
-    "cifar-10": "biggan",
-    "celeba-64": "biggan",
-}
-
-# -------------------------------------------------------------------------------------------------------- settings
-
-FLOW_OF_POINTS = Settings(
-    generator_lr=1e-3, discriminator_lr=1e-3, betas=(0.9, 0.99), cooldown=1 / 3, clip=1.0, ema=0.995
-)
-GAN_OF_POINTS = Settings(batch_size=512, betas=(0.5, 0.9))
-FLOW_OF_IMAGES = Settings(
-    batch_size=64, generator_lr=1e-4, discriminator_lr=1e-4, betas=(0.9, 0.99), clip=1.0, log_every=10
-)
-GAN_OF_IMAGES = Settings(  # with noise and without a gradient penalty, the critic estimates ratios well
-    batch_size=256, discriminator_steps=2, discriminator_lr=4e-4, betas=(0.5, 0.99), noise=0.2, log_every=10
-)
-BIGGAN = Settings(  # learning rates and batch size of App. C.1.1 and C.1.4, betas and ema of BigGAN
-    batch_size=128, generator_lr=5e-5, discriminator_lr=2e-4, betas=(0.0, 0.999), ema=0.9999, log_every=10
-)
-PARTICULAR: dict[tuple[str, str], tuple[int, Settings]] = {
-    ("digits", "conv"): (3000, replace(GAN_OF_IMAGES, batch_size=64, generator_lr=1e-3, discriminator_lr=1e-3)),
-    ("digits", "mlp"): (6000, replace(GAN_OF_IMAGES, ema=0.998)),
-    ("mnist", "mlp"): (35_000, replace(GAN_OF_IMAGES, batch_size=512)),  # App. C.2.3
-    ("fashion-mnist", "mlp"): (35_000, replace(GAN_OF_IMAGES, batch_size=512)),
-    ("cifar-10", "biggan"): (100_000, replace(BIGGAN, flip=True)),  # App. C.1.4
-    ("celeba-64", "biggan"): (95_000, replace(BIGGAN, flip=True)),  # App. C.1.4
-}
-
-
-def _plan(data: TrainingData, model: str, family: Family) -> tuple[int, Settings]:
-    """Number of steps and settings for data and a model."""
-    if (data.name, model) in PARTICULAR:
-        return PARTICULAR[data.name, model]
-    images = len(data.shape) == 3
-    if model == "biggan":
-        return 100_000, BIGGAN
-    if family.flow:
-        return (30_000, FLOW_OF_IMAGES) if images else (4000, FLOW_OF_POINTS)
-    return (20_000, GAN_OF_IMAGES) if images else (20_000, GAN_OF_POINTS)
+OBJECTIVES = ("pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood")
+GAN = FGAN("gan", play="nonsaturating")
+DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
+PLAIN = 0.45  # share of the steps in which a generator without density is trained as a plain GAN, before λ acts
+HELD_OUT = 1000  # samples for the scores; with fewer, their intervals are wide
 
 
 # --------------------------------------------------------------------------------------------------------- recipes
@@ -211,39 +77,49 @@ class Recipe:
             torch.manual_seed(seed)
             return self.generator(self.shape, self.classes), self.discriminator(self.shape, self.classes)
 
-    def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0) -> Any:
+    def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0, tuned: bool = False) -> Any:
         """The objective at a trade-off λ.
 
-        `"pr"` maximises α(λ). For flows of points it uses the density of the flow and starts from a likelihood (forward
-        KL for λ ≤ 1, nearly reverse KL for λ > 1, which concentrates on modes). Otherwise it uses the ratio of the
-        discriminator, with λ moving from 1 to its value during the first half of the run. This includes flows of
-        images, because in high dimension the two densities differ by many orders of magnitude and min(λ p/q, 1) is
-        flat.
+        `"pr"` is the route for which docs/experiments.md has numbers. For flows of points it maximises α(λ) with the
+        density of the flow and starts from a likelihood (forward KL for λ ≤ 1, nearly reverse KL for λ > 1, which
+        concentrates on modes). Otherwise it is `"tail"`, which uses the ratio of the discriminator. This includes flows
+        of images, because in high dimension the two densities differ by many orders of magnitude and min(λ p/q, 1) is
+        flat. A generator without density is trained as a plain GAN for the first 45 % of the run; λ then moves from 1
+        to its value during a quarter of the rest. From scratch, a large λ would only train more slowly.
 
         Args:
-            lam: λ > 0, for "pr", "tail" and "hinge".
-            kind: "pr"; "tail" (precision at every slope above λ); "hinge" (the loss of BigGAN, weighted by λ); "area"
-                (all trade-offs at once); "obrs" (the model after rejection); "gan" (non-saturating); "likelihood" (for
-                flows).
+            lam: λ > 0, for "pr", "tail", "smoothed" and "hinge".
+            kind: "pr"; "tail" (precision at every slope above λ); "smoothed" (the slopes around λ); "hinge" (the loss
+                of BigGAN, weighted by λ); "area" (all trade-offs at once); "obrs" (the model after rejection); "gan"
+                (non-saturating); "likelihood" (for flows).
             budget: K ≥ 1, for "obrs".
+            tuned: whether a trained model is fine-tuned, which needs no plain GAN first.
         """
         checks.choice("kind", kind, OBJECTIVES)
         if kind == "likelihood":
             return PRObjective()  # only for the discriminator, since the warm-up is the whole run
-        if kind == "pr":
-            return self._density_pr(lam) if self._by_density else self._ratio_pr(lam, "smoothed")
-        if kind == "tail":
-            return self._ratio_pr(lam, "tail")
+        if kind == "pr" and self._by_density:
+            return self._density_pr(lam)
+        if kind in ("pr", "tail", "smoothed"):
+            return self._ratio_pr(PRObjective(lam, form="smoothed" if kind == "smoothed" else "tail"), tuned)
         if kind == "hinge":
             return Hinge(lam)
         if kind == "area":
             return Area()
-        return OBRSObjective("gan", budget) if kind == "obrs" else FGAN("gan", play="nonsaturating")
+        return OBRSObjective("gan", budget) if kind == "obrs" else GAN
 
-    def _ratio_pr(self, lam: float, form: str) -> PRObjective | Scheduled:
-        if lam == 1:
-            return PRObjective(lam, form=form)
-        return Scheduled(PRObjective(lam, form=form), steps=max(1, self.steps // 2), start={"lam": 1.0})
+    def _ratio_pr(self, objective: PRObjective, tuned: bool) -> PRObjective | Scheduled:
+        """λ after the likelihood of a flow, or after the steps as a plain GAN."""
+        if self.flow:
+            return objective if objective.lam == 1 else Scheduled(objective, max(1, self.steps // 2), {"lam": 1.0})
+        plain = 0 if tuned else self.plain_steps
+        first = None if tuned else GAN
+        return Scheduled(objective, max(1, (self.steps - plain) // 4), {"lam": 1.0}, first, plain)
+
+    @property
+    def plain_steps(self) -> int:
+        """Number of first steps in which a generator without density is trained as a plain GAN."""
+        return 0 if self.flow else int(PLAIN * self.steps)
 
     def _density_pr(self, lam: float) -> DensityPR | Scheduled:
         if lam == 1:
@@ -268,7 +144,7 @@ class Recipe:
         """What depends on the number of steps, so that a run which is continued differs from a longer run.
 
         Example:
-            >>> recipe("digits").depends_on_steps(lam=5.0), recipe("digits").depends_on_steps()
+            >>> recipe("digits").depends_on_steps(lam=5.0), recipe("digits").depends_on_steps(kind="gan")
             (['the objective'], [])
         """
         scheduled = isinstance(self.objective(lam, kind=kind), Scheduled)
@@ -283,6 +159,7 @@ class Recipe:
         kind: str = "pr",
         budget: float = 2.0,
         init: str | Path | None = None,
+        tuned: bool | None = None,
         out: str | Path | None = None,
         fabric: Fabric | None = None,
         loggers: Sequence[Any] = (),
@@ -294,7 +171,9 @@ class Recipe:
             lam: λ > 0.
             kind: name of the objective, as in `objective`.
             budget: K ≥ 1, for "obrs".
-            init: a checkpoint whose networks are fine-tuned, without warm-up.
+            init: a checkpoint whose networks are fine-tuned, without warm-up and without plain steps.
+            tuned: whether the networks were trained before; None if `init` decides. A fine-tuning that is resumed needs
+                no `init`.
             out: folder for the log, checkpoints and pictures.
             fabric: a Lightning `Fabric`.
             loggers: Lightning loggers.
@@ -310,13 +189,14 @@ class Recipe:
         """
         if kind == "likelihood" and not self.flow:
             raise ValueError(f"`kind` likelihood requires a flow, whose density is known; got {self.model}.")
-        warmup = 0 if init is not None and kind != "likelihood" else self.warmup(lam, kind=kind)
+        tuned = init is not None if tuned is None else tuned
+        warmup = 0 if tuned and kind != "likelihood" else self.warmup(lam, kind=kind)
         settings = replace(self.settings, **{"warmup": warmup, **_known(overrides)})
         generator, discriminator = self.networks(settings.seed)
         made = Trainer(
             generator,
             discriminator,
-            self.objective(lam, kind=kind, budget=budget),
+            self.objective(lam, kind=kind, budget=budget, tuned=tuned),
             self.data.samples,
             labels=self.data.labels,
             held_out=self.data.held_out,
@@ -336,6 +216,7 @@ def recipe(
     data_dir: str | Path | None = None,
     generator: str | None = None,
     discriminator: str | None = None,
+    labels: bool | str | Path | None = None,
 ) -> Recipe:
     """The recipe for data and a model.
 
@@ -346,6 +227,8 @@ def recipe(
         generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
             if it accepts them, and trained as a flow if it has `forward_with_log_prob`.
         discriminator: import path of a custom discriminator.
+        labels: whether the networks use the class labels of the data, or a text file with one label per line for a
+            path; None to use them for "biggan" alone.
 
     Returns:
         The recipe.
@@ -367,7 +250,9 @@ def recipe(
         None if generator is None else imported(generator),
         None if discriminator is None else imported(discriminator),
     )
-    data = data if isinstance(data, TrainingData) else load_data(data, data_dir)
+    if not isinstance(data, TrainingData):
+        file = None if isinstance(labels, bool) else labels
+        data = with_held_out(load_data(data, data_dir, labels=file), HELD_OUT)
     name = model or (
         "mlp" if generator else DEFAULT_MODEL.get(data.name, "conv" if len(data.shape) == 3 else "realnvp")
     )
@@ -377,14 +262,14 @@ def recipe(
             f"`model` {name} requires images; the samples of `{data.name}` have shape {data.shape}. Use mlp."
         )
     flow = family.flow if own[0] is None else hasattr(own[0], "forward_with_log_prob")
-    steps, settings = _plan(data, name, family)
+    steps, settings = plan(data, name, family)
     standard = _standard(data) if flow or own[0] is None else None
     return Recipe(
         data=_prepared(data, family.multiple, flow) if standard is None else data,
         model=generator or name,
         generator=family.generator if own[0] is None else building(own[0]),
         discriminator=family.discriminator if own[1] is None else building(own[1]),
-        classes=data.classes if family.conditional else 0,
+        classes=_classes(data, labels, family, flow),
         flow=flow,
         settings=settings,
         steps=steps,
@@ -393,6 +278,17 @@ def recipe(
 
 
 # ----------------------------------------------------------------------------------------------- data for networks
+
+
+def _classes(data: TrainingData, labels: bool | str | Path | None, family: Family, flow: bool) -> int:
+    """Number of classes of the networks; 0 for networks that use no labels."""
+    if labels is None:
+        return data.classes if family.conditional else 0
+    if labels and flow:
+        raise ValueError("`labels` requires networks with classes, and flows have none. Use mlp, conv or biggan.")
+    if labels and not data.classes:
+        raise ValueError(f"`labels` requires data with classes; `{shown(data.name)}` has none. Pass a file of labels.")
+    return data.classes if labels else 0
 
 
 def _standard(data: TrainingData) -> Standardization | None:
@@ -435,17 +331,6 @@ def dequantized(images: npt.NDArray[np.uint8], seed: int = 0) -> npt.NDArray[np.
     """
     noise = np.random.default_rng(seed).random(images.shape, dtype=np.float32)
     return (images + noise) / np.float32(128) - 1
-
-
-def _image(shape: Shape) -> tuple[int, int, int]:
-    channels, height, width = shape
-    return channels, height, width
-
-
-def _side(shape: Shape) -> int:
-    if shape[1] != shape[2]:
-        raise ValueError(f"`model` biggan requires square images; got {shape[1]} × {shape[2]}. Use conv or glow.")
-    return shape[1]
 
 
 def _known(overrides: dict[str, Any]) -> dict[str, Any]:

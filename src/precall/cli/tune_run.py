@@ -1,0 +1,224 @@
+"""One run of `precall tune`: build it from its options, train it, and score its samples."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from precall.cli.console import bars, command_line
+from precall.cli.tune_options import NETWORKS, PRECISIONS, labels_of, write_run
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+    from torch import Tensor
+
+    from precall.metrics.score import Score
+    from precall.tune.recipes import Recipe
+    from precall.tune.trainer import Trainer
+
+SCORES = ("precision", "recall", "density", "coverage")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run happens: what is not part of its result.
+
+    Attributes:
+        fabric: devices and precision.
+        data_dir: first folder to search for the data.
+        tensorboard: whether to write TensorBoard logs.
+        resume: the folder to name in the advice on how to resume; None for that of the run itself.
+    """
+
+    fabric: Fabric
+    data_dir: Path | None = None
+    tensorboard: bool = False
+    resume: Path | None = None
+
+
+def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[dict[str, Score], Tensor]:
+    """Train the run in a folder, or resume it, and return its scores and samples."""
+    made, total = recipe_of(run, place.data_dir)
+    trainer = _trainer(made, run, total, out, place, resume)
+    if trainer.step > total:
+        raise ValueError(f"--steps must be at least {trainer.step}, the steps already taken; got {total}.")
+    facts = {"options": dict(run), **_facts(made, trainer, total)}
+    write_run(out, facts)
+    scores, samples = _train(made, trainer, total, run, out, place)
+    write_run(out, facts | {"results": {name: score.to_dict() for name, score in scores.items()}})
+    return scores, samples
+
+
+def fabric_of(device: str, precision: str) -> Fabric:
+    """The devices and the precision of a run."""
+    try:
+        from lightning.fabric import Fabric
+    except ImportError:
+        raise ValueError("training requires Lightning. Install it with: pip install 'precall[tune]'.") from None
+    kind, _, number = device.partition(":")
+    try:
+        return Fabric(accelerator=kind, devices=[int(number)] if number else 1, precision=PRECISIONS[precision])  # type: ignore[arg-type]
+    except Exception as error:  # Lightning raises many types
+        raise ValueError(f"--device must be available on this machine; got {device}: {error}") from None
+
+
+def recipe_of(run: Mapping[str, Any], data_dir: Path | None) -> tuple[Recipe, int]:
+    """The recipe, with the number of steps for which the run was planned, and the number of steps to take.
+
+    A run that is lengthened keeps the schedules with which it was started. Fine-tuning takes no plain steps.
+    """
+    from precall.tune.recipes import recipe
+
+    networks = {name: run[name] for name in NETWORKS}
+    made = recipe(run["data"], run["model"], data_dir=data_dir, labels=labels_of(run), **networks)
+    usual = made.steps - (made.plain_steps if run["init"] else 0)
+    planned = run["planned_steps"] or run["steps"] or usual
+    total = run["steps"] or usual
+    if total > planned and (found := made.depends_on_steps(_lam(run), kind=run["objective"])):
+        typer.echo(
+            f"precall: the run was planned for {planned} steps, and {' and '.join(found)} depend on that number. It is "
+            f"continued as planned, which is not the same as a new run of {total} steps.",
+            err=True,
+        )
+    return replace(made, steps=planned), total
+
+
+def _lam(run: Mapping[str, Any]) -> float:
+    return 1.0 if run["lam"] is None or isinstance(run["lam"], list) else float(run["lam"])
+
+
+def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place: Place, resume: bool) -> Trainer:
+    """The trainer of a run, at the step from which it continues. Damaged files that were set aside are reported."""
+    from precall.tune.checkpoints import LAST, PREVIOUS
+
+    begun_before = resume and any((out / name).is_file() for name in (LAST, PREVIOUS))
+    names = ("lam", "budget", "batch_size", "truncation", "checkpoint_every")
+    given = {name: run[name] for name in names if run[name] is not None}
+    fixed = {"seed": run["seed"], "assess_every": run["assess_every"], "precision": PRECISIONS[run["precision"]]}
+    if run["objective"] == "likelihood":
+        fixed["warmup"] = total  # the whole run, however long
+    elif run["init"] is not None:
+        fixed["warmup"] = 0
+    trainer = made.trainer(
+        kind=run["objective"],
+        init=None if begun_before or run["init"] is None else _checkpoint(Path(run["init"])),
+        tuned=run["init"] is not None,  # a resumed run does not need --init any more
+        out=out,
+        fabric=place.fabric,
+        loggers=_loggers(out) if place.tensorboard else (),
+        **given,
+        **fixed,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer = trainer.resume() if resume else trainer
+    for warning in caught:
+        typer.echo(f"precall: {warning.message}", err=True)
+    return trainer
+
+
+def _checkpoint(path: Path) -> Path:
+    """A checkpoint, given by its path or by the folder of its run."""
+    from precall.tune.checkpoints import LAST
+
+    return path / LAST if path.is_dir() else path
+
+
+def _train(
+    made: Recipe, trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, place: Place
+) -> tuple[dict[str, Score], Tensor]:
+    """Train and score the samples. Whatever stops the run, the message says how to continue it."""
+    from precall.tune.watch import TrainingStopped
+
+    networks = [word for name in NETWORKS if run[name] for word in (f"--{name}", run[name])]
+    again = shlex.join(["precall", "tune", "--resume", "--out", str(place.resume or out), *networks])
+    try:
+        with bars() as progress:
+            trainer.fit(total, progress=progress)
+        return _finish(made, trainer, out)
+    except TrainingStopped as error:
+        raise ValueError(str(error)) from error
+    except OSError as error:
+        raise ValueError(
+            f"the run stopped at step {trainer.step} of {total}, because a file cannot be written: {error}. The last "
+            f"checkpoint is kept. Make room, then resume with: {again}"
+        ) from error
+    except KeyboardInterrupt:
+        typer.echo(f"precall: interrupted at step {trainer.step} of {total}; resume with: {again}", err=True)
+        raise typer.Exit(130) from None
+
+
+def _loggers(out: Path) -> list[Any]:
+    from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+
+    try:
+        return [TensorBoardLogger(root_dir=out, name="tensorboard", version="")]
+    except ImportError:
+        raise ValueError("--tensorboard requires TensorBoard. Install it with: pip install tensorboard.") from None
+
+
+# ------------------------------------------------------------------------------------------------------------- results
+
+
+def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:
+    """A complete description of the run."""
+    import lightning
+    import numpy as np
+    import torch
+
+    import precall
+
+    counts = {
+        name: sum(p.numel() for p in getattr(trainer, name).parameters()) for name in ("generator", "discriminator")
+    }
+    return {
+        "command": command_line(),
+        "data": {"n": len(made.data.samples), "held_out": len(made.data.held_out), "shape": list(made.data.shape)},
+        "model": made.model,
+        "parameters": counts,
+        "objective": repr(trainer.objective),
+        "steps": total,
+        "settings": asdict(trainer.settings),
+        "seed": trainer.settings.seed,
+        "device": str(trainer.fabric.device),
+        "versions": {
+            "precall": precall.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "lightning": lightning.__version__,
+            "numpy": np.__version__,
+        },
+    }
+
+
+def _finish(made: Recipe, trainer: Trainer, out: Path) -> tuple[dict[str, Score], Tensor]:
+    """Draw and save samples, and score them against held-out data. Images are compared by their pixels.
+
+    Classes are drawn in the proportions of the training data.
+    """
+    import numpy as np
+
+    from precall.files import open_atomically
+    from precall.metrics.assessment import assess
+    from precall.metrics.results import Assessment
+    from precall.tune import pictures
+
+    n, of_data = trainer.settings.assess_n, made.data.labels
+    labels = None if of_data is None or not made.classes else of_data[np.arange(n) % len(of_data)]
+    fake, real = trainer.sample(n, seed=trainer.settings.seed, labels=labels), trainer.held_out
+    pictures.save(fake, out / "samples.png")
+    kept = (fake.clamp(-1, 1) * 127.5 + 127.5).round().byte() if fake.ndim == 4 else fake
+    with open_atomically(out / "samples.npy") as file:
+        np.save(file, kept.numpy(), allow_pickle=False)
+    assert real is not None
+    n = min(len(real), n)
+    found = assess(real=real[:n].flatten(1).numpy(), fake=fake[:n].flatten(1).numpy(), metrics=["neighbors"])
+    assert isinstance(found, Assessment)
+    return {name: found.scores[name] for name in SCORES}, fake
