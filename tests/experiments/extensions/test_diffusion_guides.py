@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.common.selection import Setting, centrality, fine_tuning_rows
+from experiments.common.selection import Setting, bins_of_draws, centrality, fine_tuning_rows
 from experiments.common.stages import Files
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.diffusion_guides import LINE, PLANS, lines_of
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "real-0.5", "rejection-3", "base weak:2", "base surplus-10:1.5 free:2", "missed-0.1 base:2"]
+PLAN += ["base surplus-10:1.5 reject:2", "base free:2 reject:2", "base free:2 reject:4"]
 
 
 def test_smoke(run, tmp_path):
@@ -23,6 +24,10 @@ def test_smoke(run, tmp_path):
     assert [(row["seed"], row["setting"]) for row in rows] == [(3, name) for name in PLAN]
     assert all(0 <= row["recall"] <= 1 and 0 <= row["linear"]["alpha(1)"] <= 1 for row in rows)
     assert all(name in printed for name in PLAN)
+    sizes = {"draws.npz": 200, "draws base surplus-10:1.5.npz": 105, "draws base free:2.npz": 210}
+    for name, size in sizes.items():  # 50 images are scored
+        with np.load(tmp_path / "work" / "seed-3" / name) as draws:
+            assert len(draws["log_fake"]) == len(draws["features"]) == size
     trained = sorted(path.stem for path in (tmp_path / "work" / "seed-3").glob("*.pt"))
     assert trained == ["base", "missed-0.1", "surplus-10", "weak"]
     again = run("extensions.diffusion_guides", *words)
@@ -35,6 +40,10 @@ def test_a_setting_is_read_from_its_name():
     assert (both.main, both.guide, both.networks) == ("base", "surplus-10", ("base", "surplus-10"))
     assert (both.knobs.auto, both.knobs.free, both.knobs.low, both.knobs.high) == (1.5, 2, 0.2, 3)
     assert Setting.of("further").networks == ("further",)
+    kept = Setting.of("base surplus-10:2 free:1.5 reject:3")
+    assert (kept.source, kept.reject, kept.knobs.auto) == ("base surplus-10:2 free:1.5", 3, 2)
+    short = Setting.of("rejection-2")
+    assert (short.source, short.reject, short.networks) == ("base", 2, ("base",))
     assert Setting.of("further").knobs.auto == 1
 
 
@@ -73,6 +82,22 @@ def test_rows_have_the_frequencies_of_their_weights(name, weights):
 def test_the_most_central_images_of_each_class_are_kept():
     assert fine_tuning_rows("central-0.5", **RATIOS, **OTHERS, n=10).tolist() == [1, 2]
     assert fine_tuning_rows("further", **RATIOS, **OTHERS, n=10).tolist() == [0, 1, 2, 3]
+
+
+def test_draws_are_as_central_as_the_images_they_repeat():
+    x = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
+    again = centrality(x, "cpu", x[:50])  # now each image has its copy among its neighbours, too
+    assert np.abs(again - centrality(x, "cpu")[:50] - 1).max() <= 1
+    far = x[:50] + 100
+    assert centrality(x, "cpu", far).sum() == 0
+
+
+def test_bins_of_draws_are_ranks_among_the_images_of_their_class():
+    images, classes = np.arange(10.0), np.repeat([0, 1], 5)
+    found = bins_of_draws(
+        np.array([-1.0, 2.0, 99.0, 2.0]), np.array([0, 0, 0, 1]), like=images, classes=classes, bins=5
+    )
+    assert found.tolist() == [0, 2, 4, 0]
 
 
 def test_the_middle_of_a_cloud_is_central():
