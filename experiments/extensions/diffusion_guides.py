@@ -21,7 +21,8 @@ probability min(1, τr). The scores are those of `diffusion_knobs`, with curves 
 All networks, draws and scores are files in `--work`. A file that exists is not made again, so an interrupted run can
 be continued. The three stages (`--stages train`, `draw`, `score`) can run as processes at the same time: each waits
 for the files of the others. `--plan FILE` replaces the settings by lines of the form `SEED SETTING`; if the last line
-is `...`, the stages wait for further lines. Hardware: one GPU.
+is `...`, the stages wait for further lines. `--steps BASE TUNE` replaces the numbers of training steps, and the results
+are named after the first. Hardware: one GPU.
 """
 
 from __future__ import annotations
@@ -364,9 +365,22 @@ def made_stages(study: Study, options: argparse.Namespace) -> list[Stage]:
     return [makers[name]() for name in options.stages]
 
 
+def sized(options: argparse.Namespace) -> tuple[Size, int]:
+    """Size of the networks, and steps of the base."""
+    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
+    steps, tune_steps = options.steps or (steps, size.tune_steps)
+    return replace(size, tune_steps=tune_steps), steps
+
+
+def named(options: argparse.Namespace) -> str:
+    """Name of the results: that of the study, with the data and the steps where they are not the usual ones."""
+    data = () if options.smoke or options.data == "cifar-10" else (options.data,)
+    return "-".join((NAME, *data, *map(str, (options.steps or ())[:1])))
+
+
 def run(options: argparse.Namespace) -> None:
     data = load_data("digits") if options.smoke else load_data(options.data, options.data_dir)
-    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
+    size, steps = sized(options)
     files, device = Files(options.work), torch.device(options.device)
     study = Study(files, data, size, device, steps, options.base_seconds, options.inception)
     work_through(made_stages(study, options), partial(lines_of, options))
@@ -378,8 +392,7 @@ def run(options: argparse.Namespace) -> None:
     beyond = beyond_the_line(rows, LINE)
     results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond}
     results["recall beyond guidance with rejection"] = beyond_the_line(rows, with_rejection(KNOBS))
-    name = NAME if options.smoke or options.data == "cifar-10" else f"{NAME}-{options.data}"
-    save(options.out, name, results, figure=partial(sheet, rows, PLANS[options.data][0]))
+    save(options.out, named(options), results, figure=partial(sheet, rows, PLANS[options.data][0]))
 
 
 def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
@@ -389,6 +402,7 @@ def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = staged_parser(__doc__, data=SIZES, default="cifar-10")
+    made.add_argument("--steps", type=int, nargs=2, metavar=("BASE", "TUNE"), help="steps of training and fine-tuning")
     made.add_argument("--base-seconds", type=float, default=np.inf, help="longest training of a base")
     made.add_argument("--kinds", nargs="+", default=["scores", "linear"], choices=KINDS)
     run_staged(run, made.parse_args(arguments))
