@@ -35,6 +35,14 @@ def test_smoke(run, tmp_path):
     assert "mean loss" not in again  # nothing is trained twice
 
 
+def test_steps_replace_those_of_the_data_and_name_the_results(run, tmp_path):
+    (tmp_path / "plan").write_text("3 further\n")
+    words = ("--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path, "--steps", 3, 2)
+    assert "base of seed 3: 3 steps" in run("extensions.diffusion_guides", "--smoke", "--kinds", "scores", *words)
+    protocol = json.loads((tmp_path / "diffusion_guides-3.json").read_text())["protocol"]
+    assert (protocol["base_steps"], protocol["tune_steps"]) == (3, 2)
+
+
 def test_a_setting_is_read_from_its_name():
     both = Setting.of("base surplus-10:1.5 free:2 low:0.2 high:3")
     assert (both.main, both.guide, both.networks) == ("base", "surplus-10", ("base", "surplus-10"))
@@ -108,6 +116,8 @@ def test_the_middle_of_a_cloud_is_central():
     assert counts[norms < np.median(norms)].mean() > 2 * counts[norms > np.median(norms)].mean()
 
 
+EQUAL = "diffusion_guides-fashion-mnist-2500"  # three seeds that were trained for equally many steps
+EQUAL_SETTINGS = ("base", "further", "base surplus-10:2", "base surplus-0.1:3", "base free:1.5")
 NAMES = {"cifar-10": "diffusion_guides", "fashion-mnist": "diffusion_guides-fashion-mnist"}
 
 
@@ -115,11 +125,6 @@ NAMES = {"cifar-10": "diffusion_guides", "fashion-mnist": "diffusion_guides-fash
 def found(request):
     """The data, and what was published."""
     return request.param, json.loads((RESULTS / f"{NAMES[request.param]}.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def published():
-    return json.loads((RESULTS / "diffusion_guides.json").read_text())
 
 
 def test_the_published_rows_are_of_these_settings(found):
@@ -143,14 +148,31 @@ def test_the_published_dial_turns(found, seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", ["diffusion_guides", EQUAL])
 @pytest.mark.parametrize(
     ("setting", "score"), [("base surplus-10:2", "alpha(10)"), ("base surplus-0.1:3", "beta(0.1)")]
 )
-def test_the_published_guides_mend_at_every_slope(published, seed, setting, score):
+def test_the_published_guides_mend_at_every_slope(name, seed, setting, score):
+    published = json.loads((RESULTS / f"{name}.json").read_text())
     rows = {row["setting"]: row["linear"] for row in published["rows"] if row["seed"] == seed and "linear" in row}
     control, guided = rows["further"], rows[setting]
     assert all(guided[name] > control[name] + control["half_width"][name] for name in control["half_width"])
     assert guided[score] - rows["base"][score] > (1 - rows["base"][score]) / 3
+
+
+def test_the_published_guides_of_equal_training_exceed_classifier_free_guidance_in_both_scores():
+    published = json.loads((RESULTS / f"{EQUAL}.json").read_text())
+    rows = {(row["seed"], row["setting"]): row for row in published["rows"]}
+    assert list(rows) == [
+        *((seed, name) for seed in (0, 1, 2) for name in EQUAL_SETTINGS),
+        (1, "base free:2"),
+        (0, "real-1"),
+    ]
+    assert (published["protocol"]["base_steps"], published["protocol"]["tune_steps"]) == (2500, 400)
+    for guide, seed in ((guide, seed) for guide in EQUAL_SETTINGS[2:4] for seed in (0, 1, 2)):
+        guided, knob = rows[seed, guide], rows[seed, "base free:1.5"]
+        assert guided["precision"] - knob["precision"] > 0.03
+        assert guided["recall"] - knob["recall"] > np.hypot(*(row["half_width"]["recall"] for row in (guided, knob)))
 
 
 def test_recall_is_compared_at_equal_precision():
