@@ -92,12 +92,13 @@ def test_the_most_central_images_of_each_class_are_kept():
     assert fine_tuning_rows("further", **RATIOS, **OTHERS, n=10).tolist() == [0, 1, 2, 3]
 
 
-def test_draws_are_as_central_as_the_images_they_repeat():
-    x = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
-    again = centrality(x, "cpu", x[:50])  # now each image has its copy among its neighbours, too
-    assert np.abs(again - centrality(x, "cpu")[:50] - 1).max() <= 1
-    far = x[:50] + 100
-    assert centrality(x, "cpu", far).sum() == 0
+def test_a_draw_is_as_central_as_it_would_be_among_the_images():
+    rng = np.random.default_rng(0)
+    x, draws = rng.normal(size=(400, 5)), rng.normal(size=(50, 5))
+    among = [centrality(np.vstack([x, draw]), "cpu")[-1] for draw in draws]  # one by one, as the last image
+    assert centrality(x, "cpu", draws).tolist() == among
+    assert np.ptp(among) > 25
+    assert centrality(x, "cpu", draws + 100).sum() == 0
 
 
 def test_bins_of_draws_are_ranks_among_the_images_of_their_class():
