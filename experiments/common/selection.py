@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,21 @@ from precall.theory.arrays import Array
 Rows = npt.NDArray[np.int64]
 
 NEIGHBORS = 25  # of 50,000 images, as 5 of 10,000
+SPARE = 1.05  # more draws than rejection needs on average
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Which networks draw, and how; written as `main [guide:weight] [free:weight] [low:σ] [high:σ]`.
+    """Which networks draw, and how; written as `main [guide:weight] [free:weight] [low:σ] [high:σ] [reject:K]`.
+
+    `rejection-K` is short for `base reject:K`.
+
+    Attributes:
+        name: the setting as it is written.
+        main: the network that draws.
+        guide: the network that guides it; the same one if there is none.
+        knobs: the weights.
+        reject: draws per image that is kept.
 
     Example:
         >>> Setting.of("base weak:2 free:1.5").guide
@@ -30,23 +41,30 @@ class Setting:
     main: str
     guide: str
     knobs: Knobs
+    reject: float = 1.0
 
     @classmethod
     def of(cls, name: str) -> Setting:
-        main, *words = name.split()
+        main, *words = re.sub("^rejection-", "base reject:", name).split()
         values = {word: float(value) for word, value in (part.split(":") for part in words)}
+        reject = values.pop("reject", 1.0)
         plain = {word: values.pop(word) for word in ("free", "low", "high") if word in values}
         [(guide, auto)] = values.items() or [(main, 1.0)]
-        return cls(name, main, guide, Knobs(auto=auto, **plain))
+        return cls(name, main, guide, Knobs(auto=auto, **plain), reject)
+
+    @property
+    def source(self) -> str:
+        """The same setting without rejection."""
+        return "base" if self.name.startswith("rejection-") else re.sub(" reject:[^ ]*", "", self.name)
 
     @property
     def kind(self) -> str:
-        """The kind of the network that draws, or `real` or `rejection`."""
+        """The kind of the network that draws, or `real`."""
         return self.main.partition("-")[0]
 
     @property
     def value(self) -> float:
-        """The number after the kind: a budget or a share."""
+        """The number after the kind: a share."""
         return float(self.main.partition("-")[2])
 
     @property
@@ -54,8 +72,6 @@ class Setting:
         """The networks that must be trained."""
         if self.kind == "real":
             return ()
-        if self.kind == "rejection":
-            return ("base",)
         return (self.main,) if self.guide == self.main else (self.main, self.guide)
 
 
@@ -109,13 +125,49 @@ def chosen(weights: Array, n: int) -> Rows:
     return np.random.default_rng(0).choice(len(weights), n, p=weights / weights.sum())
 
 
+def bins_of_draws(central: Array, labels: Labels, *, like: Array, classes: Labels, bins: int) -> Labels:
+    """The bin of each draw: where it ranks in how central the training images of its class are.
+
+    Args:
+        central: how central each draw is.
+        labels: class of each draw.
+        like: how central each training image is.
+        classes: class of each training image.
+        bins: number of bins, which hold equally many training images.
+
+    Example:
+        >>> draws, images = np.array([0.0, 2.5, 9.0]), np.array([1.0, 2.0, 3.0, 4.0])
+        >>> bins_of_draws(draws, np.zeros(3), like=images, classes=np.zeros(4), bins=4)
+        array([0, 2, 3])
+    """
+    found = np.zeros(len(labels), np.int64)
+    for c in np.unique(labels):
+        sorted_, of = np.sort(like[classes == c]), labels == c
+        below = np.searchsorted(sorted_, central[of], "left")
+        rank = (below + np.searchsorted(sorted_, central[of], "right")) / 2  # equal images count half
+        found[of] = np.minimum(rank * bins // len(sorted_), bins - 1)
+    return found
+
+
 @torch.no_grad()
-def centrality(features: Features, device: torch.device) -> Array:
-    """Of how many other images each one is among the k nearest (N_k of Radovanović et al., 2010)."""
+def centrality(features: Features, device: torch.device, draws: Features | None = None) -> Array:
+    """Of how many other images each one is among the k nearest (N_k of Radovanović et al., 2010).
+
+    Args:
+        features: features of the images.
+        device: where it is computed.
+        draws: features of draws. The result is then, for each draw, the number of images that would have it among
+            their k nearest if it were one of the images.
+    """
     x, k = torch.as_tensor(features).to(device), min(NEIGHBORS, len(features) - 1)
-    counts = torch.zeros(len(x), dtype=torch.int64, device=device)
+    y = None if draws is None else torch.as_tensor(draws).to(device)
+    counts = torch.zeros(len(x if y is None else y), dtype=torch.int64, device=device)
     for rows in torch.arange(len(x), device=device).split(2000):
         squared = x.square().sum(1) - 2 * x[rows] @ x.T  # |x − y|², less |y|²
         squared[torch.arange(len(rows), device=device), rows] = torch.inf
-        counts += torch.bincount(squared.topk(k, largest=False).indices.flatten(), minlength=len(x))
+        nearest = squared.topk(k, largest=False)
+        if y is None:
+            counts += torch.bincount(nearest.indices.flatten(), minlength=len(x))
+        else:
+            counts += (y.square().sum(1) - 2 * x[rows] @ y.T < nearest.values[:, -1:]).sum(0)
     return counts.double().cpu().numpy()

@@ -42,8 +42,9 @@ class Files:
     def network(self, seed: int, name: str) -> Path:
         return self.folder / f"seed-{seed}" / f"{name}.pt"
 
-    def draws(self, seed: int) -> Path:
-        return self.folder / f"seed-{seed}" / "draws.npz"
+    def draws(self, seed: int, source: str = "base") -> Path:
+        """Draws of a setting and their ratios."""
+        return self.folder / f"seed-{seed}" / ("draws.npz" if source == "base" else f"draws {source}.npz")
 
     def features(self, seed: int, setting: Setting) -> Path:
         return self.folder / f"seed-{seed}" / "features" / f"{setting.name}.npy"

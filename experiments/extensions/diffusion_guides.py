@@ -14,13 +14,15 @@ For each seed, a class-conditional EDM `base` is trained, and other networks are
     common-λ     on data in the proportion min(1, 1/(λr)), where the base already is
 
 A setting names the network that draws, then the guide and its weight, and the weight of classifier-free guidance:
-`base surplus-10:1.5 free:2` is D + 0.5 (D − D of surplus-10) + (D − D without a class). The scores are those of
-`diffusion_knobs`, with curves of classifiers.
+`base surplus-10:1.5 free:2` is D + 0.5 (D − D of surplus-10) + (D − D without a class). With `reject:K` at the end, K
+draws of the setting are made for one that is kept: the ratio r of these draws is learnt, and each is kept with
+probability min(1, τr). The scores are those of `diffusion_knobs`, with curves of classifiers.
 
 All networks, draws and scores are files in `--work`. A file that exists is not made again, so an interrupted run can
 be continued. The three stages (`--stages train`, `draw`, `score`) can run as processes at the same time: each waits
 for the files of the others. `--plan FILE` replaces the settings by lines of the form `SEED SETTING`; if the last line
-is `...`, the stages wait for further lines. Hardware: one GPU.
+is `...`, the stages wait for further lines. `--steps BASE TUNE` replaces the numbers of training steps, and the results
+are named after the first. Hardware: one GPU.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ import torch
 from experiments.common.edm import Denoise, Images, Labels, Training, Weights, draw, fine_tune, layout, train
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
-from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
+from experiments.common.selection import SPARE, Setting, centrality, fine_tuning_rows, most_central
 from experiments.common.stages import (
     KINDS,
     Files,
@@ -73,7 +75,7 @@ MARKERS = {"real": "*", "rejection": "s", "base weak": "^", "base surplus": "D",
 # size of the networks and steps of the base, by data
 SIZES = {
     "cifar-10": (Size(tune_steps=1500), 18_650),
-    "fashion-mnist": (Size(ch=40, epochs=4, tune_steps=1000), 7000),
+    "fashion-mnist": (Size(ch=40, draws=31_500, epochs=4, tune_steps=1000), 7000),
 }
 LINE = ("base free:0.7", "base", "base free:1.5", "base free:2", "base free:3")  # the dial of the base alone
 SETTINGS = (
@@ -109,6 +111,9 @@ FASHION = (  # on Fashion-MNIST, besides SETTINGS
     "base surplus-10:3",
     "base surplus-10:2 free:2",
 )
+KNOBS = ("base", "base free:1.5", "base free:2", "base free:3")  # of the base alone
+GUIDED = ("base surplus-10:2", "base surplus-10:2 free:1.5", "base surplus-10:2 free:2", "base surplus-0.1:3")
+BUDGET = 2  # K of rejection of guided draws
 # settings of every seed, and of the first seed alone, by data
 PLANS = {"cifar-10": (SETTINGS, EXPLORED), "fashion-mnist": ((*SETTINGS, *FASHION), ("real-1",))}
 
@@ -226,19 +231,19 @@ class Drawn:
         files = self.study.files
         if not files.real.exists():
             yield self.real
-        kinds = ("surplus", "missed", "common", "rejection")
-        needed = [seed for seed, s in plan if s.main.startswith(kinds) or s.guide.startswith(kinds)]
-        for seed in dict.fromkeys(needed):
+        for seed in dict.fromkeys(seed for seed, setting in plan if self.teaches(seed, setting)):
             if files.network(seed, "base").exists() and not files.draws(seed).exists():
-                yield partial(self.draws, seed)
+                yield partial(self.draws, seed, "base", self.study.size.draws)
         for seed, setting in self.outputs(plan):
             if setting.kind == "real":
                 yield partial(self.selected, seed, setting)
-            elif setting.kind == "rejection":
-                if files.draws(seed).exists():
-                    yield partial(self.rejected, seed, setting)
             elif all(files.network(seed, name).exists() for name in setting.networks):
-                yield partial(self.features, seed, setting)
+                yield partial(self.rejected if setting.reject > 1 else self.features, seed, setting, plan)
+
+    def teaches(self, seed: int, setting: Setting) -> bool:
+        """Whether a network that does not exist yet is fine-tuned by the ratio of the base's draws."""
+        missing = [name for name in setting.networks if not self.study.files.network(seed, name).exists()]
+        return any(name.startswith(("surplus", "missed", "common")) for name in missing)
 
     def real(self) -> None:
         data, n = self.study.data, self.study.size.n
@@ -252,9 +257,10 @@ class Drawn:
         steps = self.study.size.sampler_steps
         return draw(self.main, self.guide, n, setting.knobs, steps=steps, seed=start)
 
-    def draws(self, seed: int) -> None:
+    def draws(self, seed: int, source: str, n: int) -> None:
+        """Write draws of a setting and their ratios."""
         study = self.study
-        images, labels = self.images(seed, Setting.of("base"), study.size.draws, start=1)
+        images, labels = self.images(seed, Setting.of(source), n, start=1)
         with np.load(study.files.real) as real:
             train = real["train"]
         epochs, device, features = study.size.epochs, study.device, self.encode(images)
@@ -262,20 +268,25 @@ class Drawn:
         below, above = (log_fake < np.log(0.1)).mean(), (log_real > np.log(10)).mean()
         say(f"ratio below 1/10: {below:.3f} of the draws; above 10: {above:.3f} of the data")
         found = {"images": images, "labels": labels, "log_real": log_real, "log_fake": log_fake, "features": features}
-        write(study.files.draws(seed), partial(save_arrays, **found))
+        write(study.files.draws(seed, source), partial(save_arrays, **found))
 
-    def features(self, seed: int, setting: Setting) -> None:
+    def features(self, seed: int, setting: Setting, plan: Sequence[Line]) -> None:
         images, _ = self.images(seed, setting, self.study.size.n, start=7)
         shown = self.study.files.folder / "shown" / f"{seed} {setting.name}.npy"
         shown.parent.mkdir(exist_ok=True)
         np.save(shown, images[:100])
         self.write(seed, setting, self.encode(images))
 
-    def rejected(self, seed: int, setting: Setting) -> None:
+    def rejected(self, seed: int, setting: Setting, plan: Sequence[Line]) -> None:
         """Features of draws that are kept with probability min(1, τr) at this budget."""
-        with np.load(self.study.files.draws(seed)) as draws:
+        path, size = self.study.files.draws(seed, setting.source), self.study.size
+        if not path.exists():
+            budget = max(s.reject for other, s in plan if (other, s.source) == (seed, setting.source))
+            n = size.draws if setting.source == "base" else round(budget * SPARE * size.n)
+            self.draws(seed, setting.source, n)
+        with np.load(path) as draws:
             features, r = draws["features"], np.exp(draws["log_fake"])
-        kept = np.random.default_rng(0).random(len(r)) < obrs(ratios=r, budget=setting.value)(r)
+        kept = np.random.default_rng(0).random(len(r)) < obrs(ratios=r, budget=setting.reject)(r)
         self.write(seed, setting, features[kept][: self.study.size.n])
 
     def selected(self, seed: int, setting: Setting) -> None:
@@ -329,12 +340,18 @@ class Scored:
 # ------------------------------------------------------------------------------------------------------------- command
 
 
+def with_rejection(settings: Sequence[str]) -> list[str]:
+    """These settings with rejection."""
+    return [f"rejection-{BUDGET}" if name == "base" else f"{name} reject:{BUDGET}" for name in settings]
+
+
 def lines_of(options: argparse.Namespace) -> tuple[list[Line], bool]:
     """The plan, and whether it may still grow."""
     if options.plan is None:
         settings, explored = PLANS[options.data]
+        every = dict.fromkeys((*settings, *with_rejection(KNOBS + GUIDED)))
         first = [(options.seeds[0], Setting.of(name)) for name in explored]
-        return [(seed, Setting.of(name)) for seed in options.seeds for name in settings] + first, False
+        return [(seed, Setting.of(name)) for seed in options.seeds for name in every] + first, False
     return read_plan(options.plan)
 
 
@@ -348,9 +365,22 @@ def made_stages(study: Study, options: argparse.Namespace) -> list[Stage]:
     return [makers[name]() for name in options.stages]
 
 
+def sized(options: argparse.Namespace) -> tuple[Size, int]:
+    """Size of the networks, and steps of the base."""
+    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
+    steps, tune_steps = options.steps or (steps, size.tune_steps)
+    return replace(size, tune_steps=tune_steps), steps
+
+
+def named(options: argparse.Namespace) -> str:
+    """Name of the results: that of the study, with the data and the steps where they are not the usual ones."""
+    data = () if options.smoke or options.data == "cifar-10" else (options.data,)
+    return "-".join((NAME, *data, *map(str, (options.steps or ())[:1])))
+
+
 def run(options: argparse.Namespace) -> None:
     data = load_data("digits") if options.smoke else load_data(options.data, options.data_dir)
-    size, steps = (replace(SMOKE, draws=200), 10) if options.smoke else SIZES[options.data]
+    size, steps = sized(options)
     files, device = Files(options.work), torch.device(options.device)
     study = Study(files, data, size, device, steps, options.base_seconds, options.inception)
     work_through(made_stages(study, options), partial(lines_of, options))
@@ -361,8 +391,8 @@ def run(options: argparse.Namespace) -> None:
     protocol = {**asdict(size), "k": K, "base_steps": steps, "seeds": options.seeds, **limit(options.base_seconds)}
     beyond = beyond_the_line(rows, LINE)
     results = {"protocol": protocol, "rows": rows, "recall beyond classifier-free guidance": beyond}
-    name = NAME if options.smoke or options.data == "cifar-10" else f"{NAME}-{options.data}"
-    save(options.out, name, results, figure=partial(sheet, rows, PLANS[options.data][0]))
+    results["recall beyond guidance with rejection"] = beyond_the_line(rows, with_rejection(KNOBS))
+    save(options.out, named(options), results, figure=partial(sheet, rows, PLANS[options.data][0]))
 
 
 def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
@@ -372,6 +402,7 @@ def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = staged_parser(__doc__, data=SIZES, default="cifar-10")
+    made.add_argument("--steps", type=int, nargs=2, metavar=("BASE", "TUNE"), help="steps of training and fine-tuning")
     made.add_argument("--base-seconds", type=float, default=np.inf, help="longest training of a base")
     made.add_argument("--kinds", nargs="+", default=["scores", "linear"], choices=KINDS)
     run_staged(run, made.parse_args(arguments))

@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics import Moments, classify, fid, sweep
-from precall.metrics.intervals import subsampling_intervals
+from precall.metrics.score import CurveIntervals, read
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
@@ -127,8 +128,13 @@ class Scorer:
     """Scores of features: k-NN scores against held-out images, FID against training images."""
 
     def __init__(self, *, train: Features, held_out: Features, device: torch.device) -> None:
-        self.device, self.train = device, Moments.of(torch.as_tensor(train).to(device))
+        self.device, self.images = device, train
         self.held_out = torch.as_tensor(held_out).to(device)
+
+    @cached_property
+    def train(self) -> Moments:
+        """Moments of the training images; curves do not need them."""
+        return Moments.of(torch.as_tensor(self.images).to(self.device))
 
     def row(self, fake: Features) -> Row:
         """Scores of one set of draws, with half-widths of 95 % intervals."""
@@ -145,20 +151,18 @@ class Scorer:
     def curve(self, fake: Features, seed: int, estimator: str = "linear") -> Row:
         """α and β of one set of draws against held-out images, by cross-fitted classifiers, with half-widths."""
         found = classify(estimator, real=self.held_out.cpu().numpy(), fake=fake, seed=seed)
+        alphas = {lam: float(found.spectrum.alpha(lam)) for lam in SLOPES}
+        around = CurveIntervals.gathered(found.held_out.intervals(read(found.spectrum), seed=seed))
+        assert around is not None
+        ends = {lam: around.at(lam, alpha) for lam, alpha in alphas.items()}
+        low, high = ({lam: getattr(end, side) for lam, end in ends.items()} for side in ("low", "high"))
+        widths = {lam: (high[lam] - low[lam]) / 2 for lam in ends}
 
-        def readings(spectrum: RatioSpectrum) -> dict[str, float]:
-            alphas = {f"alpha({lam:g})": float(spectrum.alpha(lam)) for lam in SLOPES}
-            return {**alphas, f"beta({LOW:g})": float(spectrum.beta(LOW))}
+        def named(values: dict[float, float]) -> dict[str, float]:
+            named_alphas = {f"alpha({lam:g})": round(value, 4) for lam, value in values.items()}
+            return {**named_alphas, f"beta({LOW:g})": round(values[LOW] / LOW, 4)}  # β(λ) = α(λ)/λ
 
-        def of_rows(i: npt.NDArray[np.intp], j: npt.NDArray[np.intp]) -> dict[str, float]:
-            rows = np.concatenate([i, int(found.held_out.real.sum()) + j])  # real samples come first
-            return readings(found.held_out.rows(rows).spectrum())
-
-        scored = found.held_out.real
-        values, sizes = readings(found.spectrum), {"n_real": int(scored.sum()), "n_fake": int((~scored).sum())}
-        around = subsampling_intervals(of_rows, values, **sizes, at_least=20, seed=0)
-        widths = {name: round((i.high - i.low) / 2, 4) for name, i in around.items() if i}
-        return {**{name: round(value, 4) for name, value in values.items()}, "half_width": widths}
+        return {**named(alphas), "half_width": named(widths), "low": named(low), "high": named(high)}
 
 
 # -------------------------------------------------------------------------------------------------- fine-tuning sets

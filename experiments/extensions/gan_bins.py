@@ -9,10 +9,12 @@ side for equally many steps: `base` sees the class alone, and `bins` sees the cl
 settings of the dial: `tilt=s` draws bin b = 0 (least central) to 4 (most central) in the proportion exp(s b). With
 s = 0 the bins have the proportions of the data. There is no other loss and no fine-tuning.
 
-A setting names the network, then `tilt=s`, `psi=ψ` (latents of `base` multiplied by ψ) and `reject=K` (draws kept with
+A setting names the network, then `tilt=s`, `psi=ψ` (latents multiplied by ψ) and `reject=K` (draws kept with
 probability min(1, τr), K draws for one; the ratio r of `bins` is that given the bin, so that rejection leaves the
-proportions of the bins to the dial). `data,tilt=s` is the data itself in these proportions: what a perfect network
-would draw. All settings of `bins` are subsets of one pool of draws per seed. The scores are those of `diffusion_knobs`.
+proportions of the bins to the dial). `central=s` makes rejection of `base` prefer central draws, as in `gan_dials`: it
+uses what the bins use, without training. `data,tilt=s` is the data itself in these proportions: what a perfect network
+would draw. All settings of `bins` with the same ψ are subsets of one pool of draws per seed. The scores are those of
+`diffusion_knobs`.
 
 Files, stages and plans are those of `gan_dials`. Hardware: one GPU.
 """
@@ -32,7 +34,7 @@ from experiments.common.edm import Images, Labels
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.gan import Adversaries, cropped, drawn, networks, padded, standing
 from experiments.common.saving import save
-from experiments.common.selection import Rows, Setting, binned
+from experiments.common.selection import SPARE, Rows, Setting, binned
 from experiments.common.stages import (
     Files,
     Job,
@@ -53,13 +55,11 @@ from experiments.common.trade_off import beyond_the_line, lines_figure
 from experiments.extensions import gan_dials
 from experiments.extensions.diffusion_guides import Scored
 from experiments.extensions.diffusion_knobs import K
-from experiments.extensions.gan_dials import Gans, GanSize, Options, together
+from experiments.extensions.gan_dials import BINS, Gans, GanSize, Options, together
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 
 NAME = "gan_bins"
-BINS = 5
-SPARE = 1.05  # more draws than rejection needs on average
 TILTS = (-1, -0.5, 0, 0.5, 1, 2, 9)  # 9: the most central bin alone, but for one draw in 8,000
 DIAL = tuple(f"bins,tilt={s:g}" for s in TILTS)
 KNOBS = {  # what the plain network reaches when it draws
@@ -87,13 +87,29 @@ SETTINGS = (
     *KNOBS["truncation and rejection, K = 3"][1:],
     *DIALS["bins and rejection, K = 3"],
 )
+CENTRAL = tuple(  # rejection of the plain network by ratio and centrality
+    f"{source},reject={budget},central={s:g}"
+    for source, tilts in (("base", (0.5, 1, 2, -1)), ("base,psi=0.8", (1, 2)))
+    for budget in (2, 3)
+    for s in tilts
+)
+RIVALS = {
+    f"rejection by ratio and centrality, K = {budget}": tuple(
+        f"base,reject={budget}{central}" for central in ("", ",central=0.5", ",central=1", ",central=2")
+    )
+    for budget in (2, 3)
+}
+BUDGETS = ("", ",reject=2", ",reject=3")
+OUTER = tuple(f"bins,tilt=-9{reject}" for reject in BUDGETS)  # the least central bin alone
+TRUNCATED = tuple(f"bins,tilt={s},psi={psi:g}{reject}" for psi in (0.8, 0.6) for s in (9, 1, 0) for reject in BUDGETS)
+FURTHER = {"cifar-10": CENTRAL, "fashion-mnist": (*CENTRAL, *OUTER, *TRUNCATED, "bins,tilt=-1,reject=3")}
 DATA = tuple(f"data,tilt={s:g}" for s in TILTS)  # with the first seed alone: it does not depend on the seed
 # what the figure shows: equal budgets have equal colours, and lines of the plain network are dashed
 LINES = {
     **{label: (f"C{i}o--", names) for i, (label, names) in enumerate(KNOBS.items())},
     **{label: (f"C{i}v-", names) for i, (label, names) in enumerate(DIALS.items())},
 }
-SIZES = {"fashion-mnist": GanSize(16, draws=33_000), "cifar-10": GanSize(32, steps=8000, draws=33_000)}
+SIZES = {"fashion-mnist": GanSize(16, steps=9000, draws=33_000), "cifar-10": GanSize(32, steps=8000, draws=33_000)}
 SMOKE = replace(gan_dials.SMOKE, draws=200)
 
 
@@ -118,10 +134,10 @@ def quota(o: Options, n: int) -> Rows:
     return np.diff(ends, prepend=0)
 
 
-def quotas(plan: Iterable[Line], n: int) -> Rows:
-    """Draws of each bin that suffice for every setting of `bins` in a plan."""
+def quotas(plan: Iterable[Line], n: int, source: str = "bins") -> Rows:
+    """Draws of each bin that suffice for every setting of `bins` in a plan that has the truncation of this source."""
     options = [Options.of(setting.name) for _, setting in plan]
-    return np.max([quota(o, n) for o in options if o.network == "bins"], axis=0)
+    return np.max([quota(o, n) for o in options if o.source == source], axis=0)
 
 
 def first_rows(bins: Labels, counts: Rows) -> Rows:
@@ -200,13 +216,13 @@ class Drawn:
     def jobs(self, plan: Sequence[Line]) -> Iterator[Job]:
         yield from self.plain.jobs([])  # features of the data
         for line in self.outputs(plan):
-            network = Options.of(line[1].name).network
-            if network == "base":
+            o = Options.of(line[1].name)
+            if o.network == "base":
                 yield from self.plain.jobs([line])
-            elif network == "data":
+            elif o.network == "data":
                 yield partial(self.data, *line)
             elif self.gans.files.network(line[0], "bins").exists():
-                yield partial(self.tilted, *line, quotas(plan, self.gans.size.n))
+                yield partial(self.tilted, *line, quotas(plan, self.gans.size.n, o.source))
 
     def bins(self) -> tuple[Features, Labels]:
         """Features and bins of the training images."""
@@ -223,38 +239,38 @@ class Drawn:
     def tilted(self, seed: int, setting: Setting, counts: Rows) -> None:
         """Draws of `bins` in the proportions of a setting."""
         o, n, rng = Options.of(setting.name), self.gans.size.n, np.random.default_rng(0)
-        with np.load(self.pool(seed, counts)) as found:
+        with np.load(self.pool(seed, o, counts)) as found:
             rows = rng.permutation(first_rows(found["bins"], quota(o, n)))
             images, features, r = found["images"], found["features"], np.exp(found["log_fake"][rows])
         if o.reject > 1:
             rows = rows[rng.random(len(r)) < obrs(ratios=r, budget=o.reject)(r)]
         self.plain.write(seed, setting, features[rows[:n]], images[rows[:n]])
 
-    def pool(self, seed: int, counts: Rows) -> Path:
+    def pool(self, seed: int, o: Options, counts: Rows) -> Path:
         """The file of draws of `bins`, these numbers of each bin, with log p(x|b)/q(x|b); made if it is missing."""
-        path = self.gans.draws(seed, "bins")
+        path = self.gans.draws(seed, o.source)
         if not path.exists():
             bins = np.repeat(np.arange(BINS), counts)
-            images = self.images(seed, bins)
+            images = self.images(seed, bins, o.psi)
             features = self.plain.encode(images)
             found = {"images": images, "features": features, "log_fake": self.log_ratio(features, bins), "bins": bins}
             write(path, partial(save_arrays, **found))
         return path
 
-    def images(self, seed: int, bins: Labels) -> Images:
+    def images(self, seed: int, bins: Labels, psi: float) -> Images:
         """One image per bin of this list; the classes take turns within each bin."""
         turns = np.concatenate([np.arange(count) for count in np.bincount(bins)]) % self.gans.classes
         self.net.load_state_dict(self.gans.load(seed, "bins")["generator"])
-        standing(self.net, 1.0, batches=max(2, self.gans.size.n // 200))
+        standing(self.net, psi, batches=max(2, self.gans.size.n // 200))
         labels = torch.as_tensor(turns + self.gans.classes * bins)
-        return cropped(drawn(self.net, labels, seed=1), self.gans.study.data.shape[-1])
+        return cropped(drawn(self.net, labels, psi=psi, seed=1), self.gans.study.data.shape[-1])
 
     def log_ratio(self, features: Features, bins: Labels) -> Array:
         train, of_train = self.bins()
         real, fake = with_bins(train, of_train), with_bins(features, bins)
         _, found = log_ratios(real=real, fake=fake, epochs=self.gans.size.epochs, device=self.gans.study.device)
         found = given_bins(found, real=of_train, fake=bins)
-        below = [f"{(found[bins == b] < np.log(0.1)).mean():.3f}" for b in range(BINS)]
+        below = [f"{(found[bins == b] < np.log(0.1)).mean():.3f}" for b in np.unique(bins)]
         say(f"ratio below 1/10, by bin: {' '.join(below)} of the draws")
         return found
 
@@ -267,7 +283,8 @@ def planned(options: argparse.Namespace) -> tuple[list[Line], bool]:
     if options.plan is not None:
         return read_plan(options.plan)
     data = [(options.seeds[0], Setting.of(name)) for name in DATA]
-    return [(seed, Setting.of(name)) for name in SETTINGS for seed in options.seeds] + data, False
+    every = (*SETTINGS, *FURTHER[options.data])
+    return [(seed, Setting.of(name)) for name in every for seed in options.seeds] + data, False
 
 
 def work(options: argparse.Namespace) -> None:
@@ -297,7 +314,7 @@ def run(options: argparse.Namespace) -> None:
     rows = [row for row in found_rows(files, planned(options)[0]) if "fid" in row]
     for row in rows:
         print(row["seed"], f"{row['setting']:34}", *(f"{k} {row[k]:.3f}" for k in ("precision", "recall", "fid")))
-    lines = KNOBS | DIALS
+    lines = KNOBS | DIALS | RIVALS
     results = {
         "protocol": {**asdict(size), "bins": BINS, "k": K, "seeds": options.seeds, **limit(options.seconds)},
         "steps": trained_steps(files, options.seeds),

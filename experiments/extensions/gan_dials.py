@@ -11,7 +11,9 @@ For each seed, a class-conditional BigGAN `base` is trained, and other networks 
     weight-a     on the data, where the generator's loss has the weights softmax(a t) of the logits t
 
 A setting names the network that draws, then `psi=ψ` (latents multiplied by ψ, with batch statistics estimated at that
-ψ; `kept=1` leaves those of ψ = 1), and `reject=K` (draws kept with probability min(1, τr), K draws for one).
+ψ; `kept=1` leaves those of ψ = 1), and `reject=K` (draws kept with probability min(1, τr), K draws for one), which
+`central=s` makes min(1, τ r exp(s b)): b = 0, …, 4 is the bin of a draw among the training images of its class, by how
+many images would have it among their neighbours.
 The scores are those of `diffusion_knobs`.
 
 All networks, draws and scores are files in `--work`. A file that exists is not made again, so an interrupted run can
@@ -31,7 +33,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.common.edm import Images, Weights
+from experiments.common.edm import Images, Labels, Weights
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.gan import (
     Adversaries,
@@ -45,7 +47,7 @@ from experiments.common.gan import (
     synchronize,
 )
 from experiments.common.saving import save
-from experiments.common.selection import Setting, centrality, fine_tuning_rows, most_central
+from experiments.common.selection import Setting, bins_of_draws, centrality, fine_tuning_rows, most_central
 from experiments.common.stages import (
     Files,
     Job,
@@ -70,6 +72,7 @@ from precall.theory.arrays import Array
 from precall.tune import load_data
 
 NAME = "gan_dials"
+BINS = 5  # of how central an image is
 MARKERS = {"real": "*", "base,reject": "s", "base,psi": "x", "central": "v", "weight": "+", "missed": "D"}
 LINE = ("base", *(f"base,psi={psi:g}" for psi in (0.9, 0.8, 0.7, 0.6, 0.5)))  # the knob of the base alone
 SETTINGS = (
@@ -137,6 +140,7 @@ class Options:
     kept: float = 0.0
     reject: float = 1.0
     tilt: float = 0.0
+    central: float = 0.0
 
     @classmethod
     def of(cls, name: str) -> Options:
@@ -146,6 +150,11 @@ class Options:
     @property
     def real(self) -> bool:
         return self.network.startswith("real")
+
+    @property
+    def source(self) -> str:
+        """The network and its truncation."""
+        return self.network if self.psi == 1 else f"{self.network},psi={self.psi:g}"
 
 
 @dataclass(frozen=True)
@@ -298,12 +307,20 @@ class Drawn:
         """Draws that are kept with probability min(1, τr) at this budget, and their features."""
         with np.load(self.ratios(seed, o)) as found:
             images, features, r = found["images"], found["features"], np.exp(found["log_fake"])
+            r = r * np.exp(o.central * self.bins(found["central"])) if o.central else r
         kept = np.random.default_rng(0).random(len(r)) < obrs(ratios=r, budget=o.reject)(r)
         return images[kept][: self.gans.size.n], features[kept][: self.gans.size.n]
 
+    def bins(self, central: Array) -> Labels:
+        """Bins of draws, whose classes take turns."""
+        with np.load(self.gans.files.real) as real:
+            like = real["central"]
+        turns = np.arange(len(central)) % self.gans.classes
+        return bins_of_draws(central, turns, like=like, classes=self.gans.study.labels, bins=BINS)
+
     def ratios(self, seed: int, o: Options) -> Path:
-        """The file of draws of a network with their ratios, made if it is missing."""
-        path = self.gans.draws(seed, o.network if o.psi == 1 else f"{o.network},psi={o.psi:g}")
+        """The file of draws of a network with their ratios and how central they are, made if it is missing."""
+        path = self.gans.draws(seed, o.source)
         if not path.exists():
             images = self.images(seed, o, self.gans.size.draws, start=1)
             with np.load(self.gans.files.real) as real:
@@ -312,7 +329,9 @@ class Drawn:
             log_real, log_fake = log_ratios(real=train, fake=features, epochs=self.gans.size.epochs, device=device)
             below, above = (log_fake < np.log(0.1)).mean(), (log_real > np.log(10)).mean()
             say(f"ratio below 1/10: {below:.3f} of the draws; above 10: {above:.3f} of the data")
-            found = {"images": images, "features": features, "log_real": log_real, "log_fake": log_fake}
+            central = centrality(train, device, features)
+            logs = {"log_real": log_real, "log_fake": log_fake}
+            found = {"images": images, "features": features, "central": central, **logs}
             write(path, partial(save_arrays, **found))
         return path
 

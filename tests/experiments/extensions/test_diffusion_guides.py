@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.common.selection import Setting, centrality, fine_tuning_rows
+from experiments.common.selection import Setting, bins_of_draws, centrality, fine_tuning_rows
 from experiments.common.stages import Files
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.diffusion_guides import LINE, PLANS, lines_of
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "real-0.5", "rejection-3", "base weak:2", "base surplus-10:1.5 free:2", "missed-0.1 base:2"]
+PLAN += ["base surplus-10:1.5 reject:2", "base free:2 reject:2", "base free:2 reject:4"]
 
 
 def test_smoke(run, tmp_path):
@@ -23,6 +24,10 @@ def test_smoke(run, tmp_path):
     assert [(row["seed"], row["setting"]) for row in rows] == [(3, name) for name in PLAN]
     assert all(0 <= row["recall"] <= 1 and 0 <= row["linear"]["alpha(1)"] <= 1 for row in rows)
     assert all(name in printed for name in PLAN)
+    sizes = {"draws.npz": 200, "draws base surplus-10:1.5.npz": 105, "draws base free:2.npz": 210}
+    for name, size in sizes.items():  # 50 images are scored
+        with np.load(tmp_path / "work" / "seed-3" / name) as draws:
+            assert len(draws["log_fake"]) == len(draws["features"]) == size
     trained = sorted(path.stem for path in (tmp_path / "work" / "seed-3").glob("*.pt"))
     assert trained == ["base", "missed-0.1", "surplus-10", "weak"]
     again = run("extensions.diffusion_guides", *words)
@@ -30,11 +35,23 @@ def test_smoke(run, tmp_path):
     assert "mean loss" not in again  # nothing is trained twice
 
 
+def test_steps_replace_those_of_the_data_and_name_the_results(run, tmp_path):
+    (tmp_path / "plan").write_text("3 further\n")
+    words = ("--plan", tmp_path / "plan", "--work", tmp_path / "work", "--out", tmp_path, "--steps", 3, 2)
+    assert "base of seed 3: 3 steps" in run("extensions.diffusion_guides", "--smoke", "--kinds", "scores", *words)
+    protocol = json.loads((tmp_path / "diffusion_guides-3.json").read_text())["protocol"]
+    assert (protocol["base_steps"], protocol["tune_steps"]) == (3, 2)
+
+
 def test_a_setting_is_read_from_its_name():
     both = Setting.of("base surplus-10:1.5 free:2 low:0.2 high:3")
     assert (both.main, both.guide, both.networks) == ("base", "surplus-10", ("base", "surplus-10"))
     assert (both.knobs.auto, both.knobs.free, both.knobs.low, both.knobs.high) == (1.5, 2, 0.2, 3)
     assert Setting.of("further").networks == ("further",)
+    kept = Setting.of("base surplus-10:2 free:1.5 reject:3")
+    assert (kept.source, kept.reject, kept.knobs.auto) == ("base surplus-10:2 free:1.5", 3, 2)
+    short = Setting.of("rejection-2")
+    assert (short.source, short.reject, short.networks) == ("base", 2, ("base",))
     assert Setting.of("further").knobs.auto == 1
 
 
@@ -75,6 +92,23 @@ def test_the_most_central_images_of_each_class_are_kept():
     assert fine_tuning_rows("further", **RATIOS, **OTHERS, n=10).tolist() == [0, 1, 2, 3]
 
 
+def test_a_draw_is_as_central_as_it_would_be_among_the_images():
+    rng = np.random.default_rng(0)
+    x, draws = rng.normal(size=(400, 5)), rng.normal(size=(50, 5))
+    among = [centrality(np.vstack([x, draw]), "cpu")[-1] for draw in draws]  # one by one, as the last image
+    assert centrality(x, "cpu", draws).tolist() == among
+    assert np.ptp(among) > 25
+    assert centrality(x, "cpu", draws + 100).sum() == 0
+
+
+def test_bins_of_draws_are_ranks_among_the_images_of_their_class():
+    images, classes = np.arange(10.0), np.repeat([0, 1], 5)
+    found = bins_of_draws(
+        np.array([-1.0, 2.0, 99.0, 2.0]), np.array([0, 0, 0, 1]), like=images, classes=classes, bins=5
+    )
+    assert found.tolist() == [0, 2, 4, 0]
+
+
 def test_the_middle_of_a_cloud_is_central():
     x = np.random.default_rng(0).normal(size=(400, 20)).astype(np.float32)
     counts = centrality(x, "cpu")
@@ -83,6 +117,8 @@ def test_the_middle_of_a_cloud_is_central():
     assert counts[norms < np.median(norms)].mean() > 2 * counts[norms > np.median(norms)].mean()
 
 
+EQUAL = "diffusion_guides-fashion-mnist-2500"  # three seeds that were trained for equally many steps
+EQUAL_SETTINGS = ("base", "further", "base surplus-10:2", "base surplus-0.1:3", "base free:1.5")
 NAMES = {"cifar-10": "diffusion_guides", "fashion-mnist": "diffusion_guides-fashion-mnist"}
 
 
@@ -90,11 +126,6 @@ NAMES = {"cifar-10": "diffusion_guides", "fashion-mnist": "diffusion_guides-fash
 def found(request):
     """The data, and what was published."""
     return request.param, json.loads((RESULTS / f"{NAMES[request.param]}.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def published():
-    return json.loads((RESULTS / "diffusion_guides.json").read_text())
 
 
 def test_the_published_rows_are_of_these_settings(found):
@@ -118,14 +149,31 @@ def test_the_published_dial_turns(found, seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", ["diffusion_guides", EQUAL])
 @pytest.mark.parametrize(
     ("setting", "score"), [("base surplus-10:2", "alpha(10)"), ("base surplus-0.1:3", "beta(0.1)")]
 )
-def test_the_published_guides_mend_at_every_slope(published, seed, setting, score):
+def test_the_published_guides_mend_at_every_slope(name, seed, setting, score):
+    published = json.loads((RESULTS / f"{name}.json").read_text())
     rows = {row["setting"]: row["linear"] for row in published["rows"] if row["seed"] == seed and "linear" in row}
     control, guided = rows["further"], rows[setting]
     assert all(guided[name] > control[name] + control["half_width"][name] for name in control["half_width"])
     assert guided[score] - rows["base"][score] > (1 - rows["base"][score]) / 3
+
+
+def test_the_published_guides_of_equal_training_exceed_classifier_free_guidance_in_both_scores():
+    published = json.loads((RESULTS / f"{EQUAL}.json").read_text())
+    rows = {(row["seed"], row["setting"]): row for row in published["rows"]}
+    assert list(rows) == [
+        *((seed, name) for seed in (0, 1, 2) for name in EQUAL_SETTINGS),
+        (1, "base free:2"),
+        (0, "real-1"),
+    ]
+    assert (published["protocol"]["base_steps"], published["protocol"]["tune_steps"]) == (2500, 400)
+    for guide, seed in ((guide, seed) for guide in EQUAL_SETTINGS[2:4] for seed in (0, 1, 2)):
+        guided, knob = rows[seed, guide], rows[seed, "base free:1.5"]
+        assert guided["precision"] - knob["precision"] > 0.03
+        assert guided["recall"] - knob["recall"] > np.hypot(*(row["half_width"]["recall"] for row in (guided, knob)))
 
 
 def test_recall_is_compared_at_equal_precision():

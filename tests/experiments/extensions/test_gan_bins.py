@@ -26,6 +26,7 @@ from experiments.extensions.gan_dials import Options
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "bins,tilt=0", "bins,tilt=9,reject=2", "data,tilt=-1"]
+PLAN += ["base,reject=2", "base,reject=2,central=9", "bins,tilt=9,psi=0.8"]
 
 
 def test_smoke(run, tmp_path):
@@ -43,6 +44,13 @@ def test_smoke(run, tmp_path):
     assert "6 steps" not in run("extensions.gan_bins", *words)  # nothing is trained twice
     with np.load(tmp_path / "work" / "seed-3" / "draws bins.npz") as pool:
         assert np.bincount(pool["bins"]).tolist() == [10, 10, 10, 10, 105]  # what the two settings need
+    with np.load(tmp_path / "work" / "seed-3" / "draws bins,psi=0.8.npz") as pool:
+        assert np.bincount(pool["bins"]).tolist() == [0, 0, 0, 0, 50]
+    kept = [np.load(tmp_path / "work" / "seed-3" / "features" / f"{name}.npy") for name in PLAN[4:6]]
+    with np.load(tmp_path / "work" / "seed-3" / "draws base.npz") as pool:
+        central = {row.tobytes(): count for row, count in zip(pool["features"], pool["central"], strict=True)}
+    plain, preferred = (np.mean([central[row.tobytes()] for row in rows]) for rows in kept)
+    assert preferred >= plain
 
 
 def test_scores_are_gathered_without_the_data(run, tmp_path):
