@@ -79,6 +79,13 @@ LINES = {
     **{name: (f"C{4 + i}*:", (f"{name},T=0.8", f"{name},T=1")) for i, name in enumerate(TUNED)},
 }
 SETTINGS = ("data", *dict.fromkeys(name for _, names in LINES.values() for name in names))
+FEW = (
+    *SETTINGS[: 1 + len(LINE)],
+    "base,p=0.9",
+    "bins,T=1,tilt=9",
+    "cells,T=1,reject=2",
+    *(f"{name},T=1" for name in TUNED),
+)
 COMPARED = (  # score, and the score at whose value the line is interpolated
     ("recall", "precision"),
     ("precision", "recall"),
@@ -482,10 +489,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--minilm", type=Path, metavar="DIR", help="vocab.txt and model.safetensors of all-MiniLM-L6-v2")
     made.add_argument("--work", type=Path, metavar="DIR", help="folder for texts, networks, draws and scores")
     made.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    made.add_argument("--settings", nargs="+", default=SETTINGS)
+    made.add_argument("--settings", nargs="+", help="all if none is named; few with --smoke")
     made.add_argument("--stages", nargs="*", choices=STAGES, default=STAGES, help="none: only gather what exists")
     made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = made.parse_args(arguments)
+    options.settings = options.settings or (FEW if options.smoke else SETTINGS)
     if options.smoke:
         options.device = "cpu"
     with TemporaryDirectory() as folder:
