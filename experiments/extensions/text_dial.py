@@ -191,7 +191,7 @@ def prepare(options: argparse.Namespace, size: Size) -> None:
     cut = windows(posts, pieces=pieces, size=size.vocabulary, length=size.length)
     arrays = {"pieces": np.array(cut.pieces), "tokens": cut.tokens.astype(np.int16)}
     arrays |= {"groups": cut.groups.astype(np.int8), "parts": cut.parts.astype(np.int8)}
-    write(options.work / "text.npz", lambda path: np.savez_compressed(path.open("wb"), **arrays))
+    write(options.work / "text.npz", lambda path: np.savez_compressed(path, **arrays))
     write(options.work / "minilm.pt", partial(torch.save, {"pieces": pieces, "weights": weights}))
 
 
