@@ -13,6 +13,10 @@ from torch.nn import functional as f
 from experiments.common.edm import Labels
 from precall.theory.arrays import Array
 
+# Losses were NaN while processes shared a GPU with a limit on the share of each. They were finite with this switch and
+# without the limit. Both changed at once, so it is not known whether the attention of cuDNN was at fault.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 Cache = list[Tensor]  # keys and values of one layer
 Loss = Callable[[nn.Module, Tensor], Tensor]  # of the network, at these rows
 
@@ -132,6 +136,9 @@ def trained(
 
     Returns:
         The step of these weights and their loss per piece on the held-out texts.
+
+    Raises:
+        FloatingPointError: if that loss is never a finite number.
     """
     tokens, conditions = data
     best, kept = {"steps": 0.0, "held_out": np.inf}, dict[str, Tensor]()
@@ -143,6 +150,8 @@ def trained(
             if found < best["held_out"]:
                 best = {"steps": step, "held_out": round(found, 4)}
                 kept = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    if not kept:
+        raise FloatingPointError(f"the loss on held-out texts was never finite in {steps} steps; try a smaller `rate`.")
     net.load_state_dict(kept)
     return best
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from experiments.common.edm import Labels
 from experiments.common.minilm import UNKNOWN, WordPieces
@@ -21,6 +22,8 @@ LETTERS = re.compile(r"(##)?[a-z]{2,}")
 SENTENCE_ENDS = (".", "!", "?")
 SHARES = {"train": 0.5, "judge": 0.25, "reference": 0.15, "test": 0.1}
 WORDS = 0.6  # least share of pieces of a window that have two or more letters; leaves out encoded files and tables
+
+RUN = 12  # pieces in a row that count as copied
 
 Post = tuple[str, str]  # group and raw text
 
@@ -111,3 +114,13 @@ def cut(words: WordPieces, tokens: list[int], length: int) -> Iterator[list[int]
         begin += length
         while begin < len(tokens) and words.pieces[tokens[begin - 1]] not in SENTENCE_ENDS:
             begin += 1
+
+
+def copied(tokens: Labels, train: Labels, run: int = RUN) -> float:
+    """Share of texts that have a run of this many pieces in common with a training text."""
+    odd = np.random.default_rng(0).integers(2**62, size=run, dtype=np.uint64) * 2 + 1
+
+    def codes(x: Labels) -> np.ndarray:  # type: ignore[type-arg]
+        return sliding_window_view(x.astype(np.uint64), min(run, x.shape[1]), axis=1) @ odd[: x.shape[1]]
+
+    return float(np.isin(codes(tokens), codes(train)).any(1).mean())

@@ -26,6 +26,7 @@ Every stage skips what exists in `--work`, so that processes can share it. Hardw
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -35,21 +36,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.cluster import KMeans
 from torch import Tensor
 
 from experiments.common.arguments import parser
 from experiments.common.edm import Labels
 from experiments.common.feature_ratio import Features, log_ratios
+from experiments.common.gains import gains
 from experiments.common.gpt import GPT, descend, drawn, log_likelihoods, nats, trained
 from experiments.common.minilm import END, START, UNKNOWN, MiniLM, WordPieces, read_minilm
-from experiments.common.newsgroups import Post, Windows, read_posts, windows
+from experiments.common.newsgroups import Post, Windows, copied, read_posts, windows
 from experiments.common.saving import save
 from experiments.common.selection import Setting, binned, centrality, chosen
 from experiments.common.stages import Files, found_rows, save_arrays, say, write
 from experiments.common.summaries import Row
-from experiments.common.trade_off import beyond_the_line, lines_figure
+from experiments.common.trade_off import lines_figure
 from experiments.extensions.diffusion_knobs import K, Scorer
 from experiments.extensions.gan_bins import BINS, SPARE, proportions
 from precall.theory.acceptance import obrs
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 
 NAME = "text_dial"
 STAGES = ("prepare", "judge", "base", "real", "train", "tune", "score", "curve")
-RUN = 12  # pieces in a row that count as copied
 LINE = tuple(f"base,T={t:g}" for t in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2))
 TUNED = ("further", "target-10", "target-0.1", "ascent-10", "ascent-0.1")
 CURVES = ("data", "base,T=1", *(f"{name},T=1" for name in TUNED), "cells,T=1", "base,T=1,reject=2")
@@ -91,7 +91,8 @@ COMPARED = (  # score, and the score at whose value the line is interpolated
     ("precision", "recall"),
     ("coverage", "density"),
     ("recall", "log_likelihood"),
-    ("log_likelihood", "recall"),
+    ("precision", "log_likelihood"),
+    ("coverage", "log_likelihood"),
 )
 
 
@@ -193,16 +194,6 @@ def prepare(options: argparse.Namespace, size: Size) -> None:
     arrays |= {"groups": cut.groups.astype(np.int8), "parts": cut.parts.astype(np.int8)}
     write(options.work / "text.npz", lambda path: np.savez_compressed(path, **arrays))
     write(options.work / "minilm.pt", partial(torch.save, {"pieces": pieces, "weights": weights}))
-
-
-def copied(tokens: Labels, train: Labels, run: int = RUN) -> float:
-    """Share of texts that have a run of this many pieces in common with a training text."""
-    odd = np.random.default_rng(0).integers(2**62, size=run, dtype=np.uint64) * 2 + 1
-
-    def codes(x: Labels) -> np.ndarray:  # type: ignore[type-arg]
-        return sliding_window_view(x.astype(np.uint64), min(run, x.shape[1]), axis=1) @ odd[: x.shape[1]]
-
-    return float(np.isin(codes(tokens), codes(train)).any(1).mean())
 
 
 # ------------------------------------------------------------------------------------------------------------ study
@@ -412,10 +403,9 @@ class Study:
         row = {**self.scorer.row(features), **self.likelihood(tokens)}
         row["half_width"]["log_likelihood"] = row.pop("likelihood_half_width")
         row |= {"copied": round(copied(tokens, self.text.of("train")), 4)}
-        row |= {"texts": [self.words.text(tokens[i]) for i in range(3)]}
         if name in CURVES:
             write(self.files.features(seed, setting), lambda path: save_arrays(path, features))
-        write(path, lambda path: path.write_text(to_json(row)))
+        write(path, lambda path: path.write_text(json.dumps(row)))
 
     def curve(self, seed: int, name: str) -> None:
         """The curve of a linear classifier, on the CPU."""
@@ -423,13 +413,7 @@ class Study:
         path, features = self.files.row(seed, setting, "linear"), self.files.features(seed, setting)
         if features.exists() and not path.exists():
             row = self.scorer.curve(np.load(features), seed)
-            write(path, lambda path: path.write_text(to_json(row)))
-
-
-def to_json(row: Row) -> str:
-    import json
-
-    return json.dumps(row)
+            write(path, lambda path: path.write_text(json.dumps(row)))
 
 
 # ----------------------------------------------------------------------------------------------------------- command
@@ -475,7 +459,7 @@ def run(options: argparse.Namespace) -> None:
     rows = [row for row in found_rows(Files(options.work), plan) if "precision" in row]
     for row in rows:
         print(row["seed"], f"{row['setting']:26}", *(f"{k[:9]} {row[k]:.3f}" for k in SHOWN))
-    beyond = {f"{score} at equal {at}": beyond_the_line(rows, LINE, score=score, at=at) for score, at in COMPARED}
+    beyond = {f"{score} at equal {at}": gains(rows, LINE, score=score, at=at) for score, at in COMPARED}
     results = {"protocol": {**asdict(size), "k": K, "seeds": options.seeds}, "rows": rows, "beyond": beyond}
     save(options.out, NAME, results, figure=partial(drawing, rows))
 

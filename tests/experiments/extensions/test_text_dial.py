@@ -1,16 +1,19 @@
 """A language model on text: the experiment runs at a small size, and its parts compute what they say."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from experiments.common.gpt import GPT, drawn, log_likelihoods, nucleus
+from experiments.common.gains import best_of_line, gains
+from experiments.common.gpt import GPT, drawn, log_likelihoods, nucleus, trained
 from experiments.common.minilm import HEADS, MiniLM, WordPieces
-from experiments.common.newsgroups import SHARES, body, cut, windows
-from experiments.extensions.text_dial import LINE, SETTINGS, Options, copied, made_up
+from experiments.common.newsgroups import SHARES, body, copied, cut, windows
+from experiments.extensions.text_dial import COMPARED, LINE, SETTINGS, Options, made_up
 
+RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results" / "text_dial.json"
 CPU = torch.device("cpu")
 FEW = ["data", "base,T=1", "base,T=0.5,reject=2", "bins,T=1,tilt=9", "cells,T=1", "target-10,T=1", "ascent-0.1,T=1"]
 
@@ -30,6 +33,60 @@ def test_settings_say_what_is_drawn():
     assert Options.of("cells,T=0.6,reject=3") == Options("cells", T=0.6, reject=3, plain="cells,T=0.6")
     assert Options.of("base,p=0.9").p == 0.9
     assert set(LINE) < set(SETTINGS)
+
+
+# ------------------------------------------------------------------------------------------------------- comparisons
+
+
+def test_a_line_that_turns_back_counts_with_its_better_branch():
+    line = np.array([[0.1, 0.95], [0.7, 0.9], [0.75, 0.8], [0.6, 0.7]])
+    assert best_of_line(line, 0.65) == pytest.approx(0.9 + 0.05 / 12)
+    assert np.isnan(best_of_line(line, 0.76))
+    assert np.isnan(best_of_line(line, 0.05))
+
+
+def scored(seed, name, precision, recall, half=0.01):
+    widths = {"precision": half, "recall": half}
+    return {"seed": seed, "setting": name, "precision": precision, "recall": recall, "half_width": widths}
+
+
+def test_gains_have_intervals_of_seeds_and_sampling():
+    rows = [scored(seed, f"T={t}", 1 - t, t, half=1e-9) for seed in range(3) for t in (0.2, 0.8)]
+    rows += [scored(seed, "new", 0.5, 0.6 + 0.01 * seed, half=1e-9) for seed in range(3)]
+    rows += [scored(seed, "beyond", 0.9, 0.6) for seed in range(3)]
+    found = gains(rows, ["T=0.2", "T=0.8"], score="recall", at="precision")
+    assert list(found) == ["new"]
+    assert found["new"]["seeds"] == {"0": 0.1, "1": 0.11, "2": 0.12}
+    assert found["new"]["half_width"] == pytest.approx(
+        4.3027 * 0.01 / 3**0.5, abs=2e-4
+    )  # t with two degrees of freedom
+    assert gains(rows[1:], ["T=0.2", "T=0.8"], score="recall", at="precision") == {}  # the line is incomplete
+
+
+def test_the_sampling_error_is_that_of_both_scores_and_of_the_line():
+    rows = [scored(0, f"T={t}", 1 - t, t) for t in (0.2, 0.8)] + [scored(0, "new", 0.5, 0.6)]
+    found = gains(rows, ["T=0.2", "T=0.8"], score="recall", at="precision")["new"]
+    # the slope is −1: .01² (1 + 1) of the setting, and half of that of the line, in its middle
+    assert found["half_width"] == pytest.approx(0.01 * 3**0.5, rel=0.1)
+
+
+def test_the_published_gains_are_those_of_the_published_rows():
+    published = json.loads(RESULTS.read_text())
+    assert len(published["rows"]) == 3 * len(SETTINGS)
+    for score, at in COMPARED[:2]:
+        assert published["beyond"][f"{score} at equal {at}"] == gains(published["rows"], LINE, score=score, at=at)
+
+
+def test_rejection_and_cells_lie_outside_the_published_line():
+    beyond = json.loads(RESULTS.read_text())["beyond"]
+    for name, at, score in (
+        ("base,T=1,reject=2", "precision", "recall"),
+        ("base,T=0.9,reject=3", "log_likelihood", "recall"),
+        ("cells,T=0.7", "recall", "precision"),
+        ("cells,T=0.9", "log_likelihood", "precision"),
+    ):
+        found = beyond[f"{score} at equal {at}"][name]
+        assert found["mean"] > found["half_width"]
 
 
 # ----------------------------------------------------------------------------------------------------- language model
@@ -54,6 +111,13 @@ def test_a_draw_follows_the_likelihood(net):
     assert often.sum() > 10
     assert np.abs(counts[often] - expected).max() < 5 * np.sqrt(expected).max()
     assert len(texts) > 100
+
+
+def test_a_loss_that_is_never_finite_is_an_error(net):
+    tokens = torch.zeros(4, 5, dtype=torch.int64)
+    torch.nn.init.constant_(net.last.weight, torch.nan)
+    with pytest.raises(FloatingPointError, match="never finite in 3 steps"):
+        trained(net, (tokens, tokens[:, 0]), (tokens, tokens[:, 0]), steps=3, batch=2)
 
 
 def test_a_text_depends_on_its_condition_and_not_on_what_follows(net):
