@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from precall import assess
 from precall.metrics.clusters import Clusters
 from precall.metrics.sharded import SHARDED, sharded_metrics
 from precall.metrics.torch_kmeans import torch_kmeans
+from precall.samples import open_samples
 
 COUNTS = ("neighbors", "symmetric", "clipped", "copies")
 
@@ -175,3 +178,22 @@ def test_ray_is_imported_by_its_engine_only():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_headers_of_shards_are_parsed_one_at_a_time(monkeypatch, tmp_path):
+    """Python 3.11 raises SystemError if two threads parse literals at once, as NumPy does for each header."""
+    inside, most, real = [0], [0], np.lib.format.open_memmap
+
+    def slow(*args, **settings):
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.02)
+        inside[0] -= 1
+        return real(*args, **settings)
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", slow)
+    for i in range(4):
+        np.save(tmp_path / f"{i}.npy", np.zeros((3, 2)))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda i: open_samples(str(tmp_path / f"{i}.npy")).array[:].sum(), range(4)))
+    assert (found, most) == ([0.0] * 4, [1])

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from precall.engines.engine import Arrays
+from precall.headers import PARSING
 from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 MERGED = "stage"
@@ -64,7 +65,8 @@ class Manifest:
         """The result under this key; None if there is none or it is damaged."""
         path = self._path(key)
         with setting_aside(path):
-            with np.load(io.BytesIO(read_sealed(path)), allow_pickle=False) as found:
+            content = io.BytesIO(read_sealed(path))
+            with PARSING, np.load(content, allow_pickle=False) as found:
                 arrays = {name: found[name] for name in found.files}
             mark_used(path)
             return arrays

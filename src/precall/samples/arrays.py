@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.files import mapped_copy
+from precall.headers import PARSING
 from precall.samples import hashing, reading
 from precall.samples.images import Pixels, as_rgb, open_archive
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet, shown
@@ -304,7 +305,7 @@ def copied(array: JoinedArrays) -> Numbers:
 
 def _mapped(path: Path) -> RowArray:
     reading.check_file(path)
-    with reading.parsing(path, "a .npy array of numbers"):
+    with reading.parsing(path, "a .npy array of numbers"), PARSING:
         return np.lib.format.open_memmap(path, mode="r")
 
 
