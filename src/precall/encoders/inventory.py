@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +70,9 @@ def cache_entries(root: Path) -> list[CacheEntry]:
         []
     """
     kinds = {"results": RESULTS, "files": INDEX, "weights": WEIGHTS, "data": DATA, DAMAGED: ASIDE}
-    features = [entry for folder in _feature_folders(root) for entry in _features(folder)]
-    stages = [entry for folder in _stage_folders(root) for entry in _stage(folder)]
-    damaged = list(_single_files(root / "work" / DAMAGED, DAMAGED, ASIDE))
+    features = _folders(root / "features", "features", KEY, _kind_of_features)
+    stages = _folders(root / "work", "work", STAGE, lambda _: SHARDED)
+    damaged = _single_files(root / "work" / DAMAGED, DAMAGED, ASIDE)
     single = [entry for name, kind in kinds.items() for entry in _single_files(root / name, name, kind)]
     return [*features, *stages, *single, *damaged]
 
@@ -123,30 +123,18 @@ def prune(root: Path, *, older_than: float | None = None, larger_than: float | N
     return removed
 
 
-def _feature_folders(root: Path) -> list[Path]:
-    return [folder for folder in _listing(root / "features") if re.fullmatch(KEY, folder.name)]
+def _folders(folder: Path, name: str, called: str, kind: Callable[[Path], str]) -> Iterator[CacheEntry]:
+    """Entries that are folders of files: features, or the stages of sharded runs; and their temporary files."""
+    for entry in (one for one in _listing(folder) if re.fullmatch(called, one.name)):
+        files = [path for path in _listing(entry) if path.is_file() and not path.is_symlink()]
+        own = [path for path in files if re.fullmatch(NAMES[name], path.name)]
+        if own:
+            yield _entry(kind(entry), *own)
+        yield from (_entry(UNFINISHED, path) for path in files if _temporary(name, path.name))
 
 
-def _features(folder: Path) -> Iterator[CacheEntry]:
-    """The features in a folder of the cache, and its temporary files."""
-    files = [path for path in _listing(folder) if path.is_file() and not path.is_symlink()]
-    own = [path for path in files if re.fullmatch(NAMES["features"], path.name)]
-    if own:
-        yield _entry(FEATURES if folder.name.startswith(VERSION) else EARLIER, *own)
-    yield from (_entry(UNFINISHED, path) for path in files if _temporary("features", path.name))
-
-
-def _stage_folders(root: Path) -> list[Path]:
-    return [folder for folder in _listing(root / "work") if re.fullmatch(STAGE, folder.name)]
-
-
-def _stage(folder: Path) -> Iterator[CacheEntry]:
-    """The results of a stage of a sharded run, and its temporary files."""
-    files = [path for path in _listing(folder) if path.is_file() and not path.is_symlink()]
-    own = [path for path in files if re.fullmatch(NAMES["work"], path.name)]
-    if own:
-        yield _entry(SHARDED, *own)
-    yield from (_entry(UNFINISHED, path) for path in files if _temporary("work", path.name))
+def _kind_of_features(folder: Path) -> str:
+    return FEATURES if folder.name.startswith(VERSION) else EARLIER
 
 
 def _single_files(folder: Path, name: str, kind: str) -> Iterator[CacheEntry]:
