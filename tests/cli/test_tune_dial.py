@@ -102,7 +102,7 @@ def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("--lam", 2, "--lam", 2), 1, "different numbers"),
+        (("--lam", 2, "--lam", 2), 1, "each given once"),
         (("--lam", 2, "--lam", -2), 1, "`lam` must be positive"),
         (("--lam", 2, "--lam", 3, "--objective", "gan"), 2, "gan has no λ"),
         (("--labels", "nowhere.txt"), 1, "`digits`, which has its own"),

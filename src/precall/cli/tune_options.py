@@ -191,7 +191,7 @@ def _lams(name: str, value: object) -> None:
         _number(name, one)
     if not len(set(values)) == len(values) <= LAMS or not values:
         got = ", ".join(f"{one:g}" for one in values[:LAMS])
-        raise ValueError(f"`{name}` must hold at most {LAMS} different numbers; got {got}")
+        raise ValueError(f"`{name}` must be at most {LAMS} numbers, each given once; got {got}. Leave out the others.")
 
 
 def _budget(name: str, value: object) -> None:
