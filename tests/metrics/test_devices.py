@@ -11,8 +11,8 @@ from precall.cli import app
 from precall.encoders import encode
 from precall.metrics import clusters, features
 from precall.metrics.assessment import assess
+from precall.metrics.kmeans import kmeans
 from precall.metrics.reference import Reference
-from precall.metrics.torch_kmeans import torch_kmeans
 
 RNG = np.random.default_rng(0)
 REAL, FAKE = RNG.normal(size=(300, 6)), RNG.normal(0.5, 0.7, size=(200, 6))
@@ -111,27 +111,26 @@ def blobs(n=600, cells=6):
 
 def test_cells_on_a_device_are_those_of_separated_blobs():
     x, labels = blobs()
-    found = torch_kmeans(torch.as_tensor(x), 6, 3, 10)
+    found = kmeans(torch.as_tensor(x), 6, 3, 10)
     assert adjusted_rand_score(labels, found) > 0.99
-    assert (found == torch_kmeans(torch.as_tensor(x), 6, 3, 10)).all()
+    assert (found == kmeans(torch.as_tensor(x), 6, 3, 10)).all()
 
 
 def test_the_best_start_is_kept():
     x = torch.as_tensor(blobs()[0])
     spread = []
     for starts in (1, 30):
-        cells = torch_kmeans(x, 6, 0, starts)
+        cells = kmeans(x, 6, 0, starts)
         spread.append(sum(float(((x[cells == c] - x[cells == c].mean(0)) ** 2).sum()) for c in np.unique(cells)))
     assert spread[1] <= spread[0]
 
 
 def test_histograms_of_features_on_an_accelerator(monkeypatch):
-    """The backend is torch, and the curve is close to that of the CPU."""
+    """The cells are those of the CPU up to rounding."""
     plain = clusters.kmeans_histograms(real=REAL, fake=FAKE)
     monkeypatch.setattr(clusters, "device_of", lambda matrix: "cuda")
     posing = clusters.kmeans_histograms(real=torch.as_tensor(REAL), fake=torch.as_tensor(FAKE))
-    assert (posing.backend, plain.backend != "torch") == ("torch", True)
-    assert posing.spectrum.area == pytest.approx(plain.spectrum.area, abs=0.08)
+    assert (posing.labels_fake == plain.labels_fake).mean() > 0.99
 
 
 def test_scaling_keeps_an_offset_from_eating_digits():

@@ -93,7 +93,7 @@ def small_tiles(rows=32, columns=48, at_once=40, crowd=tallies.CROWD):
     """Use many ragged tiles, strips and chunks instead of one of each; with crowd 0, every hit is listed."""
     with (
         patch.dict(distances.TILE_SIDES, cpu=(rows, columns)),
-        patch.object(distances, "SETTLED_VALUES", 40 * at_once),
+        patch.object(distances, "SETTLED_VALUES", {"cpu": 40 * at_once}),
         patch.object(distances, "GROUPS_AT_ONCE", at_once),
         patch.object(distances, "TRIANGLE", (4, 8)),
         patch.object(tallies, "STRIP", 16),

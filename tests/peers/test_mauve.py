@@ -39,7 +39,9 @@ def test_equal_to_the_package_on_random_histograms(peer, monkeypatch, seed: int,
     rng = np.random.default_rng(seed)
     for cells in (2, 10, 50, 300):
         p, q = histogram(rng, cells, zeros), histogram(rng, cells, zeros)
-        assert mauve(p, q) == pytest.approx(peer_score(peer, monkeypatch, p, q), abs=1e-10)
+        # for equal histograms the package sorts rounding errors: 1 on some machines and .75 on others
+        expected = 1.0 if np.array_equal(p, q) else peer_score(peer, monkeypatch, p, q)
+        assert mauve(p, q) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize(("c", "points"), [(1.0, 25), (5.0, 10), (12.0, 101)])

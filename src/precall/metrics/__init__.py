@@ -15,7 +15,7 @@ file that computes it and listed in `registry.py`.
     presets, preset_run, normalisation    protocols of published evaluations
     sketch        `Sketch`: sums over a shard of fakes, which merge; `sketch_reference`, `frozen_cells`
     reference_file, several_encoders, requests    references on disk, several encoders, checks of what is requested
-    torch_kmeans    k-means on an accelerator
+    kmeans        k-means by Lloyd's algorithm
     inputs, features    the inputs of `assess` as checked feature matrices
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),

@@ -10,10 +10,9 @@ expected under P = Q come from permutations of the samples in the same cells, si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,17 +20,18 @@ import numpy.typing as npt
 
 from precall.metrics.classifiers.tasks import WIDTH, principal_axes
 from precall.metrics.features import Features, Pair, device_of, float64, tiles
+from precall.metrics.kmeans import kmeans
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
 from precall.metrics.score import CURVE_SCORES, READ, Interval, Score, ScoreInfo, bounded_interval, read, readings
-from precall.metrics.torch_kmeans import torch_kmeans
 from precall.printing import brief
 from precall.theory import checks
-from precall.theory.arrays import Array, Index, to_numpy
+from precall.theory.arrays import Array, to_numpy
 from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
     from torch import Tensor
 
     from precall.metrics.run import Run
@@ -57,7 +57,6 @@ class Clusters:
         labels_fake: Cell of each fake sample in each repeat, shape (repeats, m).
         n_clusters: Number of cells.
         seed: Seed of the k-means starts.
-        backend: "faiss", "scikit-learn", or "torch" for features on an accelerator.
     """
 
     spectrum: RatioSpectrum
@@ -65,21 +64,21 @@ class Clusters:
     labels_fake: CellLabels
     n_clusters: int
     seed: int
-    backend: str
 
-    def spectrum_of(self, real: Index, fake: Index) -> RatioSpectrum:
-        """The spectrum of a subsample, given by row indices, in the same cells."""
-        return histogram_spectrum(self.labels_real[:, real], self.labels_fake[:, fake])
+    def resampled(self, draws: int, rng: np.random.Generator) -> Iterator[RatioSpectrum]:
+        """The spectra of bootstrap samples of both sets, in the same cells."""
+        sides = [(_membership(one, self.n_clusters), one.shape[1]) for one in (self.labels_real, self.labels_fake)]
+        for _ in range(draws):
+            real, fake = (cells @ np.bincount(rng.integers(n, size=n), minlength=n) for cells, n in sides)
+            yield RatioSpectrum.from_counts(real=real, fake=fake)
 
-    def resampled(self, rng: np.random.Generator) -> RatioSpectrum:
-        """The spectrum of a bootstrap sample of each set, in the same cells."""
-        n, m = self.sizes
-        return self.spectrum_of(rng.integers(n, size=n), rng.integers(m, size=m))
-
-    def permuted(self, rng: np.random.Generator) -> RatioSpectrum:
-        """The spectrum of two sets of these sizes, drawn without replacement from all samples, in the same cells."""
-        labels = np.concatenate([self.labels_real, self.labels_fake], axis=1)[:, rng.permutation(sum(self.sizes))]
-        return histogram_spectrum(labels[:, : self.sizes[0]], labels[:, self.sizes[0] :])
+    def permuted(self, draws: int, rng: np.random.Generator) -> Iterator[RatioSpectrum]:
+        """The spectra of two sets of these sizes, drawn without replacement from all samples, in the same cells."""
+        cells, n = _membership(np.hstack([self.labels_real, self.labels_fake]), self.n_clusters), self.sizes[0]
+        counts = cells.sum(axis=1)
+        for _ in range(draws):
+            real = cells @ np.bincount(rng.permutation(sum(self.sizes))[:n], minlength=sum(self.sizes))
+            yield RatioSpectrum.from_counts(real=real, fake=counts - real)
 
     def each(self) -> list[RatioSpectrum]:
         """The spectrum of each repeat."""
@@ -119,8 +118,7 @@ def kmeans_histograms(
     The two sets may differ in size; every sample has the same weight in the clustering. k-means runs `repeats` times
     from seeded starts, and the curves are averaged. If there are more than 512 columns, and more than six per cell, it
     runs on six principal axes of the union per cell. In trials the scores then changed by less than their standard
-    deviation between repeats. If faiss is installed, it runs k-means. Its results differ slightly from those of
-    scikit-learn; `backend` names the one that was used. Tensors on an accelerator stay there, with all their columns.
+    deviation between repeats. Tensors on an accelerator stay there, with all their columns.
 
     Args:
         real: Features of the data, shape (n, d).
@@ -160,16 +158,16 @@ def histograms_of_pair(pair: Pair, *, n_clusters: int, repeats: int, seed: int, 
         )
     if repeats < 1:
         raise ValueError(f"`repeats` must be at least 1; got {repeats}.")
-    backend, labels = _labels(pair, n_clusters, repeats, seed, starts)
+    labels = _labels(pair, n_clusters, repeats, seed, starts)
     labels_real, labels_fake = labels[:, :n_real], labels[:, n_real:]
-    return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed, backend)
+    return Clusters(histogram_spectrum(labels_real, labels_fake), labels_real, labels_fake, n_clusters, seed)
 
 
-def _labels(pair: Pair, n_clusters: int, repeats: int, seed: int, starts: int) -> tuple[str, CellLabels]:
-    """The library that ran k-means on both sets together, and the cell of each sample in each repeat."""
-    backend, assign = _backend(pair, n_clusters)
-    seeds = np.random.SeedSequence(seed).generate_state(repeats) >> 1  # faiss takes 31 bits
-    return backend, np.stack(side_by_side([partial(assign, n_clusters, int(one), starts) for one in seeds]))
+def _labels(pair: Pair, n_clusters: int, repeats: int, seed: int, starts: int) -> CellLabels:
+    """The cell of each sample in each repeat of k-means on both sets together."""
+    union = _union(pair.together(), n_clusters)
+    seeds = np.random.SeedSequence(seed).generate_state(repeats)
+    return np.stack(side_by_side([partial(kmeans, union, n_clusters, int(one), starts) for one in seeds]))
 
 
 def centres_of_cells(features: Features, *, n_clusters: int = 20, seed: int = 0) -> Array:
@@ -188,7 +186,7 @@ def centres_of_cells(features: Features, *, n_clusters: int = 20, seed: int = 0)
         >>> np.sort(centres_of_cells(x, n_clusters=2), axis=0).ravel()
         array([0.1, 5.2])
     """
-    (labels,) = _labels(Pair(features, features[:0]), n_clusters, 1, seed, STARTS)[1]
+    (labels,) = _labels(Pair(features, features[:0]), n_clusters, 1, seed, STARTS)
     sums, start = np.zeros((n_clusters, features.shape[1])), 0
     for tile in tiles(features):
         rows = to_numpy(tile)
@@ -199,23 +197,37 @@ def centres_of_cells(features: Features, *, n_clusters: int = 20, seed: int = 0)
     return np.where(counts > 0, centres, centres[(counts > 0).argmax()])
 
 
-def _backend(pair: Pair, n_clusters: int) -> tuple[str, Callable[[int, int, int], CellLabels]]:
-    """The library that runs k-means, and its function of the number of cells, the seed and the number of starts."""
-    pair = pair.together()
+def _union(pair: Pair, n_clusters: int) -> Tensor:
+    """The rows of both sets on which k-means runs."""
+    import torch
+
     if device_of(pair.real) != "cpu":
-        return "torch", partial(torch_kmeans, _scaled_on_device(pair))
-    union = _projected(_scaled(np.concatenate(pair.to_numpy())), AXES_PER_CELL * n_clusters)
-    return ("faiss", partial(_faiss, union)) if find_spec("faiss") else ("scikit-learn", partial(_scikit_learn, union))
+        return _scaled_on_device(pair)
+    return torch.from_numpy(_projected(_scaled(np.concatenate(pair.to_numpy())), AXES_PER_CELL * n_clusters))
 
 
 def histogram_spectrum(labels_real: CellLabels, labels_fake: CellLabels) -> RatioSpectrum:
     """Average over the repeats (rows) of the spectra of two sets of cell labels: their cells side by side."""
     cells = int(max(labels_real.max(), labels_fake.max())) + 1
-    first = cells * np.arange(len(labels_real), dtype=np.int32)[:, None]
     real, fake = (
-        np.bincount((labels + first).ravel(), minlength=first.size * cells) for labels in (labels_real, labels_fake)
+        np.bincount(_side_by_side(labels, cells), minlength=len(labels) * cells)
+        for labels in (labels_real, labels_fake)
     )
     return RatioSpectrum.from_counts(real=real, fake=fake)
+
+
+def _side_by_side(labels: CellLabels, cells: int) -> npt.NDArray[np.int32]:
+    """The labels of all repeats, one after the other, with cells of their own."""
+    return np.asarray(labels + cells * np.arange(len(labels), dtype=np.int32)[:, None]).ravel()
+
+
+def _membership(labels: CellLabels, cells: int) -> csr_array:
+    """Which samples (columns) are in which cell of which repeat (rows): times numbers of copies, it counts samples."""
+    from scipy.sparse import csr_array
+
+    samples = np.tile(np.arange(labels.shape[1], dtype=np.int32), len(labels))
+    ones, shape = np.ones(labels.size, dtype=np.intp), (len(labels) * cells, labels.shape[1])
+    return csr_array((ones, (_side_by_side(labels, cells), samples)), shape=shape)
 
 
 def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
@@ -254,26 +266,6 @@ def _projected(x: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]
     return np.asarray(x @ axes if axes.size else x[:, :1], dtype=np.float32)  # equal rows have no axes
 
 
-def _scikit_learn(union: npt.NDArray[np.float32], n_clusters: int, seed: int, starts: int) -> CellLabels:
-    from sklearn.cluster import MiniBatchKMeans
-
-    # a start is chosen from, and judged by, a few samples; at the default of 12,288, starts would take most of the time
-    options = {"batch_size": 4096, "init_size": max(1000, 10 * n_clusters), "compute_labels": False}
-    fitted = MiniBatchKMeans(n_clusters, n_init=starts, random_state=seed, **options).fit(union)
-    return np.asarray(fitted.predict(union), dtype=np.int32)
-
-
-def _faiss(union: npt.NDArray[np.float32], n_clusters: int, seed: int, starts: int) -> CellLabels:
-    import faiss
-
-    union = np.ascontiguousarray(union)
-    # The centres are computed from at most 256 samples per cell, which is as cheap as mini-batches. Then
-    # every sample is assigned.
-    kmeans = faiss.Kmeans(union.shape[1], n_clusters, niter=10, nredo=starts, seed=seed, min_points_per_centroid=1)
-    kmeans.train(union)
-    return np.asarray(kmeans.index.search(union, 1)[1][:, 0], dtype=np.int32)
-
-
 # ---------------------------------------------------------------------------------------- intervals and chance levels
 
 
@@ -299,7 +291,7 @@ def histogram_intervals(
     from scipy.special import stdtrit
 
     rng = np.random.default_rng(seed)
-    variances = _variances([read(found.resampled(rng)) for _ in range(RESAMPLES)])
+    variances = _variances([read(one) for one in found.resampled(RESAMPLES, rng)])
     quantile = float(stdtrit(RESAMPLES - 1, 0.975))
     return {
         info.name: bounded_interval(
@@ -317,7 +309,7 @@ def histogram_intervals(
 def expected_if_same(found: Clusters, read: Read, *, seed: int) -> dict[str, float]:
     """Mean of each score over permutations of all samples in the same cells: its expectation under P = Q."""
     rng = np.random.default_rng(seed)
-    draws = [read(found.permuted(rng)) for _ in range(RESAMPLES)]
+    draws = [read(one) for one in found.permuted(RESAMPLES, rng)]
     return {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
 
 
@@ -343,7 +335,6 @@ def curve_of(found: Clusters) -> Found:
         "estimator": "clusters",
         "n_clusters": found.n_clusters,
         "repeats": repeats,
-        "backend": found.backend,
     }
     return curve_found(found, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 

@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from precall.progress import StageProgress
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 R = TypeVar("R")
 LIBRARIES = ("torch", "sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model")
@@ -36,11 +39,9 @@ def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None
         >>> side_by_side([lambda: 1, lambda: 2])
         [1, 2]
     """
-    from threadpoolctl import ThreadpoolController
-
     _load_libraries()
     crew = getattr(_here, "crew", None) or _Crew(_cores())
-    one_thread = partial(ThreadpoolController().limit, limits=1)
+    one_thread = partial(_thread_pools(len(sys.modules)).limit, limits=1)
     with one_thread(), _short_turns(), crew.away(), ThreadPoolExecutor(len(jobs), initializer=one_thread) as pool:
         futures = [pool.submit(crew.run, job) for job in jobs]
         try:
@@ -57,6 +58,14 @@ def _load_libraries() -> None:
     """Import what jobs import: a thread may meet a module that another one has imported in part."""
     for library in LIBRARIES:
         import_module(library)
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(imported: int) -> ThreadpoolController:
+    """The thread pools of all loaded libraries. The search takes 50 ms: it is repeated after further imports only."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def go_on() -> None:

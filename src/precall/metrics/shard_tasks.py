@@ -15,9 +15,9 @@ import numpy.typing as npt
 from precall.devices import exact_device
 from precall.engines.engine import Arrays
 from precall.metrics.features import Features, moved
+from precall.metrics.kmeans import cells_of, drawn_rows, fitted_centres
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
-from precall.metrics.torch_kmeans import cells_of, drawn_rows, fitted_centres
 from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from precall.metrics.clusters import CELLS, REPEATS, STARTS, Clusters, histogram
 from precall.metrics.features import check_count
 from precall.metrics.frechet_distance import Influence
 from precall.metrics.kernel_distance import BLOCK, KID, kernel_around
+from precall.metrics.kmeans import drawn_rows
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.sweep import Radii, clipped, cross_plan, list_size, neighborhoods, radii_of
 from precall.metrics.sharded_features import Surveyed
-from precall.metrics.torch_kmeans import drawn_rows
 from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class ShardedRun:
     def clusters(self) -> Clusters:
         """The k-means histograms: centres from drawn samples of the union, cells of all samples."""
         cells, total = min(CELLS, self.sizes[0]), sum(self.sizes)
-        seeds = [int(one) for one in np.random.SeedSequence(self.seed).generate_state(REPEATS) >> 1]
+        seeds = [int(one) for one in np.random.SeedSequence(self.seed).generate_state(REPEATS)]
         mean = sum((one.mean * (one.n / total) for one in self.sides.values()), np.zeros(self.sides["real"].dimension))
         reach = max(float(np.abs(end - mean).max()) for one in self.sides.values() for end in (one.low, one.high))
         exponent = int(np.frexp(reach)[1])
@@ -158,7 +158,7 @@ class ShardedRun:
             found = self.runner.stage(f"{side} cells", key_of(key, one.key), tasks, _joined("labels", axis=1), one.n)
             labels[side] = found["labels"]
         spectrum = histogram_spectrum(labels["real"], labels["fake"])
-        return Clusters(spectrum, labels["real"], labels["fake"], cells, self.seed, "torch")
+        return Clusters(spectrum, labels["real"], labels["fake"], cells, self.seed)
 
     def _centres(self, rows: Sequence[npt.NDArray[Any]], cells: int, seeds: Sequence[int]) -> npt.NDArray[Any]:
         """The centres of each repeat, shape (repeats, cells, d)."""

@@ -35,7 +35,8 @@ from precall.theory.arrays import is_tensor
 GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
 TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
-SETTLED_VALUES = 1 << 20  # feature values per batch of exact distances: 8 MiB in float64
+SETTLED_VALUES = {"cpu": 1 << 18, "accelerator": 1 << 20}  # feature values per batch of exact distances: 2, 8 MiB
+NARROW = 16  # number of values per row from which sums of rows are computed as sums of columns
 TRIANGLE = (8, 256)  # number of blocks of a symmetric product, unless they have fewer rows than this
 GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 
@@ -85,8 +86,13 @@ class Cloud:
 
     def blocks(self) -> Iterator[Tensor]:
         """All kept rows in order, as float64 blocks of bounded size. Do not write to them: they may share memory."""
-        for start, stop in ranges(self.n, max(1, SETTLED_VALUES // self.dimension)):
+        for start, stop in ranges(self.n, self.rows_at_once):
             yield self.rows(start, stop).double()
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of rows per batch of exact computations. On the CPU a batch fits into the cache of a core."""
+        return max(1, SETTLED_VALUES[_kind(self.device)] // self.dimension)
 
     def some(self, count: int) -> Tensor:
         """Indices of at most `count` evenly spaced rows."""
@@ -119,10 +125,14 @@ class Cloud:
         projections = torch.cat([fold(rows * weights) for rows in self.blocks()])
         _, group = torch.unique(projections, return_inverse=True)
         first = torch.full_like(group, self.n).scatter_reduce(0, group, self.position, "amin")[group]
-        for some in torch.split(torch.nonzero(first != self.position)[:, 0], max(1, SETTLED_VALUES // self.dimension)):
+        for some in torch.split(torch.nonzero(first != self.position)[:, 0], self.rows_at_once):
             same = (self.take(some) == self.take(first[some])).all(1)
             first[some] = torch.where(same, first[some], some)
         return first
+
+
+def _kind(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else "accelerator"
 
 
 def _tensor(rows: Any) -> Tensor:
@@ -135,19 +145,27 @@ def _tensor(rows: Any) -> Tensor:
 def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
     """Exact d²(left_i, right_j) of the paired indices, in float64."""
     squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
-    for start, stop in ranges(len(i), max(1, SETTLED_VALUES // left.dimension)):
+    for start, stop in ranges(len(i), left.rows_at_once):
         squared[start:stop] = fold(left.take(i[start:stop]).double().sub_(right.take(j[start:stop])).square_())
     return squared
 
 
 def fold(values: Tensor) -> Tensor:
     """Sum over the last axis by adding halves, in place. The result has the same bits on every device and batch."""
-    width = values.shape[1]
-    while width > 1:
-        half = (width + 1) // 2
-        values[:, : width - half] += values[:, half:width]
-        width = half
-    return values[:, 0].clone()
+    width = _halved(values.T, NARROW)
+    narrow = values[:, :width].T.contiguous()  # short rows are added faster as long columns
+    _halved(narrow, 1)
+    return narrow[0]
+
+
+def _halved(lines: Tensor, most: int) -> int:
+    """Add the second half of the lines to the first, in place, until at most `most` lines are left: their number."""
+    left = len(lines)
+    while left > most:
+        half = (left + 1) // 2
+        lines[: left - half] += lines[half:left]
+        left = half
+    return left
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +377,7 @@ def _symmetric_product(factors: Tensor, others: Tensor, out: Tensor) -> None:
 
 def tile_shape(cloud: Cloud) -> tuple[int, int]:
     """Number of rows and columns of a tile: fewer if the dimension is large, more on an accelerator."""
-    kind = "cpu" if cloud.device.type == "cpu" else "accelerator"
+    kind = _kind(cloud.device)
     fitting = (values // cloud.dimension // GROUP * GROUP for values in FACTOR_VALUES[kind])
     rows, columns = (max(GROUP, min(pair)) for pair in zip(TILE_SIDES[kind], fitting, strict=True))
     return rows, columns

@@ -395,7 +395,8 @@ def read_within(
             lists[-1].read(tile.transposed(), group_minima(tile.transposed().low))
         if advance is not None:
             advance(tile, left, right, 1 if square else 2)
-    return _given_lists(lists[0], left, right), _given_lists(lists[-1], right, left)
+    found = _given_lists(lists[0], left, right)
+    return found, found if left is right else _given_lists(lists[1], right, left)
 
 
 def read_cross(

@@ -1,0 +1,121 @@
+"""k-means by Lloyd's algorithm, on the CPU and on accelerators. All starts of a run are one matrix product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+PER_CELL = 256  # samples per cell from which the centres are computed; all samples are assigned
+ITERATIONS = 10
+AT_ONCE = 1 << 24  # distances in memory at once: 64 MiB
+
+
+def kmeans(x: Tensor, n_clusters: int, seed: int, starts: int) -> npt.NDArray[np.int32]:
+    """The cell of each row of `x`: Lloyd's algorithm from random rows, the best of several starts.
+
+    The centres are computed from at most 256 rows per cell, drawn with the seed. The same seed gives the same cells on
+    the same device.
+
+    Args:
+        x: Rows, shape (n, d), float32, on any device.
+        n_clusters: Number of cells.
+        seed: Seed of the starts.
+        starts: Number of starts, of which the one with the smallest sum of squared distances is kept.
+
+    Example:
+        >>> import torch
+        >>> cells = kmeans(torch.tensor([[0.0], [0.1], [9.0], [9.1]]), 2, 0, 5)
+        >>> bool(cells[0] == cells[1] != cells[2] == cells[3])
+        True
+    """
+    rows, start = drawn_rows(len(x), n_clusters, seed)
+    centres = fitted_centres(x[rows.to(x.device)], n_clusters, start, starts)
+    return cells_of(x, centres)
+
+
+def drawn_rows(n: int, n_clusters: int, seed: int) -> tuple[Tensor, Generator]:
+    """Indices of the rows from which the centres are computed, and the generator that draws the starts."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    return _drawn(n, min(n, PER_CELL * n_clusters), generator), generator
+
+
+def fitted_centres(some: Tensor, n_clusters: int, generator: Generator, starts: int) -> Tensor:
+    """The centres of the best of several starts, from the drawn rows."""
+    import torch
+
+    first = torch.cat([_drawn(len(some), n_clusters, generator) for _ in range(starts)]).to(some.device)
+    together = max(1, AT_ONCE // (n_clusters * len(some)))  # starts whose distances fit into memory
+    runs = [_lloyd(some, centres, n_clusters) for centres in torch.split(some[first], together * n_clusters)]
+    inertia, centres = (torch.cat(parts) for parts in zip(*runs, strict=True))
+    return centres.view(starts, n_clusters, -1)[inertia.argmin()]
+
+
+def cells_of(x: Tensor, centres: Tensor) -> npt.NDArray[np.int32]:
+    """The cell of each row: its nearest centre."""
+    import torch
+
+    parts = [_distances(rows, centres).argmin(0) for rows in _parts(x, len(centres))]
+    return np.asarray(torch.cat(parts).cpu(), dtype=np.int32)
+
+
+def _drawn(n: int, size: int, generator: Generator) -> Tensor:
+    import torch
+
+    return torch.randperm(n, generator=generator)[:size]
+
+
+def _lloyd(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
+    """The sum of squared distances of each start, up to a constant, and the centres of all starts after the last step.
+
+    A cell that loses all rows keeps its centre.
+    """
+    import torch
+
+    for _ in range(ITERATIONS):
+        sums, counts = _cell_sums(x, centres, n_clusters)
+        centres = torch.where(counts < 0, sums / counts.clamp(max=-1), centres)
+    nearest = [_by_start(rows, centres, n_clusters).amin(1) for rows in _parts(x, len(centres))]
+    return torch.cat(nearest, 1).double().sum(1), centres
+
+
+def _cell_sums(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
+    """Sum of the rows of each cell and their number, both with a minus sign.
+
+    Sums are products with the indicator matrix: atomic additions would make them random on a GPU. A row that is equally
+    near to two centres counts for both.
+    """
+    sums, counts = centres.new_zeros(centres.shape), centres.new_zeros((len(centres), 1))
+    for rows in _parts(x, len(centres)):
+        distances = _by_start(rows, centres, n_clusters)
+        # −1 for the nearest centre of the start and 0 for the others, computed in place
+        indicator = distances.sub_(distances.amin(1, keepdim=True)).sign_().sub_(1).view(len(centres), -1)
+        sums.addmm_(indicator, rows)
+        counts += indicator.sum(1, keepdim=True)
+    return sums, counts
+
+
+def _by_start(rows: Tensor, centres: Tensor, n_clusters: int) -> Tensor:
+    """`_distances`, shape (starts, n_clusters, n)."""
+    return _distances(rows, centres).view(-1, n_clusters, len(rows))
+
+
+def _distances(rows: Tensor, centres: Tensor) -> Tensor:
+    """|c|² − 2 c·x for each centre and row, shape (centres, n): the squared distance less |x|²."""
+    import torch
+
+    factors = torch.hstack([-2 * centres, (centres * centres).sum(1, keepdim=True)])
+    return factors @ torch.hstack([rows, rows.new_ones((len(rows), 1))]).T
+
+
+def _parts(x: Tensor, centres: int) -> tuple[Tensor, ...]:
+    """The rows in parts whose distances to all centres fit into memory."""
+    import torch
+
+    return torch.split(x, max(1, AT_ONCE // centres))
