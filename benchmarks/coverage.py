@@ -176,7 +176,7 @@ def part_tasks(part: str, options: argparse.Namespace) -> Iterator[Task]:
             yield from (Task(part, "auto", *at) for at in intervals_of(range(first, first + options.seeds), (size,)))
     elif part == "power":
         for pair, (_, sizes) in POWER.items():
-            yield from (Task(part, "auto", pair, n, first + i) for n in sizes for i in range(10))
+            yield from (Task(part, "auto", pair, n, first + i) for n in sizes for i in range(30))
     else:
         chosen = ("auto",) if part == "auto_alarms" else [name for name in CURVES if name != "auto"]
         for seed in range(first, first + options.alarms):

@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks import pool
 from benchmarks.common import Row, parser
 from benchmarks.pool import head, line
-from benchmarks.sanity_checks import CHECKS, RATIO_CONTRADICTS
+from benchmarks.sanity_checks import CHECKS, RATIO_CONTRADICTS, mode_of
 from precall import assess
 from precall.metrics.neighbors.sweep import sweep
 from precall.metrics.registry import METRICS, SCORES, metric_of
@@ -112,11 +112,38 @@ def peers(real: Array, fake: Array) -> dict[str, tuple[float, float]]:
 def measured(task: Task) -> list[Row]:
     """The row of one task: every pair of scores."""
     start = time.process_time()
-    seed = abs(hash_of(task)) % 2**32
-    real, fake = CHECKS[task.check, task.case].draw(task.x, np.random.default_rng([task.seed, seed]))
-    found = scores(real, fake, task.metrics.split(), task.seed)
+    found = scores(*drawn(task), task.metrics.split(), task.seed)
     rounded_scores = {name: [round(float(value), 4) for value in pair] for name, pair in found.items()}
     return [{**asdict(task), "scores": rounded_scores, "seconds": round(time.process_time() - start, 2)}]
+
+
+def oracle(task: Task) -> tuple[float, float]:
+    """α(10) and β(1/10) by somebody who knows from which of the ten modes of checks 4 and 5 each sample comes.
+
+    Σ min(10 p, q) and Σ min(p, 10 q) over the shares of the samples in the modes, for the samples of this task.
+    """
+    p, q = (np.bincount(mode_of(x), minlength=10) / len(x) for x in drawn(task))
+    return float(np.minimum(10 * p, q).sum()), float(np.minimum(p, 10 * q).sum())
+
+
+def oracle_table(options: argparse.Namespace) -> str:
+    """What the oracle scores at the last value of checks 4 and 5, and the criteria that it does not meet either."""
+    lines = head("check", "case", "α(10) at the end", "criteria not met")
+    for (number, case), check in CHECKS.items():
+        if number not in (4, 5):
+            continue
+        grid = check.grid(options.points)
+        of = [[oracle(Task(number, case, x, seed, "")) for seed in options.seeds] for x in grid]
+        F, D = np.mean(of, axis=1).T
+        failed = [name for name, met in check.criteria.items() if not met(np.array(grid), F if name[0] == "F" else D)]
+        lines.append(line(number, case, f"{F[-1]:.3f}", ", ".join(failed) or "none"))
+    return "\n".join(lines)
+
+
+def drawn(task: Task) -> tuple[Array, Array]:
+    """Real and fake samples of a task."""
+    rng = np.random.default_rng([task.seed, abs(hash_of(task)) % 2**32])
+    return CHECKS[task.check, task.case].draw(task.x, rng)
 
 
 def hash_of(task: Task) -> int:
@@ -266,7 +293,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     made.add_argument("--checks", type=int, nargs="+", default=range(1, 16), help="numbers of the checks to run")
     made.add_argument("--metrics", nargs="+", choices=list(METRICS), default=default_metrics())
+    made.add_argument("--oracle", action="store_true", help="only what counts of the true modes give in checks 4 and 5")
     options = made.parse_args(arguments)
+    if options.oracle:
+        print(oracle_table(options))
+        return
     rows = pool.read(options.from_json) if options.from_json else pool.completed(tasks_of(options), measured, options)
     found = means(rows)
     text = markdown(found)

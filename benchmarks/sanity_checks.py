@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from precall.theory.arrays import Array
+from precall.theory.arrays import Array, Index
 
 Rng = np.random.Generator
 Draw = Callable[[float, Rng], tuple[Array, Array]]  # value of the parameter to (real, fake)
@@ -140,10 +140,18 @@ def shift(dim: int, outlier: str = "", end: float = 0.0) -> Draw:
     return draw
 
 
+CENTRES = np.linspace(0, 10, 10)  # of the modes of checks 4 and 5, on the diagonal
+
+
 def modes(rng: Rng, n: int, dim: int, weights: Array, scale: float) -> Array:
     """Ten Gaussians on the diagonal, centres evenly spaced in [0, 10]."""
     chosen = rng.choice(10, size=n, p=weights)
-    return np.linspace(0, 10, 10)[chosen, None] + scale * normal(rng, n, dim)
+    return CENTRES[chosen, None] + scale * normal(rng, n, dim)
+
+
+def mode_of(x: Array) -> Index:
+    """The mode whose centre is nearest; the modes are six deviations apart or more."""
+    return np.abs(x.mean(axis=1)[:, None] - CENTRES).argmin(axis=1)
 
 
 def together(dim: int, scale: float) -> Draw:

@@ -71,6 +71,14 @@ def test_pages_are_replaced_between_their_markers_only(tmp_path, monkeypatch):
 # ---------------------------------------------------------------------------------------------------- the sanity checks
 
 
+def test_the_oracle_counts_the_true_modes():
+    """Check 4: at first both sets have ten modes; at the end the fakes have one, with ten times the density."""
+    at = {x: sanity.oracle(sanity.Task(4, "d=8", x, 7, "")) for x in (0.0, 1.0)}
+    assert at[0.0] == (1.0, 1.0)
+    assert at[1.0][0] == pytest.approx(min(1, 10 * at[1.0][1]), abs=1e-9)
+    assert at[1.0][1] == pytest.approx(0.1, abs=0.03)
+
+
 @pytest.mark.parametrize(
     ("shape", "holds", "fails"),
     [

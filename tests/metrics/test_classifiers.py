@@ -16,7 +16,7 @@ from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import MEMBERS, auto, classify, cross_fitted, quick_test
 from precall.metrics.classifiers.folds import spread
-from precall.metrics.classifiers.result import permutation_p_value
+from precall.metrics.classifiers.result import cell_p_value, permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.metrics.classifiers.tasks import Views, most_different, varies
 from precall.metrics.features import Pair
@@ -568,6 +568,42 @@ def test_the_permutation_test_is_one_sided():
     labels = np.arange(400) < 100
     assert permutation_p_value(np.where(labels, 1.0, -1.0), labels) == pytest.approx(1 / 10_000)
     assert permutation_p_value(np.where(labels, -1.0, 1.0), labels) == 1.0
+
+
+def test_the_cell_test_has_its_level_for_any_partitions():
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) < 30
+    partitions = [rng.integers(0, 7, 90), (rng.exponential(size=90) ** 2).astype(int), np.zeros(90, dtype=int)]
+    p = np.array([cell_p_value(partitions, rng.permutation(labels), seed=i) for i in range(300)])
+    for level in (0.05, 0.2):
+        assert (p <= level).mean() < level + 3 * np.sqrt(level * (1 - level) / 300)
+    assert cell_p_value([np.zeros(90, dtype=int)], labels) == 1.0
+
+
+def test_the_cell_test_draws_what_permutations_of_the_labels_draw():
+    """Its p-value is that of ten thousand permutations, up to their standard error."""
+    rng = np.random.default_rng(1)
+    labels, cells = np.arange(60) < 25, [rng.integers(0, 4, 60), rng.integers(0, 3, 60)]
+    cells[0][:6] = 0
+
+    def statistic(reals):
+        counts = [(np.bincount(one, minlength=4), np.bincount(one[reals], minlength=4)) for one in cells]
+        return sum(((r - n * 25 / 60) ** 2 / np.maximum(n, 1)).sum() for n, r in counts)
+
+    observed = statistic(labels)
+    share = np.mean([statistic(rng.permutation(labels)) >= observed - 1e-9 for _ in range(10_000)])
+    assert cell_p_value(cells, labels) == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 10_000 * 2))
+
+
+@pytest.mark.parametrize("dim", [2, 32])
+def test_a_mode_of_four_that_is_dropped_is_seen_in_a_hundred_samples(dim):
+    centres = np.pad(7 * np.array([[1, 0], [0, 1], [-1, 0], [0, -1]]), ((0, 0), (0, dim - 2)))
+    p_values = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        real, fake = (centres[rng.integers(k, size=100)] + rng.normal(size=(100, dim)) for k in (4, 3))
+        p_values.append(auto(real=real, fake=fake, seed=seed).p_value)
+    assert max(p_values) < 0.01
 
 
 def test_few_samples_with_a_large_ratio_reject():

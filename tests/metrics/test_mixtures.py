@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from precall.metrics.classifiers.mixtures import FLOOR, STEPS, fitted_mixture, mixture_weights
+from precall.metrics.classifiers.mixtures import FLOOR, PER_COMPONENT, STEPS, fitted_mixture, mixture_weights
 
 
 def clumps(n, d, seed):
@@ -22,7 +22,7 @@ def test_a_mixture_is_that_of_scikit_learn(n, d, kind):
     from sklearn.mixture import GaussianMixture
 
     x, at = clumps(n, d, 0), clumps(100, d, 1)
-    components, known = min(6, n // 20 + 1), {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
+    components, known = min(6, n // PER_COMPONENT + 1), {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
     theirs = GaussianMixture(components, covariance_type=kind, random_state=3, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it need not converge

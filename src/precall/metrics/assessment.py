@@ -145,8 +145,8 @@ def assess(
     Returns:
         An `Assessment`, or a `Comparison` of several if `fake` is a mapping. Every score carries an interval (None if
         there are too few samples for one), and `interval.covers` states what it covers. k-NN scores use the jackknife
-        from the one sweep, curves of classifiers a bootstrap that repeats the calibration, clusters and MAUVE a
-        bootstrap in fixed cells, and FID and KID the influence of each sample. docs/metrics.md lists all of them.
+        from the one sweep, curves of classifiers a bootstrap that repeats the calibration, clusters a bootstrap in
+        fixed cells, and FID, KID and MAUVE the influence of each sample. docs/metrics.md lists all of them.
 
     Example:
         >>> import numpy as np

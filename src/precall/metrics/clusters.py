@@ -27,6 +27,7 @@ from precall.metrics.score import CURVE_SCORES, READ, Interval, Score, ScoreInfo
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
+from precall.theory.mauve import mauve_variance
 from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
@@ -291,12 +292,12 @@ def histogram_intervals(
     from scipy.special import stdtrit
 
     rng = np.random.default_rng(seed)
-    variances = _variances([read(one) for one in found.resampled(RESAMPLES, rng)])
+    sampling = _variances([read(one) for one in found.resampled(RESAMPLES, rng)])
     quantile = float(stdtrit(RESAMPLES - 1, 0.975))
     return {
         info.name: bounded_interval(
             values[info.name],
-            quantile * float(np.sqrt(variances[info.name] + clustering[info.name])),
+            quantile * float(np.sqrt(sampling[info.name] + clustering[info.name])),
             low=info.low,
             high=info.high,
             n=min(found.sizes),
@@ -348,11 +349,12 @@ def _mauve(run: Run) -> Found:
     cells = max(2, min(run.sizes) // 10)
     found = histograms_of_pair(run.pair, n_clusters=cells, repeats=1, seed=run.seed)
     others = histograms_of_pair(run.pair, n_clusters=cells, repeats=4, seed=run.seed, starts=1)
-    clustering, value = _variances([_read_mauve(one) for one in others.each()]), _read_mauve(found.spectrum)
-    interval = histogram_intervals(found, value, _read_mauve, MAUVE.scores, clustering=clustering, seed=run.seed)
-    chance = expected_if_same(found, _read_mauve, seed=run.seed)
-    settings = {"n_clusters": cells, "c": 5}
-    return Found({name: Score(v, interval[name], chance[name], *run.sizes, settings) for name, v in value.items()})
+    sampling = mauve_variance(*(counts.astype(np.float64) for counts in found.counts()))
+    clustering = _variances([_read_mauve(one) for one in others.each()])["mauve"]
+    value, half = found.spectrum.mauve(), 1.96 * float(np.sqrt(sampling + clustering))
+    interval = bounded_interval(value, half, low=0.0, high=1.0, n=min(run.sizes), covers=COVERS)
+    chance = expected_if_same(found, _read_mauve, seed=run.seed)["mauve"]
+    return Found({"mauve": Score(value, interval, chance, *run.sizes, {"n_clusters": cells, "c": 5})})
 
 
 def _read_mauve(spectrum: RatioSpectrum) -> dict[str, float]:
@@ -387,7 +389,7 @@ MAUVE = Metric(
     name="mauve",
     reads="area under the inclusive Kullback-Leibler frontier over n/10 k-means cells",
     scores=(ScoreInfo("mauve", "MAUVE", 0.0, 1.0, "higher", "MAUVE; 1 only if the histograms agree", "page"),),
-    interval="bootstrap in fixed cells and variance of k-means: the expectation at these sample sizes, not the bias",
+    interval="delta method in fixed cells and variance of k-means: the expectation at these sample sizes, not the bias",
     compute=_mauve,
     card=Card(
         measures="How close two sets are in both directions: the area under the frontier of Kullback-Leibler "

@@ -17,7 +17,7 @@ from precall.theory.arrays import Array, Index
 
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 
-PER_COMPONENT = 20  # least number of training points per component of a mixture
+PER_COMPONENT = 40  # least number of training points per component of a mixture
 STEPS, TOLERANCE = 15, 1e-3  # most steps, and the gain in mean log-likelihood below which they end
 FLOOR = 1e-3  # added to every variance
 
