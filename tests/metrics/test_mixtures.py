@@ -22,7 +22,8 @@ def test_a_mixture_is_that_of_scikit_learn(n, d, kind):
     from sklearn.mixture import GaussianMixture
 
     x, at = clumps(n, d, 0), clumps(100, d, 1)
-    components, known = min(6, n // PER_COMPONENT + 1), {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
+    components = min(6, n // PER_COMPONENT + 1)
+    known = {"reg_covar": FLOOR, "max_iter": STEPS, "init_params": "k-means++"}
     theirs = GaussianMixture(components, covariance_type=kind, random_state=3, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it need not converge
