@@ -1,4 +1,4 @@
-"""One hypothesis profile for all: no deadline (shared machines), same examples every run."""
+"""One hypothesis profile for all: no deadline (shared machines), same examples every run. Programs run as modules."""
 
 import os
 import runpy
@@ -25,7 +25,13 @@ settings.load_profile("precall")
 
 @pytest.fixture
 def run_module(monkeypatch, capsys):
-    """Run `python -m <module> <words>` in this process, because importing torch again takes seconds; returns stdout."""
+    """Run `python -m <module> <words>` in this process, because importing torch again takes seconds; returns stdout.
+
+    The environment and the number of threads, which some programs set, are those of the tests again afterwards.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
 
     def run(module, *words):
         monkeypatch.setattr(sys, "argv", [module, *map(str, words)])
@@ -35,4 +41,5 @@ def run_module(monkeypatch, capsys):
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         return capsys.readouterr().out
 
-    return run
+    yield run
+    torch.set_num_threads(threads)

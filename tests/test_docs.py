@@ -232,7 +232,8 @@ def stopped_when_ready(*words):
     return subprocess.CompletedProcess(words, serving.returncode, stderr=first + rest)
 
 
-def test_help_pages_are_current():
+def test_generated_pages_are_current():
+    """Help pages, the table of metrics, the cards."""
     done = subprocess.run([sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
