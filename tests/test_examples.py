@@ -1,8 +1,10 @@
 """Every example runs, prints something and leaves no files behind. Long trainings are cut short."""
 
+import os
 import sys
 import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 import matplotlib.pyplot as plt
 import pytest
@@ -21,7 +23,7 @@ def test_the_example_runs(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "argv", [str(script)])
-    with warnings.catch_warnings():
+    with patch.dict(os.environ), warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.simplefilter("error", UserWarning)
         run(script, text)
