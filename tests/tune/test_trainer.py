@@ -165,7 +165,7 @@ def start(out, steps, said):
 
 def test_killed_and_resumed_to_the_same_bits_and_log(tmp_path):
     """A real SIGKILL, wherever it falls, as often as it takes to see a run resumed."""
-    steps, said = 150, tmp_path / "said.txt"
+    steps, said = 300, tmp_path / "said.txt"
     assert start(tmp_path / "whole", steps, said).wait() == 0
     killed = start(tmp_path / "killed", steps, said)
     log = tmp_path / "killed" / "log.csv"
