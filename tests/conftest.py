@@ -1,8 +1,14 @@
-"""One hypothesis profile for all: no deadline (shared machines), same examples every run."""
+"""One hypothesis profile for all: no deadline (shared machines), same examples every run. Programs run as modules."""
 
+import os
+import runpy
 import signal
+import sys
+import warnings
+from unittest.mock import patch
 
 import matplotlib
+import pytest
 from hypothesis import HealthCheck, settings
 
 # the background of a shell ignores SIGINT, nohup ignores SIGHUP, and the children of the tests would inherit that
@@ -15,3 +21,25 @@ settings.register_profile(
     "precall", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("precall")
+
+
+@pytest.fixture
+def run_module(monkeypatch, capsys):
+    """Run `python -m <module> <words>` in this process, because importing torch again takes seconds; returns stdout.
+
+    The environment and the number of threads, which some programs set, are those of the tests again afterwards.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+
+    def run(module, *words):
+        monkeypatch.setattr(sys, "argv", [module, *map(str, words)])
+        with patch.dict(os.environ), warnings.catch_warnings():
+            # another test may have imported the module
+            warnings.filterwarnings("ignore", message=".*found in sys.modules", category=RuntimeWarning)
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return capsys.readouterr().out
+
+    yield run
+    torch.set_num_threads(threads)

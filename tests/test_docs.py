@@ -3,16 +3,20 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 from precall import Reference
+from precall.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -81,6 +85,46 @@ def commands():
     return sorted({line for line in shown if line.startswith("precall ") and line != "precall demo"})
 
 
+def make_images(folder, rng):
+    for name in ("data", "samples", "other", "images"):
+        (folder / name).mkdir()
+        for i in range(60):
+            Image.fromarray(rng.integers(0, 255, (6, 6, 3), dtype=np.uint8)).save(folder / name / f"{i}.png")
+    for name, same in (("a", "samples"), ("b", "other")):  # results of the same samples come from the cache
+        shutil.copytree(folder / same, folder / name)
+    with zipfile.ZipFile(folder / "images.zip", "w") as archive:
+        for path in (folder / "images").iterdir():
+            archive.write(path, path.name)
+
+
+def make_features(folder, rng):
+    for name in ("real", "fake", "a", "b"):
+        np.save(folder / f"{name}.npy", rng.normal(size=(60, 2)))
+    for name in ("real", "fake"):
+        (folder / name).mkdir()
+        for i in range(2):
+            np.save(folder / name / f"part-{i}.npy", rng.normal(size=(60, 2)))
+    np.savez(folder / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
+    reference = Reference.fit(rng.normal(size=(60, 2)))
+    for name in ("one", "two"):
+        reference.sketch(rng.normal(size=(30, 2))).save(folder / f"{name}.sketch")
+
+
+def make_tables_and_texts(folder, rng):
+    for name in ("real", "fake", "train", "test"):
+        rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
+        (folder / f"{name}.csv").write_text("sex,x\n" + rows)
+    for name in ("human", "samples_task"):  # as evaluation harnesses of language models log them
+        lines = "".join(f'{{"resps": [["a line of text, number {i}"]]}}\n' for i in range(60))
+        (folder / f"{name}.jsonl").write_text(lines)
+    for name in ("answers", "other"):
+        lines = "".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60))
+        (folder / f"{name}.jsonl").write_text(lines)
+    for name in ("real", "fake"):
+        lines = "".join(f"a line of {name} text, number {rng.integers(1000)}\n" for _ in range(60))
+        (folder / f"{name}.txt").write_text(lines)
+
+
 def make_shards(folder):
     """The images in four tar files, as many in two Parquet files, and a reference of the data."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -96,44 +140,27 @@ def make_shards(folder):
     Reference.fit(folder / "data", encoder="pixels").save(folder / "data.precall")
 
 
-@pytest.fixture
-def workplace(tmp_path, tmp_path_factory, monkeypatch):
-    """A folder with what the examples name; their features are encoded once for all examples."""
-    rng = np.random.default_rng(0)
-    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path_factory.getbasetemp().parent / "cache of the examples"))
-    for folder in ("data", "samples", "other", "images", "a", "b"):
-        (tmp_path / folder).mkdir()
-        for i in range(60):
-            Image.fromarray(rng.integers(0, 255, (6, 6, 3), dtype=np.uint8)).save(tmp_path / folder / f"{i}.png")
-    import zipfile
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory):
+    """A folder with what the examples name, and the cache that all examples share."""
+    folder, rng = tmp_path_factory.mktemp("furnished"), np.random.default_rng(0)
+    cache = tmp_path_factory.getbasetemp().parent / "cache of the examples"
+    (folder / "report").mkdir()
+    make_images(folder, rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRECALL_CACHE", str(cache))
+        make_features(folder, rng)
+        make_tables_and_texts(folder, rng)
+        make_shards(folder)
+    return folder, cache
 
-    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
-        for path in (tmp_path / "images").iterdir():
-            archive.write(path, path.name)
-    for name in ("real", "fake", "a", "b"):
-        np.save(tmp_path / f"{name}.npy", rng.normal(size=(60, 2)))
-    for name in ("real", "fake"):
-        (tmp_path / name).mkdir()
-        for i in range(2):
-            np.save(tmp_path / name / f"part-{i}.npy", rng.normal(size=(60, 2)))
-    for name in ("real", "fake", "train", "test"):
-        rows = "".join(f"{'fm'[i % 2]},{rng.normal()}\n" for i in range(120))
-        (tmp_path / f"{name}.csv").write_text("sex,x\n" + rows)
-    reference = Reference.fit(rng.normal(size=(60, 2)))
-    for name in ("one", "two"):
-        reference.sketch(rng.normal(size=(30, 2))).save(tmp_path / f"{name}.sketch")
-    for name in ("human", "samples_task"):  # as evaluation harnesses of language models log them
-        lines = "".join(f'{{"resps": [["a line of text, number {i}"]]}}\n' for i in range(60))
-        (tmp_path / f"{name}.jsonl").write_text(lines)
-    for name in ("answers", "other"):
-        lines = "".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60))
-        (tmp_path / f"{name}.jsonl").write_text(lines)
-    for name in ("real", "fake"):
-        lines = "".join(f"a line of {name} text, number {rng.integers(1000)}\n" for _ in range(60))
-        (tmp_path / f"{name}.txt").write_text(lines)
-    np.savez(tmp_path / "statistics.npz", mu=np.zeros(2), sigma=np.eye(2))
-    (tmp_path / "report").mkdir()
-    make_shards(tmp_path)
+
+@pytest.fixture
+def workplace(furnished, tmp_path, monkeypatch):
+    """A copy of the folder with what the examples name, as the working directory."""
+    folder, cache = furnished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("PRECALL_CACHE", str(cache))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -183,7 +210,9 @@ def test_a_cold_reader_does_each_task_with_three_commands_or_ten_lines(task, wor
 
 
 def run(*words):
-    return subprocess.run([sys.executable, "-m", "precall", *words], capture_output=True, text=True, timeout=300)
+    """Run a command in this process, because importing torch again takes seconds."""
+    done = CliRunner().invoke(app, words)
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 
 
 def stopped_when_ready(*words):
@@ -203,7 +232,8 @@ def stopped_when_ready(*words):
     return subprocess.CompletedProcess(words, serving.returncode, stderr=first + rest)
 
 
-def test_help_pages_are_current():
+def test_generated_pages_are_current():
+    """Help pages, the table of metrics, the cards."""
     done = subprocess.run([sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -219,9 +249,14 @@ BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if 
 TESTED_ELSEWHERE = {"curve_error", "neighbors", "attack", "real_weights", "scale"}
 
 
-@pytest.mark.parametrize("name", sorted({*BENCHMARKS} - TESTED_ELSEWHERE))
-def test_benchmarks_run_small(name):
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke"]
+@pytest.mark.parametrize("name", sorted({*BENCHMARKS} - TESTED_ELSEWHERE - {"mutants"}))
+def test_benchmarks_run_small(name, run_module):
+    assert run_module(f"benchmarks.{name}", "--smoke").strip()
+
+
+def test_mutants_run_small():
+    """In a process of its own, because its forks must not inherit the threads of the tests."""
+    command = [sys.executable, "-m", "benchmarks.mutants", "--smoke"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

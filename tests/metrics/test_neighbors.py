@@ -3,9 +3,6 @@
 import contextlib
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -507,15 +504,14 @@ def test_a_wrong_input_costs_one_sentence(call, sentence):
 # ------------------------------------------------------------------------------------------------ benchmark
 
 
-def test_the_benchmark_runs(tmp_path):
+def test_the_benchmark_runs(tmp_path, run_module):
     options = ["--smoke", "--repeats", "1", "--threads", "1", "--out", tmp_path / "out.json"]
-    command = [sys.executable, "-m", "benchmarks.neighbors", *options]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    printed = run_module("benchmarks.neighbors", *options)
     results = json.loads((tmp_path / "out.json").read_text())
     assert {row["d"] for row in results["speed"]} == {64, 8}
     assert all(row["prdc / sweep"] > 0 for row in results["speed"])
     assert results["memory"][0]["beyond"] < 100
-    assert "sweep / products" in done.stdout
+    assert "sweep / products" in printed
 
 
 def test_realism_has_no_interval_if_many_fakes_have_the_same():

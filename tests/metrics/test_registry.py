@@ -1,8 +1,6 @@
 """The registry of metrics is the only place for names, scores and ranges; everything else reads it."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,10 +98,3 @@ def test_too_few_samples_for_a_metric_are_refused_before_any_work(monkeypatch):
     monkeypatch.setitem(registry.METRICS, "neighbors", spoilt)
     with pytest.raises(ValueError, match="`fake` must hold at least 50 samples; got 30"):
         assess(real=REAL, fake=FAKE[:30], metrics=("neighbors", "linear"))
-
-
-def test_the_table_of_metrics_in_the_documentation_is_current():
-    done = subprocess.run(
-        [sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
