@@ -30,6 +30,7 @@ from precall.theory import checks
 from precall.theory.arrays import to_numpy
 from precall.tune import checkpoints, identity, log, objective_state, processes
 from precall.tune.batches import Batches, as_float
+from precall.tune.critics import critics_of, gradient_penalty
 from precall.tune.custom_networks import check_generator
 from precall.tune.objectives import Scheduled
 from precall.tune.parameters import adam, frozen, trainable
@@ -51,8 +52,8 @@ class Trainer:
 
     Args:
         generator: `forward(z, labels) -> samples`, with `latent_shape` (standard normal latents) and `classes`.
-        discriminator: `forward(samples, labels) -> logits` of shape (n,). Parameters of either network with
-            `requires_grad=False` are not trained.
+        discriminator: `forward(samples, labels) -> logits` of shape (n,), or several as `precall.tune.Critics`.
+            Parameters of either network with `requires_grad=False` are not trained.
         objective: one of `precall.tune.objectives`, or a `Scheduled` one.
         data: samples, shape (n, …): an array, a tensor (uint8 means images) or a torch Dataset.
         labels: one class per sample, for conditional networks.
@@ -200,7 +201,8 @@ class Trainer:
             losses: Losses = self.route.discriminator_loss(objective, real, labels, z)
         loss = losses.loss
         if self.settings.r1 and self.step % self.settings.r1_every == 0:
-            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * self.gradient_penalty(real, labels)
+            slopes = sum(gradient_penalty(critic, real, labels) for critic in critics_of(self.discriminator))
+            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * slopes
         return {"loss": loss, "real_logits": losses.real_logits, "fake_logits": losses.fake_logits}
 
     def generator_loss(self, objective: Any) -> dict[str, Tensor]:
@@ -210,13 +212,6 @@ class Trainer:
             if self.step < self.settings.warmup:
                 return {"loss": self._log_det - self.generator.log_prob(real).mean()}  # type: ignore[operator]
             return {"loss": self.route.generator_loss(objective, real, labels, z)}
-
-    def gradient_penalty(self, real: Tensor, labels: Tensor | None) -> Tensor:
-        """The gradient penalty `E_P|∇_x D(x)|²`."""
-        x = real.detach().requires_grad_(True)
-        logits = self.discriminator(x, labels)
-        (slope,) = torch.autograd.grad(logits.sum(), x, create_graph=True)
-        return slope.flatten(1).square().sum(1).mean()
 
     def next_batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """The next batch, its labels, and as many latents."""
@@ -251,7 +246,7 @@ class Trainer:
         _, labels, z = self.next_batch()
         with self.fabric.autocast():
             assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
-            logits = self.route.logits(self.generator(z, labels), labels)
+            [logits] = self.route.logits(self.generator(z, labels), labels)
         return self.fabric.all_gather(logits)  # type: ignore[return-value]
 
     def set_learning_rates(self, total: int) -> None:
