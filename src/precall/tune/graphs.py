@@ -57,15 +57,13 @@ class StaticStep:
 
     def __init__(self, trainer: Trainer) -> None:
         settings, device = trainer.settings, trainer.fabric.device
-        cuda = device.type == "cuda"
         self.trainer = trainer
         count = (settings.discriminator_steps + 1) * settings.accumulate
         self.rows = torch.zeros(count, settings.batch_size, dtype=torch.int64, device=device)
         self.weight = torch.zeros((), device=device)
-        self.stream = torch.cuda.Stream(device) if cuda else None  # type: ignore[no-untyped-call]
-        for optimizer in trainer.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"], group["capturable"] = torch.tensor(float(group["lr"]), device=device), cuda
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        for group in self._groups():
+            group["lr"] = torch.tensor(float(group["lr"]), device=device)
         self.taken: Counter[str] = Counter()
         self.graphs: dict[str, tuple[torch.cuda.CUDAGraph, dict[str, Tensor]]] = {}
 
@@ -121,12 +119,29 @@ class StaticStep:
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.trainer.rng)
         try:
-            with torch.cuda.graph(graph, stream=self.stream):
+            with self._capturable(), torch.cuda.graph(graph, stream=self.stream):
                 row = self._step(objective)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0]
             raise ValueError(f"a step of these networks cannot be captured ({reason}). Leave out `graphs`.") from error
         return graph, row
+
+    @contextmanager
+    def _capturable(self) -> Iterator[None]:
+        """Declare inside the block that the optimisers may be captured; outside, they would warn about it.
+
+        It changes nothing else: on CUDA they are fused, and count their steps on the device in any case.
+        """
+        for group in self._groups():
+            group["capturable"] = True
+        try:
+            yield
+        finally:
+            for group in self._groups():
+                group["capturable"] = False
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.trainer.optimizers.values() for group in optimizer.param_groups]
 
     @contextmanager
     def _on_stream(self) -> Iterator[None]:
