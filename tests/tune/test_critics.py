@@ -201,9 +201,12 @@ def test_a_run_is_resumed_and_does_not_hold_the_encoder(tiny, tmp_path, both):
 
 
 def test_another_encoder_is_another_run(tiny, tmp_path):
-    run_on(tiny(0), out=tmp_path).fit(2)
+    """Even if its file has the same name."""
+    path, other = tiny(0), tiny(1)
+    run_on(path, out=tmp_path).fit(2)
+    other.replace(path)
     with pytest.raises(ValueError, match="was written with discriminator layers"):
-        run_on(tiny(1), out=tmp_path).resume()
+        run_on(path, out=tmp_path).resume()
 
 
 def test_a_recipe_has_a_critic_on_features(tiny):
