@@ -89,7 +89,7 @@ def proportions(lam: float, bins: int) -> Array:
 
     Example:
         >>> proportions(2.0, 5).round(3).tolist()
-        [0.076, 0.115, 0.166, 0.243, 0.4]
+        [0.069, 0.107, 0.166, 0.258, 0.4]
         >>> proportions(1e9, 2).tolist()
         [0.0, 1.0]
     """
