@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from experiments.common.edm import Knobs, Labels
-from experiments.common.feature_ratio import Features
 from precall.theory.arrays import Array
 
 Rows = npt.NDArray[np.int64]
 
-NEIGHBORS = 25  # of 50,000 images, as 5 of 10,000
 SPARE = 1.05  # more draws than rejection needs on average
 
 
@@ -106,19 +103,6 @@ def most_central(central: Array, labels: Labels, share: float) -> Rows:
     return np.concatenate([of[np.argsort(-central[of], kind="stable")[: round(share * len(of))]] for of in classes])
 
 
-def binned(central: Array, labels: Labels, bins: int) -> Labels:
-    """The bin of each image: quantiles of how central it is in its class, from 0 (least) to bins − 1 (most).
-
-    Example:
-        >>> binned(np.array([3.0, 1.0, 2.0, 9.0]), np.array([0, 0, 1, 1]), 2)
-        array([1, 0, 0, 1])
-    """
-    found = np.zeros(len(labels), np.int64)
-    for of in (np.flatnonzero(labels == c) for c in np.unique(labels)):
-        found[of[np.argsort(central[of], kind="stable")]] = np.arange(len(of)) * bins // len(of)
-    return found
-
-
 def chosen(weights: Array, n: int) -> Rows:
     """n indices, drawn in proportion to weights, or uniformly if all weights are 0."""
     weights = weights + 1e-12
@@ -147,27 +131,3 @@ def bins_of_draws(central: Array, labels: Labels, *, like: Array, classes: Label
         rank = (below + np.searchsorted(sorted_, central[of], "right")) / 2  # equal images count half
         found[of] = np.minimum(rank * bins // len(sorted_), bins - 1)
     return found
-
-
-@torch.no_grad()
-def centrality(features: Features, device: torch.device, draws: Features | None = None) -> Array:
-    """Of how many other images each one is among the k nearest (N_k of Radovanović et al., 2010).
-
-    Args:
-        features: features of the images.
-        device: where it is computed.
-        draws: features of draws. The result is then, for each draw, the number of images that would have it among
-            their k nearest if it were one of the images.
-    """
-    x, k = torch.as_tensor(features).to(device), min(NEIGHBORS, len(features) - 1)
-    y = None if draws is None else torch.as_tensor(draws).to(device)
-    counts = torch.zeros(len(x if y is None else y), dtype=torch.int64, device=device)
-    for rows in torch.arange(len(x), device=device).split(2000):
-        squared = x.square().sum(1) - 2 * x[rows] @ x.T  # |x − y|², less |y|²
-        squared[torch.arange(len(rows), device=device), rows] = torch.inf
-        nearest = squared.topk(k, largest=False)
-        if y is None:
-            counts += torch.bincount(nearest.indices.flatten(), minlength=len(x))
-        else:
-            counts += (y.square().sum(1) - 2 * x[rows] @ y.T < nearest.values[:, -1:]).sum(0)
-    return counts.double().cpu().numpy()

@@ -42,7 +42,7 @@ import torch
 from experiments.common.edm import Denoise, Images, Labels, Training, Weights, draw, fine_tune, layout, train
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
-from experiments.common.selection import SPARE, Setting, centrality, fine_tuning_rows, most_central
+from experiments.common.selection import SPARE, Setting, fine_tuning_rows, most_central
 from experiments.common.stages import (
     KINDS,
     Files,
@@ -65,6 +65,7 @@ from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixel
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.theory.acceptance import obrs
 from precall.tune import TrainingData, load_data
+from precall.tune.bins import centrality
 from precall.tune.models import UNetDenoiser
 
 if TYPE_CHECKING:

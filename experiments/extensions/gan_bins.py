@@ -34,7 +34,7 @@ from experiments.common.edm import Images, Labels
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.gan import Adversaries, cropped, drawn, networks, padded, standing
 from experiments.common.saving import save
-from experiments.common.selection import SPARE, Rows, Setting, binned
+from experiments.common.selection import SPARE, Rows, Setting
 from experiments.common.stages import (
     Files,
     Job,
@@ -58,6 +58,7 @@ from experiments.extensions.diffusion_knobs import K
 from experiments.extensions.gan_dials import BINS, Gans, GanSize, Options, together
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
+from precall.tune.bins import binned, tilted
 
 NAME = "gan_bins"
 TILTS = (-1, -0.5, 0, 0.5, 1, 2, 9)  # 9: the most central bin alone, but for one draw in 8,000
@@ -116,21 +117,10 @@ SMOKE = replace(gan_dials.SMOKE, draws=200)
 # -------------------------------------------------------------------------------------------------------- law of bins
 
 
-def proportions(tilt: float, bins: int = BINS) -> Array:
-    """Proportions exp(s b) of the bins b = 0, …, at tilt s.
-
-    Example:
-        >>> proportions(0.0).tolist()
-        [0.2, 0.2, 0.2, 0.2, 0.2]
-    """
-    weights: Array = np.exp(tilt * (np.arange(bins) - bins / 2))
-    return weights / weights.sum()
-
-
 def quota(o: Options, n: int) -> Rows:
     """Draws of each bin that a setting needs, for n images that are kept."""
     total = n if o.reject == 1 else round(n * o.reject * SPARE)
-    ends = np.rint(total * np.cumsum(proportions(o.tilt))).astype(np.int64)
+    ends = np.rint(total * np.cumsum(tilted(o.tilt, BINS))).astype(np.int64)
     return np.diff(ends, prepend=0)
 
 

@@ -47,16 +47,17 @@ from experiments.common.gpt import GPT, descend, drawn, log_likelihoods, nats, t
 from experiments.common.minilm import END, START, UNKNOWN, MiniLM, WordPieces, read_minilm
 from experiments.common.newsgroups import Post, Windows, copied, read_posts, windows
 from experiments.common.saving import save
-from experiments.common.selection import Setting, binned, centrality, chosen
+from experiments.common.selection import Setting, chosen
 from experiments.common.stages import Files, found_rows, save_arrays, say, write
 from experiments.common.summaries import Row
 from experiments.common.trade_off import lines_figure
 from experiments.extensions.diffusion_knobs import K, Scorer
-from experiments.extensions.gan_bins import BINS, SPARE, proportions
+from experiments.extensions.gan_bins import BINS, SPARE
 from precall.theory.acceptance import obrs
 from precall.theory.projection import ProjectionRule
 from precall.theory.spectrum import RatioSpectrum
 from precall.tune import capped_ascent
+from precall.tune.bins import binned, centrality, tilted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -335,7 +336,7 @@ class Study:
             ]
         rng, conditions = np.random.default_rng(stream), np.zeros(n, np.int64)
         if o.network == "bins":
-            conditions = rng.choice(BINS, n, p=proportions(o.tilt))
+            conditions = rng.choice(BINS, n, p=tilted(o.tilt, BINS))
         if o.network == "cells":
             conditions = rng.choice(self.real["cells"], n)
         net = self.load(seed, o.network)

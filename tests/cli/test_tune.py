@@ -493,3 +493,10 @@ def test_sigterm_is_ctrl_c(tmp_path):
     assert process.returncode == 130
     assert "resume with: precall tune --resume --out" in said
     assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
+
+
+def test_cuda_graphs_are_refused_on_the_cpu(run, points, tmp_path):
+    done = run("--data", points, "--steps", 1, "--cuda-graphs", "--out", tmp_path / "run", *SMALL)
+    assert done.exit_code == 1
+    assert "`graphs` requires a CUDA device; got cpu" in done.output
+    assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from precall.cli.console import emit, note
-from precall.cli.tune_dial import PICTURE, dial, sentence, table
+from precall.cli.tune_dial import PICTURE, dial, dial_of_bins, sentence, table
 from precall.cli.tune_options import DEFAULTS, RUN, Model, Objective, Precision, begun, resumed
 from precall.cli.tune_run import Place, fabric_of, trained
 
@@ -66,7 +66,7 @@ def tune(
         str | None,
         typer.Option(
             help="Class labels for the networks: data (those of the data set, or the folders of the images), none, or "
-            "a text file with one label per line.  [default: data for biggan, otherwise none]"
+            "a text file with one label per line.  [default: data for biggan and with --bins, otherwise none]"
         ),
     ] = None,
     precision: Annotated[
@@ -81,8 +81,31 @@ def tune(
         ),
     ] = None,
     discriminator: Annotated[str | None, typer.Option(help="Custom discriminator, package.module:Class.")] = None,
+    bins: Annotated[
+        int | None,
+        typer.Option(
+            help="Train one model for every λ: the networks see in which of so many bins a sample is, by how central "
+            "it is, and --lam chooses among the bins when samples are drawn. With --resume, λ may be another one.  "
+            "[default: 0, none]"
+        ),
+    ] = None,
+    bins_encoder: Annotated[
+        str | None,
+        typer.Option(help="Encoder in whose features the bins are computed.  [default: none, the samples themselves]"),
+    ] = None,
+    critic_encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="Also train a critic on the features of this frozen encoder, and add both losses: random-vgg, "
+            "inception, vgg16, dinov2, clip, or a TorchScript file. For images."
+        ),
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="First folder to search for the data.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    cuda_graphs: Annotated[
+        bool,
+        typer.Option("--cuda-graphs", help="Take whole steps as CUDA graphs, which is faster for small networks."),
+    ] = False,
     assess_every: Annotated[
         int | None, typer.Option(help="Steps between two assessments on held-out data.  [default: 0, at the end only]")
     ] = None,
@@ -103,12 +126,12 @@ def tune(
     options = {name: value for name, value in locals().items() if name in DEFAULTS}
     options["lam"] = lam[0] if lam is not None and len(lam) == 1 else lam
     run = resumed(out, options) if resume else begun(out, options)
-    place = Place(fabric_of(device, run["precision"]), data_dir, tensorboard)
+    place = Place(fabric_of(device, run["precision"]), data_dir, tensorboard, graphs=cuda_graphs)
     if isinstance(run["lam"], list):
-        found = dial(out, run, place)
+        found = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)
         emit((out / RUN).read_text().rstrip() if as_json else table(found))
         note(sentence(found))
-        note(f"picture: {out / PICTURE}; one folder per run: {out}")
+        note(f"picture: {out / PICTURE}; one folder per λ: {out}")
         return
     scores, _ = trained(out, run, place, resume=resume)
     _print_summary(out, scores, as_json)

@@ -1,7 +1,8 @@
-"""Several trade-offs in one `precall tune`: one run per λ, compared in a table and in a picture.
+"""Several trade-offs in one `precall tune`, compared in a table and in a picture.
 
-A generator without density is first trained as a plain GAN, once for all λ. Each λ then fine-tunes it in a folder of
-its own, which is an ordinary run: it can be resumed, lengthened and sampled like any other.
+Without bins there is one run per λ. A generator without density is first trained as a plain GAN, once for all λ. Each λ
+then fine-tunes it in a folder of its own, which is an ordinary run: it can be resumed, lengthened and sampled like any
+other. With bins there is one run, and λ acts when samples are drawn.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from precall.cli.console import command_line, note
 from precall.cli.tune_options import RUN, begun, resumed, write_run
-from precall.cli.tune_run import SCORES, Place, recipe_of, trained
+from precall.cli.tune_run import SCORES, Place, Result, drawn_at_each, lam_text, recipe_of, told_at_each, trained
 from precall.printing import aligned
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from precall.metrics.score import Score
 
 PLAIN, PICTURE = "plain", "dial.png"
@@ -27,17 +26,26 @@ Scores = Mapping[float, Mapping[str, "Score"]]
 
 def dial(out: Path, run: Mapping[str, Any], place: Place) -> Scores:
     """Train at each λ, write the picture and the results, and return the scores by λ. Runs that exist are resumed."""
-    from precall.tune.pictures import save_dial
-
     facts = {"options": dict(run), "command": command_line()}
     parts = _parts(out, run, place)
     write_run(out, facts)
     found = {name: _trained(out / name, part, replace(place, resume=out)) for name, part in parts.items()}
     by_lam = {parts[name]["lam"]: result for name, result in found.items() if name != PLAIN}
-    scores = {lam: one[0] for lam, one in by_lam.items()}
-    save_dial({lam: samples for lam, (_, samples) in by_lam.items()}, scores, out / PICTURE)
-    results = {_text(lam): {name: score.to_dict() for name, score in one.items()} for lam, one in scores.items()}
-    write_run(out, facts | {"results": results})
+    write_run(out, facts | {"results": told_at_each(by_lam)})
+    return _pictured(by_lam, out)
+
+
+def dial_of_bins(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> Scores:
+    """Train the run with bins, or resume it, write the picture, and return the scores by λ."""
+    return _pictured(drawn_at_each(out, run, place, resume=resume), out)
+
+
+def _pictured(results: Mapping[float, Result], out: Path) -> Scores:
+    """Write the picture of the dial, and return the scores."""
+    from precall.tune.pictures import save_dial
+
+    scores = {lam: one[0] for lam, one in results.items()}
+    save_dial({lam: samples for lam, (_, samples) in results.items()}, scores, out / PICTURE)
     return scores
 
 
@@ -48,21 +56,11 @@ def _parts(out: Path, run: Mapping[str, Any], place: Place) -> dict[str, dict[st
     first = {**run, "lam": None, "objective": "gan", "steps": plain}
     start = str(out / PLAIN) if plain else run["init"]
     each = {**run, "init": start, "steps": total - plain}
-    parts = {f"lam-{_text(lam)}": {**each, "lam": lam} for lam in sorted(run["lam"])}
+    parts = {f"lam-{lam_text(lam)}": {**each, "lam": lam} for lam in sorted(run["lam"])}
     return ({PLAIN: first} if plain else {}) | parts
 
 
-def _text(lam: float) -> str:
-    """λ as a text that no other number has.
-
-    Example:
-        >>> _text(10.0), _text(0.1)
-        ('10', '0.1')
-    """
-    return str(float(lam)).removesuffix(".0")
-
-
-def _trained(out: Path, options: Mapping[str, Any], place: Place) -> tuple[dict[str, Score], Tensor]:
+def _trained(out: Path, options: Mapping[str, Any], place: Place) -> Result:
     """Start the run of a part, or resume it: it may have been lengthened, and its folder may have been moved."""
     exists = (out / RUN).is_file()
     same = {**options, "steps": None, "init": None}
@@ -73,7 +71,7 @@ def _trained(out: Path, options: Mapping[str, Any], place: Place) -> tuple[dict[
 
 def table(scores: Scores) -> str:
     """The scores of each λ, one row each."""
-    rows = [[_text(lam), *(str(one[name]) for name in SCORES)] for lam, one in scores.items()]
+    rows = [[lam_text(lam), *(str(one[name]) for name in SCORES)] for lam, one in scores.items()]
     return "\n".join(aligned([["λ", *SCORES], *rows]))
 
 

@@ -1,7 +1,8 @@
 """The options that define a run of `precall tune`: checked, written to run.json, and read back from it.
 
 A run folder may come from somebody else. Nothing in it chooses code: families of models and objectives are names of
-precall's own, and the import paths of custom networks are only compared with those that the user passes again.
+precall's own, and the import paths and files of custom networks are only compared with those that the user passes
+again.
 """
 
 from __future__ import annotations
@@ -35,19 +36,23 @@ DEFAULTS = {
     "truncation": None,
     "generator": None,
     "discriminator": None,
+    "critic_encoder": None,
     "assess_every": 0,
     "checkpoint_every": None,
     "labels": None,
     "precision": "fp32",
+    "bins": 0,
+    "bins_encoder": None,
 }
 DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
-NETWORKS = ("generator", "discriminator")
+NETWORKS = ("generator", "discriminator", "critic_encoder")
 RUN = "run.json"
 LARGEST = 1 << 20  # bytes of a run.json
 LONGEST = 4096  # characters of a path or an import path
 MOST = 10**12  # steps
 LAMS = 20  # values of λ in one command
+BINS = 1000
 
 
 def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +62,13 @@ def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     if out.exists() and (not out.is_dir() or any(map(_is_ours_or_theirs, out.iterdir()))):
         raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
     run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
-    if run["lam"] is not None and run["objective"] not in DIALLED:
+    if run["bins"] and options["objective"] not in (None, "gan"):
+        raise typer.BadParameter("with --bins the loss is gan, and λ chooses the bins", param_hint="--objective")
+    if run["bins_encoder"] is not None and not run["bins"]:
+        raise typer.BadParameter("only --bins have an encoder", param_hint="--bins-encoder")
+    if run["bins"]:
+        run["objective"] = "gan"
+    elif run["lam"] is not None and run["objective"] not in DIALLED:
         raise typer.BadParameter(f"the objective {run['objective']} has no λ", param_hint="--lam")
     if run["budget"] is not None and run["objective"] != "obrs":
         raise typer.BadParameter("only the objective obrs has a budget", param_hint="--budget")
@@ -70,19 +81,37 @@ def _is_ours_or_theirs(path: Path) -> bool:
 
 
 def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the run in `out`. Those that are passed again must be the same, except for more steps."""
+    """The options of the run in `out`. Those that are passed again must be the same, except for more steps.
+
+    With bins, λ may be another one as well, since it acts when samples are drawn.
+    """
     run = read_run(out / RUN)
+    if run["bins"] and options["lam"] is not None:
+        run = checked({**run, "lam": options["lam"]})
     for name, value in options.items():
         if value is not None and name != "steps" and value != run[name]:
-            flag = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{flag} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out.")
-    missing = [word for name in NETWORKS if run[name] and not options[name] for word in (f"--{name}", run[name])]
-    if missing:
+            raise ValueError(
+                f"{_flag(name)} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out."
+            )
+    given = {name for name, value in options.items() if value is not None}
+    if missing := [word for name, words in custom_networks(run).items() if name not in given for word in words]:
         raise ValueError(
             f"the run in `{out}` uses custom networks. Code that a run folder names is never imported. If you trust "
             f"it, add: {shlex.join(missing)}"
         )
     return run if options["steps"] is None else _lengthened(run, options["steps"], out)
+
+
+def custom_networks(run: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The networks of the user by the name of their option, each as the words of the command line."""
+    from precall.encoders.registry import ENCODERS
+
+    own = [name for name in (*NETWORKS, "bins_encoder") if run[name] is not None and run[name] not in ENCODERS]
+    return {name: (_flag(name), run[name]) for name in own}
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def labels_of(run: Mapping[str, Any]) -> bool | str | None:
@@ -93,7 +122,7 @@ def labels_of(run: Mapping[str, Any]) -> bool | str | None:
 
 def _lengthened(run: dict[str, Any], steps: int, out: Path) -> dict[str, Any]:
     most = checks.count("steps", steps)
-    if isinstance(run["lam"], list) and most != run["steps"]:
+    if isinstance(run["lam"], list) and not run["bins"] and most != run["steps"]:
         raise ValueError(
             f"--steps must be {run['steps'] or 'left out'} for a run with several λ; got {steps}. Lengthen the run of "
             f"one λ, as in: precall tune --resume --steps {steps} --out {shlex.quote(str(out / 'lam-…'))}"
@@ -225,8 +254,11 @@ CHECKS: dict[str, Callable[[str, object], object]] = {
     "truncation": _share,
     "generator": _text,
     "discriminator": _text,
+    "critic_encoder": _text,
     "assess_every": _whole(0, MOST),
     "checkpoint_every": _whole(0, MOST),
     "labels": _text,
     "precision": _one_of(get_args(Precision)),
+    "bins": _whole(0, BINS),
+    "bins_encoder": _text,
 }

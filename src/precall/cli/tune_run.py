@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from precall.cli.console import bars, command_line
-from precall.cli.tune_options import NETWORKS, PRECISIONS, labels_of, write_run
+from precall.cli.tune_options import NETWORKS, PRECISIONS, custom_networks, labels_of, write_run
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from precall.tune.trainer import Trainer
 
 SCORES = ("precision", "recall", "density", "coverage")
+Result = tuple[dict[str, "Score"], "Tensor"]  # scores and samples
 
 
 @dataclass(frozen=True)
@@ -35,25 +37,70 @@ class Place:
         data_dir: first folder to search for the data.
         tensorboard: whether to write TensorBoard logs.
         resume: the folder to name in the advice on how to resume; None for that of the run itself.
+        graphs: whether to take whole steps as CUDA graphs.
     """
 
     fabric: Fabric
     data_dir: Path | None = None
     tensorboard: bool = False
     resume: Path | None = None
+    graphs: bool = False
 
 
-def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[dict[str, Score], Tensor]:
+def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> Result:
     """Train the run in a folder, or resume it, and return its scores and samples."""
+    [found] = _trained(out, run, place, {_lam(run): out}, lambda found: told(*found.values()), resume=resume).values()
+    return found
+
+
+def drawn_at_each(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> dict[float, Result]:
+    """Train a run with bins once, or resume it, and return scores and samples at each λ, which are in folders."""
+    folders = {lam: out / f"lam-{lam_text(lam)}" for lam in sorted(run["lam"])}
+    return _trained(out, run, place, folders, told_at_each, resume=resume)
+
+
+def told(result: Result) -> dict[str, Any]:
+    """Scores for run.json."""
+    return {name: score.to_dict() for name, score in result[0].items()}
+
+
+def told_at_each(results: Mapping[float, Result]) -> dict[str, Any]:
+    """Scores of several λ for run.json."""
+    return {lam_text(lam): told(one) for lam, one in results.items()}
+
+
+def lam_text(lam: float) -> str:
+    """λ as a text that no other number has.
+
+    Example:
+        >>> lam_text(10.0), lam_text(0.1)
+        ('10', '0.1')
+    """
+    return str(float(lam)).removesuffix(".0")
+
+
+def _trained(
+    out: Path,
+    run: Mapping[str, Any],
+    place: Place,
+    folders: Mapping[float, Path],
+    tell: Callable[[dict[float, Result]], dict[str, Any]],
+    *,
+    resume: bool,
+) -> dict[float, Result]:
+    """Train the run in a folder, or resume it; draw and score samples at each λ, each in its folder."""
     made, total = recipe_of(run, place.data_dir)
     trainer = _trainer(made, run, total, out, place, resume)
     if trainer.step > total:
         raise ValueError(f"--steps must be at least {trainer.step}, the steps already taken; got {total}.")
     facts = {"options": dict(run), **_facts(made, trainer, total)}
     write_run(out, facts)
-    scores, samples = _train(made, trainer, total, run, out, place)
-    write_run(out, facts | {"results": {name: score.to_dict() for name, score in scores.items()}})
-    return scores, samples
+    with _advice(trainer, total, run, out, place), bars() as progress:
+        trainer.fit(total, progress=progress)
+    with _advice(trainer, total, run, out, place):
+        found = {lam: _finish(made, trainer, folder, lam) for lam, folder in folders.items()}
+    write_run(out, facts | {"results": tell(found)})
+    return found
 
 
 def fabric_of(device: str, precision: str) -> Fabric:
@@ -77,7 +124,8 @@ def recipe_of(run: Mapping[str, Any], data_dir: Path | None) -> tuple[Recipe, in
     from precall.tune.recipes import recipe
 
     networks = {name: run[name] for name in NETWORKS}
-    made = recipe(run["data"], run["model"], data_dir=data_dir, labels=labels_of(run), **networks)
+    bins = {name: run[name] for name in ("bins", "bins_encoder")}
+    made = recipe(run["data"], run["model"], data_dir=data_dir, labels=labels_of(run), **networks, **bins)
     usual = made.steps - (made.plain_steps if run["init"] else 0)
     planned = run["planned_steps"] or run["steps"] or usual
     total = run["steps"] or usual
@@ -99,7 +147,7 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
     from precall.tune.checkpoints import LAST, PREVIOUS
 
     begun_before = resume and any((out / name).is_file() for name in (LAST, PREVIOUS))
-    names = ("lam", "budget", "batch_size", "truncation", "checkpoint_every")
+    names = (*(() if run["bins"] else ("lam",)), "budget", "batch_size", "truncation", "checkpoint_every")
     given = {name: run[name] for name in names if run[name] is not None}
     fixed = {"seed": run["seed"], "assess_every": run["assess_every"], "precision": PRECISIONS[run["precision"]]}
     if run["objective"] == "likelihood":
@@ -113,6 +161,7 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         out=out,
         fabric=place.fabric,
         loggers=_loggers(out) if place.tensorboard else (),
+        graphs=place.graphs,
         **given,
         **fixed,
     )
@@ -131,18 +180,15 @@ def _checkpoint(path: Path) -> Path:
     return path / LAST if path.is_dir() else path
 
 
-def _train(
-    made: Recipe, trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, place: Place
-) -> tuple[dict[str, Score], Tensor]:
-    """Train and score the samples. Whatever stops the run, the message says how to continue it."""
+@contextmanager
+def _advice(trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, place: Place) -> Iterator[None]:
+    """Whatever stops the run inside the block, the message says how to continue it."""
     from precall.tune.watch import TrainingStopped
 
-    networks = [word for name in NETWORKS if run[name] for word in (f"--{name}", run[name])]
+    networks = [word for words in custom_networks(run).values() for word in words]
     again = shlex.join(["precall", "tune", "--resume", "--out", str(place.resume or out), *networks])
     try:
-        with bars() as progress:
-            trainer.fit(total, progress=progress)
-        return _finish(made, trainer, out)
+        yield
     except TrainingStopped as error:
         raise ValueError(str(error)) from error
     except OSError as error:
@@ -198,10 +244,10 @@ def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:
     }
 
 
-def _finish(made: Recipe, trainer: Trainer, out: Path) -> tuple[dict[str, Score], Tensor]:
+def _finish(made: Recipe, trainer: Trainer, out: Path, lam: float) -> Result:
     """Draw and save samples, and score them against held-out data. Images are compared by their pixels.
 
-    Classes are drawn in the proportions of the training data.
+    Classes are drawn in the proportions of the training data, and bins in those at λ.
     """
     import numpy as np
 
@@ -210,9 +256,10 @@ def _finish(made: Recipe, trainer: Trainer, out: Path) -> tuple[dict[str, Score]
     from precall.metrics.results import Assessment
     from precall.tune import pictures
 
-    n, of_data = trainer.settings.assess_n, made.data.labels
-    labels = None if of_data is None or not made.classes else of_data[np.arange(n) % len(of_data)]
-    fake, real = trainer.sample(n, seed=trainer.settings.seed, labels=labels), trainer.held_out
+    n, seed = trainer.settings.assess_n, trainer.settings.seed
+    labels = made.draw_labels(n, lam, seed=seed)
+    fake, real = trainer.sample(n, seed=seed, labels=labels), trainer.held_out
+    out.mkdir(parents=True, exist_ok=True)
     pictures.save(fake, out / "samples.png")
     kept = (fake.clamp(-1, 1) * 127.5 + 127.5).round().byte() if fake.ndim == 4 else fake
     with open_atomically(out / "samples.npy") as file:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,37 @@ import numpy.typing as npt
 from precall.samples import hashing
 from precall.samples.sampleset import Kind
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 FeatureMatrix = npt.NDArray[np.float32]
 
 SLOTS = 32  # constant batch size of a network: matrix kernels, and so the last bits, depend on the shape
+
+
+class Movable(Protocol):
+    """A network that is not trained and can be moved to a device, such as any `torch.nn.Module`."""
+
+    def eval(self) -> object: ...
+
+    def parameters(self) -> Iterator[Tensor]: ...
+
+    def to(self, device: torch.device, /) -> object: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TensorEncoder:
+    """A frozen network as a differentiable function of images, for losses that look at features.
+
+    Attributes:
+        network: The network, whose parameters have no gradients.
+        features: Converts images of shape (n, 3, h, w), as floats from 0 to 255, to features of shape (n, d). Gradients
+            flow through it to the images.
+    """
+
+    network: Movable
+    features: Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +60,8 @@ class Encoder:
             (SHA-256), versions. JSON values. The protocol is part of the cache key and is recorded in results.
         prepare: Converts one sample to the input of `forward`; runs in threads.
         forward: Converts `SLOTS` prepared samples to features of shape (SLOTS, d).
+        tensors: The same features as a differentiable function; None if there is none. Images are resized as by
+            `prepare`, but not rounded to whole grey levels.
 
     Example:
         >>> twice = Encoder("twice", "features", {}, prepare=lambda x: 2 * x, forward=np.stack)
@@ -44,6 +74,7 @@ class Encoder:
     protocol: Mapping[str, Any]
     prepare: Callable[[Any], Any]
     forward: Callable[[list[Any]], Any]
+    tensors: TensorEncoder | None = None
 
     def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
         """Compute the features of a batch of any size."""

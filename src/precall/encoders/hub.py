@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -88,6 +88,9 @@ class _Reading:
 
     def eval(self) -> nn.Module:
         return self.model.eval()
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        return self.model.parameters()
 
     def to(self, device: torch.device) -> nn.Module:
         return self.model.to(device)

@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from precall.devices import network_device
-from precall.encoders.encoder import Encoder, FeatureMatrix
-from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, pillow_version
+from precall.encoders.encoder import Encoder, FeatureMatrix, Movable, TensorEncoder
+from precall.encoders.resizing import (
+    IMAGENET,
+    Resizing,
+    Scale,
+    normalised_images,
+    normalised_tensor,
+    pillow_version,
+)
 from precall.encoders.weights import Weights, find_weights
+from precall.printing import shown
 from precall.samples import hashing
 from precall.samples.images import DECODING, Pixels
 
@@ -41,14 +49,6 @@ WIDTHS = (
 )  # the stages of VGG16 (channels, layers) with a quarter of the channels
 HIDDEN = 512
 PIXELS_AT_ONCE = 1 << 23  # limit per batch for networks that resize images themselves
-
-
-class Movable(Protocol):
-    """A network that can be set to evaluation mode and moved to a device, such as any `torch.nn.Module`."""
-
-    def eval(self) -> object: ...
-
-    def to(self, device: torch.device, /) -> object: ...
 
 
 class Network(Movable, Protocol):
@@ -176,15 +176,21 @@ def image_network(
             pixels = torch.from_numpy(normalised_images(images, *scale)).to(place, memory_format=torch.channels_last)
             return np.asarray(network(pixels).float().cpu())
 
-    return Encoder(name, "images", protocol | versions(place), resizing, forward)
+    def features(images: Tensor) -> Tensor:
+        return network(normalised_tensor(resizing.of_tensor(images), *scale)).float()
+
+    tensors = TensorEncoder(network, features)
+    return Encoder(name, "images", protocol | versions(place), resizing, forward, tensors)
 
 
 def on_device(network: Movable, device: str | None) -> torch.device:
-    """Move a network to the requested device and return the device."""
+    """Freeze a network, move it to the requested device and return the device."""
     import torch
 
     place = torch.device(network_device(device))
     network.eval()
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
     network.to(place)
     return place
 
@@ -245,9 +251,23 @@ def _scripted(
     path, sha256 = find_weights(name, pinned, given)
     network = _load_script(path)
     place = on_device(network, device)
-    forward = partial(_by_shape, partial(network, **arguments), place)
+    called = partial(network, **arguments)
+    forward = partial(_by_shape, called, place)
     protocol = {**_scripted_protocol(resize, sha256), "arguments": arguments}
-    return Encoder(name, "images", protocol | versions(place), np.asarray, forward)
+    tensors = TensorEncoder(network, lambda images: called(images).float())
+    return Encoder(name, "images", protocol | versions(place), np.asarray, forward, tensors)
+
+
+def script_encoder(path: str | Path) -> Encoder:
+    """An encoder from a TorchScript file of the user, which must be trusted.
+
+    The network takes images (n, 3, h, w), as `uint8` or as floats from 0 to 255, and returns features (n, d). It
+    resizes and normalises the images itself.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"`encoder` must be a TorchScript file that exists; got `{shown(str(file))}`.")
+    return _scripted(file.name, INCEPTION, file, "cpu", {}, "as it does")
 
 
 def _scripted_protocol(resize: str, sha256: str) -> dict[str, Any]:

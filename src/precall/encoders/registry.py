@@ -82,6 +82,30 @@ def load_encoder(
     return make(**{option: value for option, value in options.items() if option in taken})
 
 
+def differentiable_encoder(name: str | Path) -> Encoder:
+    """Load an encoder of images whose features have gradients (`Encoder.tensors`), on the CPU.
+
+    Args:
+        name: One of `ENCODERS` that is a network for images, or a TorchScript file (see `networks.script_encoder`).
+
+    Raises:
+        ValueError: If the encoder is not such a network, or if its weights are not available.
+
+    Example:
+        >>> differentiable_encoder("random-vgg").tensors is not None
+        True
+    """
+    if str(name) not in ENCODERS:
+        return networks.script_encoder(name)
+    found = load_encoder(str(name), device="cpu") if runs_on_a_device(str(name)) else None
+    if found is None or found.tensors is None:
+        raise ValueError(
+            f"`encoder` must be a network for images, or a TorchScript file; {name} has no gradients. Use one of "
+            "random-vgg, inception, vgg16, dinov2, clip."
+        )
+    return found
+
+
 def runs_on_a_device(name: str) -> bool:
     """Whether an encoder of this name is a network that can run on an accelerator.
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.samples.images import DECODING, Pixels
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Scale = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
 
@@ -42,11 +47,39 @@ class Resizing:
         height, width = pixels.shape[:2]
         if height == width == self.size:
             return pixels
-        side = min(height, width)
-        left, top = (width - side) / 2, (height - side) / 2
-        box = (left, top, left + side, top + side) if self.crop else None
+        (left, right), (top, bottom) = self._interval(width, height), self._interval(height, width)
+        size, resample = (self.size, self.size), Image.Resampling[self.filter.upper()]
+        return np.asarray(Image.fromarray(pixels).resize(size, resample, box=(left, top, right, bottom)))
+
+    def of_tensor(self, images: Tensor) -> Tensor:
+        """Resize images of shape (n, 3, h, w) from 0 to 255 by the same filter, as a differentiable function.
+
+        Pillow resizes the width and then the height (from version 13 on, the other way round for some images that are
+        not square), and each time limits the result to the range of the pixels. Here it is not rounded to whole
+        numbers, so that a pixel differs by about 1 at most from that of `__call__`.
+        """
+        height, width = images.shape[2:]
+        across, down = _weights(self, width, height, images.device), _weights(self, height, width, images.device)
+        return (down.T @ (images @ across).clamp(0, 255)).clamp(0, 255)
+
+    def weights(self, length: int, other: int) -> npt.NDArray[np.float32]:
+        """The weight of each pixel of a row in each pixel of the resized row, shape (length, size).
+
+        Args:
+            length: Pixels of the row.
+            other: Pixels of the other side of the image, to which a crop may shorten the row.
+        """
+        from PIL import Image
+
+        rows = Image.fromarray(np.eye(length, dtype=np.float32))
+        left, right = self._interval(length, other)
         resample = Image.Resampling[self.filter.upper()]
-        return np.asarray(Image.fromarray(pixels).resize((self.size, self.size), resample, box=box))
+        return np.array(rows.resize((self.size, length), resample, box=(left, 0, right, length)))
+
+    def _interval(self, length: int, other: int) -> tuple[float, float]:
+        """First and last coordinate of a side that are used."""
+        kept = min(length, other) if self.crop else length
+        return (length - kept) / 2, (length + kept) / 2
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -61,6 +94,26 @@ def normalised_images(images: Sequence[Pixels], mean: Sequence[float], std: Sequ
     m, s = np.array(mean, dtype=np.float32), np.array(std, dtype=np.float32)
     scaled = (np.stack(images) / np.float32(255) - m) / s
     return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
+
+
+def normalised_tensor(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """`normalised_images` as a differentiable function of a tensor (n, 3, h, w)."""
+    m, s = (_channels(tuple(values), images.device) for values in (mean, std))
+    return (images / 255 - m) / s
+
+
+@lru_cache(maxsize=64)  # a captured CUDA graph may not copy from the host
+def _weights(resizing: Resizing, length: int, other: int, device: torch.device) -> Tensor:
+    import torch
+
+    return torch.from_numpy(resizing.weights(length, other)).to(device)
+
+
+@lru_cache(maxsize=16)
+def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
+    import torch
+
+    return torch.tensor(values, device=device).view(-1, 1, 1)
 
 
 def pillow_version() -> str:

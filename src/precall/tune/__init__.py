@@ -15,6 +15,8 @@ from precall.lazy import lazily
 
 if TYPE_CHECKING:
     from precall.tune.ascent import capped_ascent as capped_ascent
+    from precall.tune.critics import Critics as Critics
+    from precall.tune.critics import FeatureCritic as FeatureCritic
     from precall.tune.data import TrainingData as TrainingData
     from precall.tune.data import load_data as load_data
     from precall.tune.objectives import FGAN as FGAN
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Area": "objectives",
+    "Critics": "critics",
     "DensityPR": "objectives",
     "FGAN": "objectives",
+    "FeatureCritic": "critics",
     "FlowGAN": "objectives",
     "Hinge": "objectives",
     "OBRSObjective": "objectives",

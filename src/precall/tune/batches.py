@@ -65,17 +65,21 @@ class Batches:
 
     def at(self, number: int) -> tuple[Tensor, Tensor | None]:
         """Batch `number`: samples as floats (uint8 images scaled to [−1, 1]) and their labels."""
-        index = torch.from_numpy(self._indices(number))
+        return self.gathered(self.indices(number))
+
+    def gathered(self, index: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The samples of these rows as floats, and their labels."""
         if is_tensor(self.data):
             samples = self.data[index.to(self.data.device)].to(self.device, non_blocking=True)
             return as_float(samples), None if self.labels is None else self.labels[index.to(self.device)]
         return self._collated([self.data[int(i)] for i in index])
 
-    def _indices(self, number: int) -> npt.NDArray[np.int64]:
+    def indices(self, number: int) -> Tensor:
+        """The rows of the data in batch `number`, on the CPU."""
         share = self.size // self.world
         start = number * self.size + self.rank * share
         epoch, offset = np.divmod(np.arange(start, start + share), len(self))
-        return np.array([self._order(int(e))[o] for e, o in zip(epoch, offset, strict=True)], dtype=np.int64)
+        return torch.from_numpy(np.concatenate([self._order(int(e))[offset[epoch == e]] for e in np.unique(epoch)]))
 
     def _permutation(self, epoch: int) -> npt.NDArray[np.int64]:
         return np.random.default_rng([self.seed, epoch]).permutation(len(self))

@@ -456,6 +456,16 @@ class Scheduled:
         restore(self.latest, {name.removeprefix("objective."): value for name, value in state.items()})
 
 
+def objective_at(objective: Any, step: int) -> Any:
+    """The objective at a step, which differs from the final one if it is `Scheduled`."""
+    return objective.at(step) if isinstance(objective, Scheduled) else objective
+
+
+def final_objective(objective: Any) -> Any:
+    """The objective after its schedule, if it has one."""
+    return objective.objective if isinstance(objective, Scheduled) else objective
+
+
 def _tensor(values: object) -> Tensor:
     """`values` typed as a tensor: the functions of the divergence table accept arrays, too."""
     assert is_tensor(values)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from precall.theory.arrays import is_tensor
 
 
 def trainable(network: nn.Module) -> list[nn.Parameter]:
@@ -29,6 +32,17 @@ def frozen(parameters: list[nn.Parameter]) -> Iterator[None]:
     finally:
         for parameter in parameters:
             parameter.requires_grad_(True)
+
+
+@torch.no_grad()
+def move_average(average: nn.Module, network: nn.Module, weight: float | Tensor) -> None:
+    """`average ← average + weight · (network − average)`. Integers, such as numbers of batches, are copied."""
+    ours, theirs = average.state_dict(), network.state_dict()
+    moving = [name for name, value in theirs.items() if value.is_floating_point()]
+    weights: Any = [weight] * len(moving) if is_tensor(weight) else weight
+    torch._foreach_lerp_([ours[name] for name in moving], [theirs[name] for name in moving], weights)
+    for name in theirs.keys() - set(moving):
+        ours[name].copy_(theirs[name])
 
 
 def adam(parameters: list[nn.Parameter], lr: float, betas: tuple[float, float]) -> torch.optim.Adam:

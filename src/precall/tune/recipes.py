@@ -18,11 +18,16 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from precall.encoders.encoding import encode
+from precall.encoders.registry import differentiable_encoder
 from precall.samples.sampleset import shown
 from precall.theory import checks
+from precall.tune.bins import binned, bins_at, centrality
+from precall.tune.critics import Critics, FeatureCritic
 from precall.tune.custom_networks import Build, Shape, building, imported
 from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out
 from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
+from precall.tune.labels import ClassLabels
 from precall.tune.objectives import FGAN, Area, DensityPR, Hinge, OBRSObjective, PRObjective, Scheduled
 from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
@@ -54,6 +59,8 @@ class Recipe:
         settings: hyperparameters.
         steps: number of generator steps; schedules and warm-up are shares of it.
         standard: standardisation of a table of the user, whose networks see standardised columns; None for other data.
+        bins: number of bins of how central a sample is, which the networks see beside its class; 0 for none. The labels
+            of the data are then class + classes · bin.
     """
 
     data: TrainingData
@@ -65,6 +72,7 @@ class Recipe:
     settings: Settings
     steps: int
     standard: Standardization | None = None
+    bins: int = 0
 
     @property
     def shape(self) -> Shape:
@@ -76,6 +84,17 @@ class Recipe:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.generator(self.shape, self.classes), self.discriminator(self.shape, self.classes)
+
+    def draw_labels(self, n: int, lam: float = 1.0, *, seed: int = 0) -> ClassLabels | None:
+        """Labels of n draws: classes in the proportions of the data and, with `bins`, bins in those at λ.
+
+        None for networks without labels. Without bins, λ does not matter here: it is chosen when the model is trained.
+        """
+        if not self.classes or self.data.labels is None:
+            return None
+        labels = self.data.labels[np.arange(n) % len(self.data.labels)]
+        classes = self.classes // max(1, self.bins)
+        return labels % classes + classes * bins_at(lam, self.bins, n, seed=seed) if self.bins else labels
 
     def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0, tuned: bool = False) -> Any:
         """The objective at a trade-off λ.
@@ -163,6 +182,7 @@ class Recipe:
         out: str | Path | None = None,
         fabric: Fabric | None = None,
         loggers: Sequence[Any] = (),
+        graphs: bool = False,
         **overrides: Any,
     ) -> Trainer:
         """A trainer for this recipe; `.fit(recipe.steps)` runs it.
@@ -177,6 +197,7 @@ class Recipe:
             out: folder for the log, checkpoints and pictures.
             fabric: a Lightning `Fabric`.
             loggers: Lightning loggers.
+            graphs: whether to take whole steps as CUDA graphs.
             **overrides: fields of `Settings`.
 
         Returns:
@@ -205,6 +226,7 @@ class Recipe:
             out=out,
             fabric=fabric,
             loggers=loggers,
+            graphs=graphs,
         )
         return made if init is None else made.initialize(init)
 
@@ -217,6 +239,9 @@ def recipe(
     generator: str | None = None,
     discriminator: str | None = None,
     labels: bool | str | Path | None = None,
+    critic_encoder: str | Path | None = None,
+    bins: int = 0,
+    bins_encoder: str | None = None,
 ) -> Recipe:
     """The recipe for data and a model.
 
@@ -229,6 +254,13 @@ def recipe(
         discriminator: import path of a custom discriminator.
         labels: whether the networks use the class labels of the data, or a text file with one label per line for a
             path; None to use them for "biggan" alone.
+        critic_encoder: a second critic is trained on the features of this frozen encoder, and both losses are added:
+            "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. None for the discriminator
+            of the samples alone.
+        bins: number of bins of how central a sample is among those of its class, which the networks see; 0 for none.
+            Train with `kind="gan"`; `Recipe.draw_labels` chooses the bins for λ when samples are drawn. The class
+            labels of the data are then used unless `labels` is False.
+        bins_encoder: the encoder in whose features the bins are computed; None for the samples themselves.
 
     Returns:
         The recipe.
@@ -264,17 +296,37 @@ def recipe(
     flow = family.flow if own[0] is None else hasattr(own[0], "forward_with_log_prob")
     steps, settings = plan(data, name, family)
     standard = _standard(data) if flow or own[0] is None else None
+    critic = family.discriminator if own[1] is None else building(own[1])
+    prepared = _prepared(data, family.multiple, flow) if standard is None else data
+    if bins and flow:
+        raise ValueError("`bins` requires networks with classes, and flows have none. Use mlp, conv or biggan.")
+    classes = _classes(data, bool(data.classes) if bins and labels is None else labels, family, flow)
+    if bins:
+        prepared = _with_bins(
+            prepared, checks.count("bins", bins), classes, _features(prepared, standard, bins_encoder)
+        )
     return Recipe(
-        data=_prepared(data, family.multiple, flow) if standard is None else data,
+        data=prepared,
         model=generator or name,
         generator=family.generator if own[0] is None else building(own[0]),
-        discriminator=family.discriminator if own[1] is None else building(own[1]),
-        classes=_classes(data, labels, family, flow),
+        discriminator=critic if critic_encoder is None else _beside(critic, critic_encoder, prepared.samples),
+        classes=max(1, classes) * bins if bins else classes,
         flow=flow,
         settings=settings,
         steps=steps,
         standard=standard,
+        bins=bins,
     )
+
+
+def _beside(discriminator: Build, encoder: str | Path, samples: npt.NDArray[Any]) -> Build:
+    """Builds a discriminator of samples, and beside it a critic on the features of an encoder."""
+    loaded = differentiable_encoder(encoder)
+
+    def build(shape: Shape, classes: int) -> nn.Module:
+        return Critics([discriminator(shape, classes), FeatureCritic(loaded, samples, classes=classes)])
+
+    return build
 
 
 # ----------------------------------------------------------------------------------------------- data for networks
@@ -289,6 +341,23 @@ def _classes(data: TrainingData, labels: bool | str | Path | None, family: Famil
     if labels and not data.classes:
         raise ValueError(f"`labels` requires data with classes; `{shown(data.name)}` has none. Pass a file of labels.")
     return data.classes if labels else 0
+
+
+def _with_bins(data: TrainingData, bins: int, classes: int, features: npt.NDArray[np.float32]) -> TrainingData:
+    """Data whose labels are class + classes · bin."""
+    labels = data.labels if classes and data.labels is not None else np.zeros(len(data.samples), np.int64)
+    central = centrality(features, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    pairs = labels + max(1, classes) * binned(central, labels, bins)
+    return replace(data, labels=pairs, held_out_labels=None, classes=max(1, classes) * bins)
+
+
+def _features(data: TrainingData, standard: Standardization | None, encoder: str | None) -> npt.NDArray[np.float32]:
+    """Features of the data by an encoder, or else the data itself, standardised if it is a table of the user."""
+    if encoder is not None:
+        images = data.samples.transpose(0, 2, 3, 1) if len(data.shape) == 3 else data.samples
+        return np.array(encode(images, encoder), np.float32)
+    samples = data.samples if standard is None else standard.apply(data.samples)
+    return np.asarray(samples, np.float32).reshape(len(samples), -1)
 
 
 def _standard(data: TrainingData) -> Standardization | None:

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from precall.tune import objective_state
+from precall.tune.critics import critics_of, noisy_logits
 from precall.tune.objectives import DensityPR, FlowGAN
 
 
@@ -41,9 +43,10 @@ class Adversarial:
 
     Args:
         generator: the generator.
-        discriminator: the discriminator.
-        noise: standard deviation of the normal noise added to the discriminator's input. Distributions with disjoint
-            supports have no ratio, and then λ has no effect; with noise added, the ratio exists everywhere.
+        discriminator: the discriminator, or several (`Critics`), whose losses are added.
+        noise: standard deviation of the normal noise added to the discriminator's input, or to the features of a
+            `FeatureCritic`. Distributions with disjoint supports have no ratio, and then λ has no effect; with noise
+            added, the ratio exists everywhere.
     """
 
     generator: nn.Module
@@ -55,22 +58,31 @@ class Adversarial:
         with torch.no_grad():
             fake = self.generator(z, labels)
         both = None if labels is None else torch.cat([labels, labels])
-        real_logits, fake_logits = self.logits(torch.cat([real, fake]), both).chunk(2)
-        return Losses(objective.discriminator_loss(real_logits, fake_logits), real_logits, fake_logits)
+        judged = self.logits(torch.cat([real, fake]), both).chunk(2, dim=1)
+        losses = [objective.discriminator_loss(*one) for one in zip(*judged, strict=True)]
+        return Losses(_sum(losses), *(logits.mean(0) for logits in judged))
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
         """The objective's loss on new draws, and the likelihood of data for a `FlowGAN`."""
-        logits = self.logits(self.generator(z, labels), labels)
+        judged = self.logits(self.generator(z, labels), labels)
         if isinstance(objective, FlowGAN):
-            return objective.generator_loss(logits, self.generator.log_prob(real))  # type: ignore[operator]
-        loss: Tensor = objective.generator_loss(logits)
-        return loss
+            likelihood = self.generator.log_prob(real)  # type: ignore[operator]
+            first, *others = judged
+            return _sum([objective.generator_loss(first, likelihood), *map(objective.generator_loss, others)])
+        return _sum([objective.generator_loss(logits) for logits in judged])
 
     def logits(self, x: Tensor, labels: Tensor | None) -> Tensor:
-        """Logits of samples with noise added."""
-        seen = x + self.noise * torch.randn_like(x) if self.noise else x
-        logits: Tensor = self.discriminator(seen, labels)
-        return logits.float()
+        """Logits of samples by each critic, shape (critics, n), with noise added to what the critics see."""
+        critics = critics_of(self.discriminator)
+        return torch.stack([noisy_logits(critic, x, labels, self.noise) for critic in critics])
+
+
+def _sum(losses: list[Tensor]) -> Tensor:
+    """The sum, which for a single loss is the loss itself."""
+    total, *others = losses
+    for loss in others:
+        total = total + loss
+    return total
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,10 @@ def route(
     generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor, noise: float = 0.0
 ) -> Route:
     """The route for an objective. `some_data` determines the base of `KnownDensity`; `noise` is for `Adversarial`."""
+    several = len(critics_of(discriminator)) > 1
+    if several and (isinstance(objective, DensityPR) or objective_state.refreshable(objective)):
+        name = type(objective).__name__
+        raise ValueError(f"{name} uses the ratio of a single critic; got several. Use one critic, or `PRObjective`.")
     if not isinstance(objective, DensityPR):
         return Adversarial(generator, discriminator, noise)
     if noise:

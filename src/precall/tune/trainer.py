@@ -27,12 +27,14 @@ from precall.networks import evaluating
 from precall.progress import Progress
 from precall.samples.sampleset import shown
 from precall.theory import checks
-from precall.theory.arrays import to_numpy
+from precall.theory.arrays import is_tensor, to_numpy
 from precall.tune import checkpoints, identity, log, objective_state, processes
 from precall.tune.batches import Batches, as_float
+from precall.tune.critics import critics_of, gradient_penalty
 from precall.tune.custom_networks import check_generator
-from precall.tune.objectives import Scheduled
-from precall.tune.parameters import adam, frozen, trainable
+from precall.tune.graphs import StaticStep, check_graphs
+from precall.tune.objectives import final_objective, objective_at
+from precall.tune.parameters import adam, frozen, move_average, trainable
 from precall.tune.routes import Adversarial, Losses, Route, route
 from precall.tune.settings import Settings as Settings
 from precall.tune.settings import whole
@@ -51,8 +53,8 @@ class Trainer:
 
     Args:
         generator: `forward(z, labels) -> samples`, with `latent_shape` (standard normal latents) and `classes`.
-        discriminator: `forward(samples, labels) -> logits` of shape (n,). Parameters of either network with
-            `requires_grad=False` are not trained.
+        discriminator: `forward(samples, labels) -> logits` of shape (n,), or several as `precall.tune.Critics`.
+            Parameters of either network with `requires_grad=False` are not trained.
         objective: one of `precall.tune.objectives`, or a `Scheduled` one.
         data: samples, shape (n, …): an array, a tensor (uint8 means images) or a torch Dataset.
         labels: one class per sample, for conditional networks.
@@ -65,6 +67,7 @@ class Trainer:
             nothing.
         loggers: Lightning loggers (TensorBoard, W&B, …) that receive the same numbers.
         fabric: a Lightning `Fabric`, for devices and strategies; the best single device if None.
+        graphs: whether to take whole steps as CUDA graphs (`precall.tune.graphs`), which is faster for small networks.
 
     Example:
         >>> from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
@@ -93,6 +96,7 @@ class Trainer:
         out: str | Path | None = None,
         loggers: Sequence[Any] = (),
         fabric: Fabric | None = None,
+        graphs: bool = False,
     ) -> None:
         check_generator(generator)
         self.settings = settings = settings or Settings()
@@ -117,11 +121,16 @@ class Trainer:
                 f"`truncation` must be 1 for a {type(generator).__name__}, whose density is defined for standard "
                 f"normal latents; got {settings.truncation:g}."
             )
+        self.static: StaticStep | None = None  # takes the steps in place of `network_step`
+        self.supplied: list[Tensor] = []  # rows of the next batches, if they were chosen before
         self._standardize(standard)
         self.watch = Watch()
         self.step = 0  # number of completed generator steps
         self.batch = 0  # number of batches used
         self._saved: int | None = None  # step of the checkpoint in `out`
+        if graphs:
+            check_graphs(self)
+            self.static = StaticStep(self)
         processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
@@ -164,17 +173,22 @@ class Trainer:
         Returns:
             Both losses, and the discriminator's logits of data and draws.
         """
+        taken = self.network_step(objective, self.average_weight) if self.static is None else self.static(objective)
+        if self.step % self.settings.refresh_every == 0 and (parts := objective_state.refreshable(objective)):
+            logits = self._fresh_logits()
+            for part in parts:
+                part.refresh(logits)
+        return taken
+
+    def network_step(self, objective: Any, average_weight: float | Tensor) -> dict[str, Tensor]:
+        """The steps of both optimisers and of the moving average; returns what `one_step` returns."""
         for _ in range(self.settings.discriminator_steps):
             judged = self.optimizer_step("discriminator", lambda: self.discriminator_loss(objective))
         made = self.optimizer_step("generator", lambda: self.generator_loss(objective))
         if self.step == 0:
             # layers that initialise on their first batch have seen different batches
             processes.share(self.fabric, self.generator, self.discriminator)
-        self._update_average()
-        if self.step % self.settings.refresh_every == 0 and (parts := objective_state.refreshable(objective)):
-            logits = self._fresh_logits()
-            for part in parts:
-                part.refresh(logits)
+        move_average(self.average, self.generator, average_weight)
         seen = {name: judged[name] for name in ("real_logits", "fake_logits")}
         return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **seen}
 
@@ -200,7 +214,8 @@ class Trainer:
             losses: Losses = self.route.discriminator_loss(objective, real, labels, z)
         loss = losses.loss
         if self.settings.r1 and self.step % self.settings.r1_every == 0:
-            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * self.gradient_penalty(real, labels)
+            slopes = sum(gradient_penalty(critic, real, labels) for critic in critics_of(self.discriminator))
+            loss = loss + self.settings.r1_every * self.settings.r1 / 2 * slopes
         return {"loss": loss, "real_logits": losses.real_logits, "fake_logits": losses.fake_logits}
 
     def generator_loss(self, objective: Any) -> dict[str, Tensor]:
@@ -211,17 +226,13 @@ class Trainer:
                 return {"loss": self._log_det - self.generator.log_prob(real).mean()}  # type: ignore[operator]
             return {"loss": self.route.generator_loss(objective, real, labels, z)}
 
-    def gradient_penalty(self, real: Tensor, labels: Tensor | None) -> Tensor:
-        """The gradient penalty `E_P|∇_x D(x)|²`."""
-        x = real.detach().requires_grad_(True)
-        logits = self.discriminator(x, labels)
-        (slope,) = torch.autograd.grad(logits.sum(), x, create_graph=True)
-        return slope.flatten(1).square().sum(1).mean()
-
     def next_batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """The next batch, its labels, and as many latents."""
-        real, labels = self.batches.at(self.batch)
-        self.batch += 1
+        if self.supplied:
+            real, labels = self.batches.gathered(self.supplied.pop(0))
+        else:
+            real, labels = self.batches.at(self.batch)
+            self.batch += 1
         if self.settings.flip:
             mirrored = torch.rand(len(real), 1, 1, 1, generator=self.rng, device=real.device) < 0.5
             real = torch.where(mirrored, real.flip(-1), real)
@@ -236,22 +247,17 @@ class Trainer:
     def _classes(self) -> int:
         return int(getattr(self.generator, "classes", 0))
 
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        """`average ← ema · average + (1 − ema) · generator`, with a smaller decay during the first steps."""
-        decay = min(self.settings.ema, (1 + self.step) / (10 + self.step))
-        ours, theirs = self.average.state_dict(), self.generator.state_dict()
-        moving = [name for name, value in theirs.items() if value.is_floating_point()]
-        torch._foreach_lerp_([ours[name] for name in moving], [theirs[name] for name in moving], 1 - decay)
-        for name in theirs.keys() - set(moving):
-            ours[name].copy_(theirs[name])
+    @property
+    def average_weight(self) -> float:
+        """The weight 1 − ema of the generator in the moving average, which is larger during the first steps."""
+        return 1 - min(self.settings.ema, (1 + self.step) / (10 + self.step))
 
     @torch.no_grad()
     def _fresh_logits(self) -> Tensor:
         _, labels, z = self.next_batch()
         with self.fabric.autocast():
             assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
-            logits = self.route.logits(self.generator(z, labels), labels)
+            [logits] = self.route.logits(self.generator(z, labels), labels)
         return self.fabric.all_gather(logits)  # type: ignore[return-value]
 
     def set_learning_rates(self, total: int) -> None:
@@ -259,7 +265,8 @@ class Trainer:
         left = (total - self.step) / max(1.0, self.settings.cooldown * total)
         for which, optimizer in self.optimizers.items():
             for group in optimizer.param_groups:
-                group["lr"] = getattr(self.settings, f"{which}_lr") * min(1.0, left)
+                rate = getattr(self.settings, f"{which}_lr") * min(1.0, left)
+                group["lr"] = group["lr"].fill_(rate) if is_tensor(group["lr"]) else rate
 
     # -------------------------------------------------------------------------------------------- between steps
 
@@ -431,6 +438,8 @@ class Trainer:
         return self
 
     def _load_networks(self, path: str | Path, tensors: dict[str, Tensor], names: Sequence[str]) -> None:
+        if self.static is not None:
+            self.static.forget()
         for name in names:
             checkpoints.load_network(path, name, getattr(self, name), tensors)
         with checkpoints.named(path):
@@ -457,7 +466,7 @@ class Trainer:
             rank=fabric.global_rank,
             world=fabric.world_size,
         )
-        final, some = _final(self.objective), self._some_data()
+        final, some = final_objective(self.objective), self._some_data()
         self.route: Route = route(self.generator, self.discriminator, final, some, settings.noise)
 
     def _checkpoint(self) -> None:
@@ -486,12 +495,3 @@ class Trainer:
     def _some_data(self) -> Tensor:
         """Enough data to estimate its location and scale."""
         return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])
-
-
-def objective_at(objective: Any, step: int) -> Any:
-    """The objective at a step, which differs from the final one if it is `Scheduled`."""
-    return objective.at(step) if isinstance(objective, Scheduled) else objective
-
-
-def _final(objective: Any) -> Any:
-    return objective.objective if isinstance(objective, Scheduled) else objective

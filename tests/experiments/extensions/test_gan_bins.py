@@ -9,7 +9,6 @@ import torch
 from scipy.stats import spearmanr
 
 from experiments.common.gan import networks
-from experiments.common.selection import binned
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.gan_bins import (
     BINS,
@@ -19,10 +18,10 @@ from experiments.extensions.gan_bins import (
     SETTINGS,
     first_rows,
     given_bins,
-    proportions,
     quota,
 )
 from experiments.extensions.gan_dials import Options
+from precall.tune.bins import binned, tilted
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "bins,tilt=0", "bins,tilt=9,reject=2", "data,tilt=-1"]
@@ -79,7 +78,7 @@ def test_a_setting_draws_the_bins_in_its_proportions(name):
     o = Options.of(name)
     counts = quota(o, 10_000)
     assert counts.sum() == (10_000 if o.reject == 1 else round(10_500 * o.reject))
-    assert counts / counts.sum() == pytest.approx(proportions(o.tilt), abs=1e-4)
+    assert counts / counts.sum() == pytest.approx(tilted(o.tilt, BINS), abs=1e-4)
     assert counts[-1] / max(counts[0], 1) == pytest.approx(np.exp(4 * o.tilt), rel=0.01) or o.tilt > 1
     assert name.startswith("bins") or counts.max() <= 10_000  # CIFAR-10 has 10,000 training images per bin
 

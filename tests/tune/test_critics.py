@@ -1,0 +1,231 @@
+"""Critics on the features of a frozen encoder: what they see, what is trained, and that a run can be resumed."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from precall.encoders.registry import differentiable_encoder, load_encoder
+from precall.encoders.resizing import IMAGENET, Resizing, normalised_images, normalised_tensor
+from precall.samples.images import Pixels
+from precall.tune import FGAN, Critics, FeatureCritic, OBRSObjective, PRObjective, Settings, Trainer, recipe
+from precall.tune.checkpoints import read
+from precall.tune.critics import features_of, noisy_logits
+from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
+
+SETTINGS = Settings(batch_size=8, generator_lr=1e-3, discriminator_lr=1e-3, noise=0.1, checkpoint_every=3)
+SHAPE = (1, 8, 8)
+
+
+class Tiny(nn.Module):
+    """A network that resizes nothing: the squares of three filters over the image."""
+
+    def __init__(self, seed: int = 0):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3, bias=False)
+        rng = torch.Generator().manual_seed(seed)
+        self.conv.weight.data.copy_(torch.randn(self.conv.weight.shape, generator=rng) / 100)
+
+    def forward(self, x):
+        return (self.conv(x.to(torch.float32) / 128 - 1) ** 2).mean([2, 3])
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A TorchScript file."""
+
+    def saved(seed: int = 0):
+        path = tmp_path / f"tiny-{seed}.pt"
+        if not path.exists():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                torch.jit.script(Tiny(seed)).save(path)
+        return path
+
+    return saved
+
+
+def images(n=40, seed=0, shape=SHAPE) -> Pixels:
+    return np.random.default_rng(seed).integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+def run_on(path, objective=None, *, both=True, **others):
+    torch.manual_seed(0)
+    features = FeatureCritic(differentiable_encoder(path), images(), widths=(8,))
+    pixels = MLPDiscriminator(SHAPE, widths=(8,))
+    discriminator = Critics([pixels, features]) if both else features
+    generator = MLPGenerator(SHAPE, latent=3, widths=(8,))
+    settings = others.pop("settings", SETTINGS)
+    return Trainer(generator, discriminator, objective or PRObjective(2.0), images(), settings=settings, **others)
+
+
+# ------------------------------------------------------------------------------------------------------ preprocessing
+
+
+@pytest.mark.parametrize("resizing", [Resizing(16, "bicubic"), Resizing(5, "bilinear"), Resizing(7, "bicubic", True)])
+@pytest.mark.parametrize(("side", "contrast"), [((8, 8), 1), ((20, 20), 1), ((13, 9), 0.3)])
+def test_tensors_are_resized_as_by_pillow(resizing, side, contrast):
+    """Versions of Pillow differ in which side of an oblong image comes first, which matters at the limits of pixels."""
+    pixels = (128 + contrast * (images(3, shape=(*side, 3)) - 128.0)).astype(np.uint8)
+    found = resizing.of_tensor(torch.from_numpy(pixels).permute(0, 3, 1, 2).float())
+    for image, resized in zip(pixels, found.permute(0, 2, 3, 1).numpy(), strict=True):
+        assert np.abs(resized - resizing(image)).max() < 1.2  # two roundings to whole grey levels
+        for channel in range(3):
+            exact = in_two_passes(image[..., channel].astype(np.float32), resizing)
+            np.testing.assert_allclose(resized[..., channel] / 255, exact / 255, atol=1e-5)
+
+
+def in_two_passes(channel, resizing):
+    """One channel by Pillow in floats: the width, then the height, each limited to the range of pixels."""
+    height, width = channel.shape
+    side = min(height, width) if resizing.crop else None
+    left, top = ((width - side) / 2, (height - side) / 2) if side else (0, 0)
+    box = (left, 0, width - left, height)
+    resample, n = Image.Resampling[resizing.filter.upper()], resizing.size
+    across = np.clip(Image.fromarray(channel).resize((n, height), resample, box=box), 0, 255)
+    box = (0, top, n, height - top)
+    return np.clip(Image.fromarray(across).resize((n, n), resample, box=box), 0, 255)
+
+
+def test_tensors_are_normalised_as_arrays():
+    pixels = images(3, shape=(4, 4, 3))
+    found = normalised_tensor(torch.from_numpy(pixels).permute(0, 3, 1, 2).float(), *IMAGENET)
+    np.testing.assert_allclose(found.numpy(), normalised_images(list(pixels), *IMAGENET), atol=1e-6)
+
+
+def test_features_are_those_of_the_encoder():
+    """Exactly so for images of the size of the network; otherwise but for rounding to grey levels."""
+    encoder = load_encoder("random-vgg", device="cpu")
+    for side, error in ((64, 1e-5), (8, 0.01)):
+        grey = images(4, shape=(1, side, side))
+        ours = features_of(encoder, torch.from_numpy(grey).float() / 127.5 - 1).numpy()
+        theirs = encoder.encode([np.repeat(image.transpose(1, 2, 0), 3, axis=2) for image in grey])
+        assert np.linalg.norm(ours - theirs) < error * np.linalg.norm(theirs)
+
+
+def test_a_script_has_the_features_of_its_bytes(tiny):
+    """A TorchScript network takes floats as it takes bytes."""
+    encoder = differentiable_encoder(tiny())
+    colour = images(4, shape=(3, 8, 8))
+    ours = features_of(encoder, torch.from_numpy(colour).float() / 127.5 - 1).numpy()
+    np.testing.assert_allclose(ours, encoder.encode(list(colour.transpose(0, 2, 3, 1))), rtol=1e-4, atol=1e-6)
+
+
+# ----------------------------------------------------------------------------------------------------------- gradients
+
+
+def test_gradients_flow_through_the_encoder_which_stays_as_it_is(tiny):
+    run = run_on(tiny(), both=False)
+    network = run.discriminator.encoder.tensors.network
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    start = [p.detach().clone() for p in run.generator.parameters()]
+    run.fit(3)
+    assert all(not torch.equal(a, b) for a, b in zip(start, run.generator.parameters(), strict=True))
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    assert all(p.grad is None and not p.requires_grad for p in network.parameters())
+
+
+@pytest.mark.parametrize("encoder", ["random-vgg", "tiny"])
+def test_the_gradient_is_that_of_a_difference(tiny, encoder):
+    """A small one: a network of rectifiers is smooth between its kinks alone."""
+    torch.manual_seed(0)
+    critic = FeatureCritic(differentiable_encoder(tiny() if encoder == "tiny" else encoder), images(), widths=(8,))
+    x = torch.rand(1, *SHAPE, generator=torch.Generator().manual_seed(1)) - 0.5
+    way = torch.randn(x.shape, generator=torch.Generator().manual_seed(2))
+    (slope,) = torch.autograd.grad(critic(x.requires_grad_(True)).sum(), x)
+    with torch.no_grad():
+        ahead, behind = critic(x + 3e-4 * way), critic(x - 3e-4 * way)
+    assert (slope * way).sum().item() == pytest.approx((ahead - behind).item() / 6e-4, rel=0.05)
+
+
+def test_features_of_the_data_are_standardised(tiny):
+    critic = FeatureCritic(differentiable_encoder(tiny()), images())
+    seen = critic.seen(torch.from_numpy(images()).float() / 127.5 - 1)
+    torch.testing.assert_close(seen.mean(0), torch.zeros(5), atol=1e-4, rtol=0)
+    torch.testing.assert_close(seen.std(0), torch.ones(5), atol=1e-4, rtol=0)
+
+
+# -------------------------------------------------------------------------------------------------------------- losses
+
+
+@pytest.mark.parametrize("objective", [PRObjective(2.0), FGAN("gan", play="nonsaturating")])
+def test_the_losses_of_both_critics_are_added(tiny, objective):
+    run = run_on(tiny(), objective, settings=replace(SETTINGS, noise=0.0))
+    real, fake = torch.rand(2, 8, *SHAPE) * 2 - 1
+    run.generator.forward = lambda z, labels=None: fake
+    losses = run.route.discriminator_loss(objective, real, None, torch.zeros(8, 3))
+    judged = [(critic(real), critic(fake)) for critic in run.discriminator]
+    assert losses.loss.item() == pytest.approx(sum(objective.discriminator_loss(*one).item() for one in judged))
+    loss = run.route.generator_loss(objective, real, None, torch.zeros(8, 3))
+    assert loss.item() == pytest.approx(sum(objective.generator_loss(ours).item() for _, ours in judged))
+    torch.testing.assert_close(losses.real_logits, run.discriminator(real))
+
+
+def test_noise_is_added_to_the_features_and_not_to_the_images(tiny):
+    critic = FeatureCritic(differentiable_encoder(tiny()), images())
+    critic.head = nn.Identity()  # shows what it gets
+    critic.judged = lambda seen, labels=None: seen
+    x = torch.zeros(2000, *SHAPE)
+    found = noisy_logits(critic, x, None, noise=0.5) - critic.seen(x)
+    assert found.std().item() == pytest.approx(0.5, rel=0.05)
+
+
+def test_an_objective_of_one_ratio_takes_one_critic(tiny):
+    with pytest.raises(ValueError, match="OBRSObjective uses the ratio of a single critic"):
+        run_on(tiny(), OBRSObjective("gan"))
+    assert run_on(tiny(), OBRSObjective("gan"), both=False).fit(1).step == 1
+
+
+def test_penalties_of_both_critics_are_added(tiny):
+    plain, penalised = (run_on(tiny(), settings=replace(SETTINGS, r1=r1)) for r1 in (0.0, 10.0))
+    assert penalised.discriminator_loss(PRObjective())["loss"] > plain.discriminator_loss(PRObjective())["loss"]
+
+
+# --------------------------------------------------------------------------------------------------------------- runs
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_run_is_resumed_and_does_not_hold_the_encoder(tiny, tmp_path, both):
+    whole = run_on(tiny(), both=both, out=tmp_path / "whole").fit(6)
+    run_on(tiny(), both=both, out=tmp_path / "parts").fit(3)
+    again = run_on(tiny(), both=both, out=tmp_path / "parts").resume().fit(6)
+    for a, b in zip(whole.generator.parameters(), again.generator.parameters(), strict=True):
+        assert torch.equal(a, b)
+    tensors, _ = read(tmp_path / "parts" / "checkpoint.safetensors")
+    assert any(name.endswith("head.net.0.weight") for name in tensors)
+    assert not any("conv" in name for name in tensors)
+
+
+def test_another_encoder_is_another_run(tiny, tmp_path):
+    """Even if its file has the same name."""
+    path, other = tiny(0), tiny(1)
+    run_on(path, out=tmp_path).fit(2)
+    other.replace(path)
+    with pytest.raises(ValueError, match="was written with discriminator layers"):
+        run_on(path, out=tmp_path).resume()
+
+
+def test_a_recipe_has_a_critic_on_features(tiny):
+    made = recipe("digits", "mlp", critic_encoder=tiny(), labels=True)
+    run = made.trainer(lam=2.0, batch_size=8).fit(2)
+    pixels, features = run.discriminator
+    assert isinstance(pixels, MLPDiscriminator)
+    assert features.classes == 10
+    assert run.sample(3).shape == (3, 1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("data", "encoder", "said"),
+    [
+        ("8-gaussians", "random-vgg", "requires images with 1 or 3 channels"),
+        ("digits", "ngrams", "ngrams has no gradients"),
+        ("digits", "nowhere.pt", "must be a TorchScript file that exists"),
+    ],
+)
+def test_what_cannot_be_a_critic_is_refused(data, encoder, said):
+    with pytest.raises(ValueError, match=said):
+        recipe(data, "mlp", critic_encoder=encoder).networks()
