@@ -7,7 +7,8 @@ process, each on a stream of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from experiments.common.edm import Images, Labels, Weights, bfloat16, layout
+from precall.tune.critics import MapCritic
 from precall.tune.models import BigGANDiscriminator, BigGANGenerator
 from precall.tune.models.biggan import orthogonal
 from precall.tune.models.layers import SpectralEmbedding
@@ -55,6 +57,8 @@ class Adversaries:
         seed: seed of the initial weights and of all draws.
         device: where it runs.
         bins: number of bins of each class; if more than 1, `start` needs labels of classes and bins.
+        maps: a frozen network; critics on its feature maps are trained beside the one on pixels.
+        late: whether the vectors of the bins begin at 0, so that a network without bins can be trained further.
     """
 
     def __init__(
@@ -68,12 +72,17 @@ class Adversaries:
         seed: int,
         device: torch.device,
         bins: int = 1,
+        maps: nn.Module | None = None,
+        late: bool = False,
     ) -> None:
         torch.manual_seed(seed)
         self.device, self.images, self.labels, self.batch = device, images, labels.clone(), batch
         self.rng = torch.Generator(device).manual_seed(seed)
         self.stream = torch.cuda.Stream() if device.type == "cuda" else None
-        self.net, self.critic = networks(images.shape[1], int(labels.max()) + 1, ch, device, bins=bins)
+        classes = int(labels.max()) + 1
+        self.net, self.critic = networks(images.shape[1], classes, ch, device, bins=bins, late=late)
+        self.heads = None if maps is None else on_maps(maps, images, classes, bins)
+        self.critics = nn.ModuleList([self.critic, *([] if self.heads is None else [self.heads])])
         self.average = deepcopy(self.net).requires_grad_(False)
         self.first = {"generator": copied(self.net), "discriminator": copied(self.critic)}
         self.rows = torch.zeros(table, dtype=torch.int64, device=device)
@@ -83,9 +92,9 @@ class Adversaries:
         fast = device.type == "cuda"
         self.adams = [
             torch.optim.Adam(net.parameters(), self.rate, (0.0, 0.999), fused=fast or None, capturable=fast)
-            for net in (self.net, self.critic)
+            for net in (self.net, self.critics)
         ]
-        self.steps, self._graph = 0, self._captured()
+        self.steps, self.age, self._graph = 0, 0, self._captured()
 
     def on_stream(self) -> AbstractContextManager[object]:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
@@ -122,9 +131,9 @@ class Adversaries:
             self._critic_loss(i).backward()  # type: ignore[no-untyped-call]
             of_critic.step()
         of_net.zero_grad(set_to_none=True)
-        self.critic.requires_grad_(False)
+        self.critics.requires_grad_(False)
         self._net_loss().backward()  # type: ignore[no-untyped-call]
-        self.critic.requires_grad_(True)
+        self.critics.requires_grad_(True)
         of_net.step()
         with torch.no_grad():
             for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
@@ -136,14 +145,20 @@ class Adversaries:
         with bfloat16(self.device):
             with torch.no_grad():
                 fake = self.net(self.z[i], classes)
-            logits = self.critic(torch.cat([x.to(fake.dtype), fake]), torch.cat([y, classes])).float()
-        return softplus(torch.cat([-logits[: self.batch], logits[self.batch :]])).mean() * 2
+            every = self._logits(torch.cat([x.to(fake.dtype), fake]), torch.cat([y, classes]))
+        return summed([softplus(torch.cat([-t[: self.batch], t[self.batch :]])).mean() * 2 for t in every])
 
     def _net_loss(self) -> Tensor:
         classes = self._classes(2 * D_STEPS)
         with bfloat16(self.device):
-            logits = self.critic(self.net(self.z[-1], classes), classes).float()
-        return (torch.softmax(self.tilt * logits.detach(), 0) * softplus(-logits)).sum()
+            t, *rest = self._logits(self.net(self.z[-1], classes), classes)
+        weighted = (torch.softmax(self.tilt * t.detach(), 0) * softplus(-t)).sum()
+        return summed([weighted, *(softplus(-other).mean() for other in rest)])
+
+    def _logits(self, x: Tensor, labels: Tensor) -> list[Tensor]:
+        """Logits of the critic on pixels, then of those on maps."""
+        rest = [] if self.heads is None else self.heads.judged(self.heads.seen(x), labels)
+        return [t.float() for t in (self.critic(x, labels), *rest)]
 
     @torch.no_grad()
     def start(
@@ -153,26 +168,36 @@ class Adversaries:
         *,
         tilt: float = 0.0,
         labels: Labels | None = None,
+        age: int = 0,
     ) -> None:
-        """Start a training on these rows, repeated to fill the table, from these weights, with new labels if given."""
+        """Start a training.
+
+        Args:
+            rows: rows to train on, repeated to fill the table.
+            weights: of the averaged generator and of the discriminator; `present` are those of the generator itself,
+                if it is not its average.
+            tilt: weight of the logits in the generator's loss.
+            labels: new labels.
+            age: steps of which the average already is one.
+        """
         self.rows.copy_(torch.as_tensor(np.resize(rows, len(self.rows))))
         if labels is not None:
             self.labels.copy_(torch.as_tensor(labels))
         self.tilt.fill_(tilt)
-        self.net.load_state_dict(weights["generator"])
+        self.net.load_state_dict(weights.get("present", weights["generator"]))
         self.average.load_state_dict(weights["generator"])
         self.critic.load_state_dict(weights["discriminator"])
         for adam in self.adams:
             for value in (value for state in adam.state.values() for value in state.values()):
                 value.zero_()
-        self.steps = 0
+        self.steps, self.age = 0, age
         synchronize(self.device)
 
     def step(self, rate: float) -> None:
         """Take one step at this learning rate, on the stream of this run."""
         with self.on_stream():
             self.rate.fill_(rate)
-            self.keep.fill_(min(KEEP, (1 + self.steps) / (10 + self.steps)))
+            self.keep.fill_(min(KEEP, (1 + self.age + self.steps) / (10 + self.age + self.steps)))
             self.z.normal_(generator=self.rng)
             self.uniform.uniform_(generator=self.rng)
             self._step() if self._graph is None else self._graph.replay()
@@ -189,9 +214,16 @@ class Adversaries:
 class BinnedEmbedding(nn.Module):
     """A vector of the class plus a vector of the pair of class and bin, for labels bin · classes + class."""
 
-    def __init__(self, classes: int, bins: int, embedding: Callable[[int], nn.Embedding]) -> None:
+    def __init__(
+        self,
+        classes: int,
+        bins: int,
+        embedding: Callable[[int], nn.Embedding],
+        pairs: Callable[[int], nn.Embedding] | None = None,
+    ) -> None:
         super().__init__()
-        self.classes, self.of_class, self.of_pair = classes, embedding(classes), embedding(classes * bins)
+        self.classes, self.of_class = classes, embedding(classes)
+        self.of_pair = (pairs or embedding)(classes * bins)
         orthogonal(self)
 
     def forward(self, labels: Tensor) -> Tensor:
@@ -199,25 +231,64 @@ class BinnedEmbedding(nn.Module):
         return out
 
 
+def zero(classes: int, bins: int, d: int) -> BinnedEmbedding:
+    """An embedding of class and bin that begins at 0."""
+    found = BinnedEmbedding(classes, bins, lambda n: nn.Embedding(n, d))
+    for one in found.parameters():
+        nn.init.zeros_(one)
+    return found
+
+
+def on_maps(network: nn.Module, images: Tensor, classes: int, bins: int) -> MapCritic:
+    """Critics on the maps of a frozen network."""
+    made = MapCritic(network, images, classes=classes * bins, embedding=lambda d: zero(classes, bins, d))
+    made.to(images.device, memory_format=layout(images.device))  # type: ignore[call-overload]
+    return made
+
+
+def summed(losses: Sequence[Tensor]) -> Tensor:
+    """The loss of the critic on pixels, which is the first, plus the mean of those on maps."""
+    first, *rest = losses
+    return first + torch.stack(rest).mean() if rest else first
+
+
+def late_bins(weights: Weights, like: nn.Module) -> Weights:
+    """Weights of a network without bins, for one with bins whose vectors begin at 0: it computes the same."""
+    renamed = {re.sub("^embedding", "embedding.of_class", name): value for name, value in weights.items()}
+    pairs = {name: torch.zeros_like(value) for name, value in like.state_dict().items() if "of_pair" in name}
+    return renamed | pairs
+
+
 def networks(
-    channels: int, classes: int, ch: int, device: torch.device, *, bins: int = 1
+    channels: int, classes: int, ch: int, device: torch.device, *, bins: int = 1, late: bool = False
 ) -> tuple[BigGANGenerator, BigGANDiscriminator]:
-    """A generator and a discriminator for images of side 32; with several bins, both see the bin as well."""
+    """A generator and a discriminator for images of side 32; with several bins, both see the bin as well.
+
+    With `late`, the discriminator's vectors of the bins are not normalised, so that they can be 0.
+    """
     net = BigGANGenerator(SIDE, ch=ch, classes=classes, channels=channels)
     critic = BigGANDiscriminator(SIDE, ch=ch, classes=classes, channels=channels)
     if bins > 1:
         see_bins(net, bins, nn.Embedding)
-        see_bins(critic, bins, SpectralEmbedding)
+        see_bins(critic, bins, SpectralEmbedding, pairs=nn.Embedding if late else None)
     for one in (net.to(device), critic.to(device)):
         one.to(memory_format=layout(device))  # type: ignore[call-overload]
     return net, critic
 
 
-def see_bins(net: BigGANGenerator | BigGANDiscriminator, bins: int, kind: type[nn.Embedding]) -> None:
+def see_bins(
+    net: BigGANGenerator | BigGANDiscriminator,
+    bins: int,
+    kind: type[nn.Embedding],
+    *,
+    pairs: type[nn.Embedding] | None = None,
+) -> None:
     """Replace the embedding of the class by one of class and bin."""
     assert isinstance(net.embedding, nn.Embedding)
-    d = net.embedding.embedding_dim
-    net.embedding = BinnedEmbedding(net.classes, bins, lambda n: kind(n, d))  # type: ignore[assignment]
+    d, of_pair = net.embedding.embedding_dim, pairs or kind
+    net.embedding = BinnedEmbedding(  # type: ignore[assignment]
+        net.classes, bins, lambda n: kind(n, d), lambda n: of_pair(n, d)
+    )
     net.classes *= bins
 
 

@@ -207,10 +207,10 @@ class Drawn:
         yield from self.plain.jobs([])  # features of the data
         for line in self.outputs(plan):
             o = Options.of(line[1].name)
-            if o.network == "base":
-                yield from self.plain.jobs([line])
-            elif o.network == "data":
+            if o.network == "data":
                 yield partial(self.data, *line)
+            elif o.network != "bins":
+                yield from self.plain.jobs([line])
             elif self.gans.files.network(line[0], "bins").exists():
                 yield partial(self.tilted, *line, quotas(plan, self.gans.size.n, o.source))
 

@@ -244,12 +244,19 @@ class Trained:
             write(self.gans.files.network(seed, name), partial(torch.save, content))
 
 
-def together(runs: Sequence[Adversaries], *, steps: int, seconds: float, peak: float) -> None:
-    """Train all runs for a number of steps or seconds, whichever ends first."""
+def together(
+    runs: Sequence[Adversaries],
+    *,
+    steps: int,
+    seconds: float,
+    peak: float,
+    rate: Callable[[float, float], float] = rate_at,
+) -> None:
+    """Train all runs for a number of steps or seconds, whichever ends first, at a rate by the share that is done."""
     began = time.perf_counter()
     while (done := max(runs[0].steps / steps, (time.perf_counter() - began) / seconds)) < 1:
         for run in (run for _ in range(min(20, steps)) for run in runs):
-            run.step(rate_at(done, peak))
+            run.step(rate(done, peak))
         synchronize(runs[0].device)
         if runs[0].steps % 500 == 0:
             say(f"{runs[0].steps} steps of {len(runs)} runs, {time.perf_counter() - began:.0f} s")

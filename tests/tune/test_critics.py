@@ -12,7 +12,7 @@ from torch import nn
 from precall.encoders.registry import differentiable_encoder, load_encoder
 from precall.encoders.resizing import IMAGENET, Resizing, normalised_images, normalised_tensor
 from precall.samples.images import Pixels
-from precall.tune import FGAN, Critics, FeatureCritic, OBRSObjective, PRObjective, Settings, Trainer, recipe
+from precall.tune import FGAN, Critics, FeatureCritic, MapCritic, OBRSObjective, PRObjective, Settings, Trainer, recipe
 from precall.tune.checkpoints import read
 from precall.tune.critics import features_of, noisy_logits
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
@@ -170,7 +170,7 @@ def test_noise_is_added_to_the_features_and_not_to_the_images(tiny):
     critic.head = nn.Identity()  # shows what it gets
     critic.judged = lambda seen, labels=None: seen
     x = torch.zeros(2000, *SHAPE)
-    found = noisy_logits(critic, x, None, noise=0.5) - critic.seen(x)
+    found = noisy_logits(critic, x, None, noise=0.5)[0] - critic.seen(x)
     assert found.std().item() == pytest.approx(0.5, rel=0.05)
 
 
@@ -229,3 +229,108 @@ def test_a_recipe_has_a_critic_on_features(tiny):
 def test_what_cannot_be_a_critic_is_refused(data, encoder, said):
     with pytest.raises(ValueError, match=said):
         recipe(data, "mlp", critic_encoder=encoder).networks()
+
+
+# --------------------------------------------------------------------------------------------------------------- maps
+
+
+class Maps(Tiny):
+    """Two maps, the second smaller than the first."""
+
+    def forward(self, x):
+        first = self.conv(x) ** 2
+        return [first, nn.functional.avg_pool2d(first, 2)]
+
+
+def map_run(objective=None, *, both=True, seed=0, **others):
+    torch.manual_seed(0)
+    maps, pixels = MapCritic(Maps(seed), images()), MLPDiscriminator(SHAPE, widths=(8,))
+    generator = MLPGenerator(SHAPE, latent=3, widths=(8,))
+    settings = others.pop("settings", SETTINGS)
+    discriminator = Critics([pixels, maps]) if both else maps
+    return Trainer(generator, discriminator, objective or PRObjective(2.0), images(), settings=settings, **others)
+
+
+def test_maps_are_standardised_by_channel():
+    data = images(60)
+    critic = MapCritic(Maps(), data)
+    x = torch.as_tensor(data).float() / 127.5 - 1
+    for maps in critic.seen(x):
+        torch.testing.assert_close(maps.mean((0, 2, 3)), torch.zeros(5), atol=1e-4, rtol=0)
+        torch.testing.assert_close(maps.std((0, 2, 3)), torch.ones(5), atol=1e-4, rtol=0)
+
+
+def test_a_map_has_a_logit_at_every_place_and_a_sample_their_mean():
+    critic, x = MapCritic(Maps(), images()).eval(), torch.rand(4, *SHAPE)
+    every = noisy_logits(critic, x, None, noise=0.0)
+    assert [tuple(logits.shape) for logits in every] == [(4, 6, 6), (4, 3, 3)]
+    torch.testing.assert_close(critic(x), (every[0].mean((1, 2)) + every[1].mean((1, 2))) / 2)
+
+
+def test_the_loss_of_maps_is_the_mean_over_places_then_maps():
+    run, objective = map_run(settings=replace(SETTINGS, noise=0.0)), FGAN("gan")
+    real, fake = torch.rand(8, *SHAPE), run.generator(torch.zeros(8, 3)).detach()
+    run.discriminator.eval()  # the power iteration does not go on
+    pixels, maps = run.discriminator
+    pairs = zip(*(maps.judged(maps.seen(x)) for x in (real, fake)), strict=True)
+    of_maps = [objective.discriminator_loss(*pair) for pair in pairs]
+    expected = objective.discriminator_loss(pixels(real), pixels(fake)) + (of_maps[0] + of_maps[1]) / 2
+    losses = run.route.discriminator_loss(objective, real, None, torch.zeros(8, 3))
+    torch.testing.assert_close(losses.loss, expected)
+    torch.testing.assert_close(losses.fake_logits, run.discriminator(fake))
+
+
+def test_heads_learn_and_their_network_does_not():
+    run = map_run(both=False)
+    before = run.discriminator.network.conv.weight.clone()
+    weights = [one.clone() for one in run.discriminator.parameters()]
+    first = [one.clone() for one in run.generator.parameters()]
+    run.fit(2)
+    assert torch.equal(run.discriminator.network.conv.weight, before)
+    assert all(not torch.equal(a, b) for a, b in zip(weights, run.discriminator.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(first, run.generator.parameters(), strict=True))
+
+
+def test_heads_depend_on_the_label_once_they_have_learnt_it():
+    critic, x = MapCritic(Maps(), images(), classes=3), torch.rand(1, *SHAPE).expand(3, -1, -1, -1)
+    assert len(set(critic(x, torch.arange(3)).tolist())) == 1
+    for head in critic.heads:
+        nn.init.normal_(head.embedding.weight)
+    assert len(set(critic(x, torch.arange(3)).tolist())) == 3
+    with pytest.raises(ValueError, match="a model of 3 classes"):
+        critic(x)
+
+
+def test_a_run_with_maps_is_resumed_with_the_same_network_alone(tmp_path):
+    whole = map_run(out=tmp_path / "whole").fit(6)
+    map_run(out=tmp_path / "parts").fit(3)
+    again = map_run(out=tmp_path / "parts").resume().fit(6)
+    for a, b in zip(whole.generator.parameters(), again.generator.parameters(), strict=True):
+        assert torch.equal(a, b)
+    tensors, _ = read(tmp_path / "parts" / "checkpoint.safetensors")
+    assert not any("conv" in name for name in tensors)
+    with pytest.raises(ValueError, match="was written with discriminator layers"):
+        map_run(seed=1, out=tmp_path / "parts").resume()
+
+
+def test_noise_is_added_to_the_maps():
+    critic, x = MapCritic(Maps(), images()), torch.zeros(500, *SHAPE)
+    critic.judged = lambda seen, labels=None: seen
+    for noisy, plain in zip(noisy_logits(critic, x, None, noise=0.5), critic.seen(x), strict=True):
+        assert (noisy - plain).std().item() == pytest.approx(0.5, rel=0.05)
+
+
+def test_what_maps_cannot_do_is_refused():
+    with pytest.raises(ValueError, match="OBRSObjective uses the ratio of a single critic"):
+        map_run(OBRSObjective("gan"), both=False)
+    with pytest.raises(ValueError, match="got a tensor"):
+        MapCritic(nn.Identity(), images())
+    with pytest.raises(ValueError, match=r"got \[\(40, 5\)\]"):
+        MapCritic(Vectors(), images())
+    with pytest.raises(ValueError, match="1 or 3 channels"):
+        MapCritic(Maps(), np.zeros((4, 2, 8, 8), np.float32))
+
+
+class Vectors(Tiny):
+    def forward(self, x):
+        return [(self.conv(x) ** 2).mean((2, 3))]

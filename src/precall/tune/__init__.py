@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from precall.tune.ascent import capped_ascent as capped_ascent
     from precall.tune.critics import Critics as Critics
     from precall.tune.critics import FeatureCritic as FeatureCritic
+    from precall.tune.critics import MapCritic as MapCritic
     from precall.tune.data import TrainingData as TrainingData
     from precall.tune.data import load_data as load_data
     from precall.tune.objectives import FGAN as FGAN
@@ -41,6 +42,7 @@ _HOME = {
     "DensityPR": "objectives",
     "FGAN": "objectives",
     "FeatureCritic": "critics",
+    "MapCritic": "critics",
     "FlowGAN": "objectives",
     "Hinge": "objectives",
     "OBRSObjective": "objectives",

@@ -1,8 +1,9 @@
-"""Critics on the features of a frozen encoder, alone or beside the discriminator of the samples.
+"""Critics on the features of a frozen network, alone or beside the discriminator of the samples.
 
-The scores compare features, so a ratio of features is what they measure. A `FeatureCritic` is a discriminator like any
-other: it takes samples and returns logits. `Critics` are several discriminators of one generator, whose losses are
-added, as in projected GANs. What a critic looks at is `seen`; the noise of `Settings.noise` is added there.
+The scores compare features, so a ratio of features is what they measure. A `FeatureCritic` sees the features that an
+encoder returns, and a `MapCritic` sees several feature maps inside a network, as in projected GANs. Both are
+discriminators like any other: they take samples and return logits. `Critics` are several discriminators of one
+generator, whose losses are added. What a critic looks at is `seen`; the noise of `Settings.noise` is added there.
 
 References:
     Sauer et al. (2021), Projected GANs converge faster.
@@ -10,18 +11,23 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
 
 from precall.encoders.encoder import Encoder
 from precall.tune.batches import as_float
+from precall.tune.models.layers import SpectralConv2d, given
 from precall.tune.models.mlp import MLPDiscriminator
 
 WIDTHS = (256, 256)  # of the perceptron on the features
+CHANNELS = (64, 128)  # of the two convolutions on a feature map
 SOME = 500  # samples from which the location and scale of the features are estimated
 
 
@@ -88,6 +94,123 @@ class FeatureCritic(nn.Module):
         return f"encoder={self.encoder.name}, weights={self.encoder.protocol['weights']}"
 
 
+class MapHead(nn.Module):
+    """Logits at every place of a standardised feature map, by two convolutions and a line that depends on the label.
+
+    Args:
+        maps: maps of some samples, from which the location and scale of each channel are estimated.
+        embedding: the vectors of the labels; None for an unconditional model.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, maps: Tensor, embedding: nn.Module | None) -> None:
+        super().__init__()
+        scale = maps.std((0, 2, 3), keepdim=True)[0]
+        self.register_buffer("mean", maps.mean((0, 2, 3), keepdim=True)[0])
+        self.register_buffer("scale", scale.where(scale > 0, 1.0))
+        self.first, self.second = SpectralConv2d(maps.shape[1], CHANNELS[0], 1), SpectralConv2d(*CHANNELS)
+        self.line, self.embedding = nn.Conv2d(CHANNELS[1], 1, 1), embedding
+
+    def seen(self, maps: Tensor) -> Tensor:
+        """Standardised maps."""
+        return (maps - self.mean) / self.scale
+
+    def forward(self, seen: Tensor, labels: Tensor | None) -> Tensor:
+        h = leaky_relu(self.second(leaky_relu(self.first(seen), 0.2)), 0.2)
+        logits: Tensor = self.line(h)[:, 0]
+        if self.embedding is None:
+            return logits
+        of_label: Tensor = self.embedding(labels)
+        return logits + (of_label.to(h.dtype)[:, :, None, None] * h).sum(1)
+
+
+class MapCritic(nn.Module):
+    """A head on each feature map of a frozen network: logits at every place, whose losses are averaged.
+
+    Gradients flow through the network to the samples. The network itself is not a part of this module: its parameters
+    are neither trained nor saved, and the hash of its weights tells whether two runs use the same one.
+
+    Args:
+        network: from images (n, 3, h, w) in [−1, 1] to a list of maps (n, c, h, w). It resizes the images itself.
+        data: samples from which the location and scale of the maps are estimated: images (n, c, h, w), with one or
+            three channels, `uint8` or in [−1, 1].
+        classes: number of classes, 0 for an unconditional model.
+        embedding: makes the vectors of the labels of a given dimension; by default one per class, which begin at 0.
+
+    Example:
+        >>> class Maps(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return [x, torch.nn.functional.avg_pool2d(x, 2)]
+        >>> critic = MapCritic(Maps(), torch.rand(4, 1, 8, 8))
+        >>> critic(torch.zeros(3, 1, 8, 8)).shape
+        torch.Size([3])
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        data: Any,
+        *,
+        classes: int = 0,
+        embedding: Callable[[int], nn.Module] | None = None,
+    ) -> None:
+        super().__init__()
+        self.classes, self._network = classes, [network.requires_grad_(False).eval()]  # a list: not a part
+        vectors = embedding or partial(_vectors, classes)
+        with torch.no_grad():
+            maps = self.network(_images(data).expand(-1, 3, -1, -1))
+        if not isinstance(maps, (list, tuple)) or any(one.ndim != 4 for one in maps):
+            got = "a tensor" if isinstance(maps, Tensor) else [tuple(one.shape) for one in maps]
+            raise ValueError(f"`network` must return a list of maps (n, c, h, w); got {got}.")
+        self.heads = nn.ModuleList(MapHead(one.float(), vectors(CHANNELS[1])) for one in maps)
+
+    @property
+    def _heads(self) -> list[MapHead]:
+        return [head for head in self.heads if isinstance(head, MapHead)]
+
+    @property
+    def network(self) -> nn.Module:
+        """The frozen network."""
+        return self._network[0]
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        return of_samples(self.judged(self.seen(x), labels))
+
+    def seen(self, x: Tensor) -> list[Tensor]:
+        """Standardised maps of samples in [−1, 1]."""
+        maps = self.network(x.expand(-1, 3, -1, -1))
+        return [head.seen(one) for head, one in zip(self._heads, maps, strict=True)]
+
+    def judged(self, seen: Sequence[Tensor], labels: Tensor | None = None) -> list[Tensor]:
+        """Logits at every place of each map."""
+        labels = given(labels, self.classes) if self.classes else None
+        return [head(one, labels) for head, one in zip(self.heads, seen, strict=True)]
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> MapCritic:
+        """Move the network with this module."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.network.to(next(self.parameters()).device)
+        return self
+
+    def extra_repr(self) -> str:
+        """The network and its weights, which a checkpoint does not hold."""
+        total = hashlib.sha256()
+        for value in self.network.state_dict().values():
+            total.update(value.detach().float().cpu().numpy().tobytes())
+        return f"network={type(self.network).__qualname__}, weights={total.hexdigest()}"
+
+
+def _vectors(classes: int, d: int) -> nn.Module | None:
+    """Vectors of classes that begin at 0; None without classes."""
+    if not classes:
+        return None
+    vectors = nn.Embedding(classes, d)
+    nn.init.zeros_(vectors.weight)
+    return vectors
+
+
 class Critics(nn.ModuleList):
     """Several discriminators of one generator, whose losses are added.
 
@@ -103,12 +226,22 @@ def critics_of(discriminator: nn.Module) -> tuple[nn.Module, ...]:
     return tuple(discriminator) if isinstance(discriminator, Critics) else (discriminator,)
 
 
-def noisy_logits(critic: nn.Module, x: Tensor, labels: Tensor | None, noise: float) -> Tensor:
-    """Logits of samples, with normal noise added to what the critic sees: the samples, or their features."""
+def noisy_logits(critic: nn.Module, x: Tensor, labels: Tensor | None, noise: float) -> list[Tensor]:
+    """Logits with normal noise added to what the critic sees: the samples, or their features.
+
+    A `MapCritic` has a list of logits, each with one for every place; other critics have one for every sample.
+    """
+    if isinstance(critic, MapCritic):
+        every = critic.judged([_blurred(one, noise) for one in critic.seen(x)], labels)
+        return [logits.float() for logits in every]
     if isinstance(critic, FeatureCritic):
-        return critic.judged(_blurred(critic.seen(x), noise), labels).float()
-    logits: Tensor = critic(_blurred(x, noise), labels)
-    return logits.float()
+        return [critic.judged(_blurred(critic.seen(x), noise), labels).float()]
+    return [critic(_blurred(x, noise), labels).float()]
+
+
+def of_samples(logits: Sequence[Tensor]) -> Tensor:
+    """One logit for every sample: the mean over places, then over maps."""
+    return torch.stack([one.flatten(1).mean(1) if one.ndim > 1 else one for one in logits]).mean(0)
 
 
 def _blurred(x: Tensor, noise: float) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from precall.tune import objective_state
-from precall.tune.critics import critics_of, noisy_logits
+from precall.tune.critics import MapCritic, critics_of, noisy_logits, of_samples
 from precall.tune.objectives import DensityPR, FlowGAN
 
 
@@ -45,8 +45,8 @@ class Adversarial:
         generator: the generator.
         discriminator: the discriminator, or several (`Critics`), whose losses are added.
         noise: standard deviation of the normal noise added to the discriminator's input, or to the features of a
-            `FeatureCritic`. Distributions with disjoint supports have no ratio, and then λ has no effect; with noise
-            added, the ratio exists everywhere.
+            `FeatureCritic` or `MapCritic`. Distributions with disjoint supports have no ratio, and then λ has no
+            effect; with noise added, the ratio exists everywhere.
     """
 
     generator: nn.Module
@@ -58,23 +58,23 @@ class Adversarial:
         with torch.no_grad():
             fake = self.generator(z, labels)
         both = None if labels is None else torch.cat([labels, labels])
-        judged = self.logits(torch.cat([real, fake]), both).chunk(2, dim=1)
-        losses = [objective.discriminator_loss(*one) for one in zip(*judged, strict=True)]
-        return Losses(_sum(losses), *(logits.mean(0) for logits in judged))
+        judged = [[logits.chunk(2) for logits in one] for one in self.logits(torch.cat([real, fake]), both)]
+        losses = [_mean([objective.discriminator_loss(*pair) for pair in one]) for one in judged]
+        sides = ([of_samples([pair[side] for pair in one]) for one in judged] for side in range(2))
+        return Losses(_sum(losses), *(torch.stack(side).mean(0) for side in sides))
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
         """The objective's loss on new draws, and the likelihood of data for a `FlowGAN`."""
         judged = self.logits(self.generator(z, labels), labels)
+        loss = _sum([_mean([objective.generator_loss(logits) for logits in one]) for one in judged])
         if isinstance(objective, FlowGAN):
-            likelihood = self.generator.log_prob(real)  # type: ignore[operator]
-            first, *others = judged
-            return _sum([objective.generator_loss(first, likelihood), *map(objective.generator_loss, others)])
-        return _sum([objective.generator_loss(logits) for logits in judged])
+            log_q: Tensor = self.generator.log_prob(real)  # type: ignore[operator]
+            return loss - objective.likelihood_weight * log_q.mean()
+        return loss
 
-    def logits(self, x: Tensor, labels: Tensor | None) -> Tensor:
-        """Logits of samples by each critic, shape (critics, n), with noise added to what the critics see."""
-        critics = critics_of(self.discriminator)
-        return torch.stack([noisy_logits(critic, x, labels, self.noise) for critic in critics])
+    def logits(self, x: Tensor, labels: Tensor | None) -> list[list[Tensor]]:
+        """Logits by each critic, with noise added to what the critics see (`noisy_logits`)."""
+        return [noisy_logits(critic, x, labels, self.noise) for critic in critics_of(self.discriminator)]
 
 
 def _sum(losses: list[Tensor]) -> Tensor:
@@ -83,6 +83,11 @@ def _sum(losses: list[Tensor]) -> Tensor:
     for loss in others:
         total = total + loss
     return total
+
+
+def _mean(losses: list[Tensor]) -> Tensor:
+    """The mean, which for a single loss is the loss itself."""
+    return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ def route(
     generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor, noise: float = 0.0
 ) -> Route:
     """The route for an objective. `some_data` determines the base of `KnownDensity`; `noise` is for `Adversarial`."""
-    several = len(critics_of(discriminator)) > 1
+    several = len(critics_of(discriminator)) > 1 or isinstance(discriminator, MapCritic)
     if several and (isinstance(objective, DensityPR) or objective_state.refreshable(objective)):
         name = type(objective).__name__
         raise ValueError(f"{name} uses the ratio of a single critic; got several. Use one critic, or `PRObjective`.")

@@ -257,7 +257,7 @@ class Trainer:
         _, labels, z = self.next_batch()
         with self.fabric.autocast():
             assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
-            [logits] = self.route.logits(self.generator(z, labels), labels)
+            [[logits]] = self.route.logits(self.generator(z, labels), labels)
         return self.fabric.all_gather(logits)  # type: ignore[return-value]
 
     def set_learning_rates(self, total: int) -> None:
