@@ -47,7 +47,7 @@ from experiments.common.gan import (
     synchronize,
 )
 from experiments.common.saving import save
-from experiments.common.selection import Setting, bins_of_draws, fine_tuning_rows, most_central
+from experiments.common.selection import Setting, fine_tuning_rows, most_central
 from experiments.common.stages import (
     Files,
     Job,
@@ -70,7 +70,7 @@ from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 from precall.tune import load_data
-from precall.tune.bins import centrality
+from precall.tune.bins import bins_of_draws, centrality
 
 NAME = "gan_dials"
 BINS = 5  # of how central an image is

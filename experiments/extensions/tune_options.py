@@ -5,8 +5,7 @@
 Every row has the recipe of digits (perceptrons, 2,000 steps in all) and λ = 0.1, 1 and 10 as `precall tune` takes them.
 `default` is the recipe as it is. `features beside` adds a critic on the features of a frozen encoder, and `features
 alone` has no other critic. The encoder is a small convolutional classifier of the training digits, trained here for 400
-steps; its features are the 32 activations before its last layer. `maps beside` adds a critic on the maps of its two
-convolutions instead. `labels` is the default with class labels, and `bins`
+steps; its features are the 32 activations before its last layer. `labels` is the default with class labels, and `bins`
 has the same labels and five bins of how central a digit is, by its pixels: one plain GAN, where λ chooses the bins.
 
 Precision and recall (k = 5) of 599 draws against 599 held-out digits are measured in pixels, in the features of the
@@ -32,7 +31,7 @@ from experiments.common.saving import save
 from precall.encoders import Encoder, load_encoder
 from precall.encoders.encoder import TensorEncoder
 from precall.metrics.neighbors.sweep import sweep
-from precall.tune import Critics, FeatureCritic, MapCritic, Recipe, Trainer, recipe
+from precall.tune import Critics, FeatureCritic, Recipe, Trainer, recipe
 from precall.tune.critics import features_of
 
 NAME = "tune_options"
@@ -42,18 +41,6 @@ SIZES = {"steps": 2000, "encoder_steps": 400, "n": 599}  # n: draws and held-out
 SMOKE = {"steps": 4, "encoder_steps": 4, "n": 20}
 Features = npt.NDArray[np.float32]
 Scores = dict[str, float]
-
-
-class ClassifierMaps(nn.Module):
-    """The maps of a classifier's two convolutions, of images within ±1."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        super().__init__()
-        self.first, self.second = classifier.net[:2], classifier.net[2:4]
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        h = self.first(x)
-        return [h, self.second(h)]
 
 
 class Classifier(nn.Module):
@@ -77,8 +64,8 @@ class Classifier(nn.Module):
         return features
 
 
-def classifier_of(made: Recipe, steps: int, seed: int) -> Classifier:
-    """A network that was trained to classify the training digits, frozen."""
+def encoder_of(made: Recipe, steps: int, seed: int) -> Encoder:
+    """An encoder that was trained to classify the training digits, frozen."""
     torch.manual_seed(seed)
     network, rng = Classifier(), torch.Generator().manual_seed(seed)
     x = torch.as_tensor(made.data.samples).float().expand(-1, 3, -1, -1)
@@ -89,10 +76,7 @@ def classifier_of(made: Recipe, steps: int, seed: int) -> Classifier:
         optimizer.zero_grad()
         cross_entropy(network.last(network(x[rows])), y[rows]).backward()
         optimizer.step()
-    return network.requires_grad_(False)
-
-
-def encoder_of(network: Classifier, seed: int) -> Encoder:
+    network.requires_grad_(False)
     protocol = {"weights": f"seed {seed}"}
     return Encoder("classifier", "images", protocol, np.asarray, np.stack, TensorEncoder(network, network))
 
@@ -100,12 +84,11 @@ def encoder_of(network: Classifier, seed: int) -> Encoder:
 # ------------------------------------------------------------------------------------------------------------- training
 
 
-def with_critic(made: Recipe, seeing: Encoder | ClassifierMaps, *, alone: bool) -> Recipe:
-    """The recipe with a critic on features or maps, beside the other one or alone."""
+def with_critic(made: Recipe, encoder: Encoder, *, alone: bool) -> Recipe:
+    """The recipe with a critic on features, beside the other one or alone."""
 
     def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-        kind = FeatureCritic if isinstance(seeing, Encoder) else MapCritic
-        critic = kind(seeing, made.data.samples, classes=classes)  # type: ignore[arg-type]
+        critic = FeatureCritic(encoder, made.data.samples, classes=classes)
         return critic if alone else Critics([made.discriminator(shape, classes), critic])
 
     return replace(made, discriminator=build)
@@ -153,13 +136,11 @@ def compared(
 ) -> dict[str, dict[str, dict[str, Scores]]]:
     """Row → λ → features → scores, for one seed."""
     plain, labelled = (replace(recipe("digits", labels=labels), steps=steps) for labels in (False, True))
-    network = classifier_of(labelled, encoder_steps, seed)
-    encoder = encoder_of(network, seed)
+    encoder = encoder_of(labelled, encoder_steps, seed)
     ways: dict[str, Callable[[], Mapping[float, Tensor]]] = {
         "default": partial(losses, plain, seed, n),
         "features beside": partial(losses, with_critic(plain, encoder, alone=False), seed, n),
         "features alone": partial(losses, with_critic(plain, encoder, alone=True), seed, n),
-        "maps beside": partial(losses, with_critic(plain, ClassifierMaps(network), alone=False), seed, n),
         "labels": partial(losses, labelled, seed, n),
         "bins": partial(bins, replace(recipe("digits", bins=BINS), steps=steps), seed, n),
     }

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from precall.dial import DialChoice, FunctionKnob, Knob, RejectionKnob, TruncationKnob, dial
+from precall.dial import CentralKnob, DialChoice, FunctionKnob, Knob, RejectionKnob, TruncationKnob, dial
 from precall.improve import LatentGenerator, Ratio
+from precall.tune.bins import proportions
 
 QUICK = {"metrics": ("quadratic",)}
 CENTRES = np.array([[-2.0, 0.0], [2.0, 0.0]])
@@ -122,3 +123,72 @@ def test_wrong_arguments_are_refused():
         dial(real=real_points(), knobs=[SPREAD, SPREAD], lam=1.0)
     with pytest.raises(ValueError, match="budget"):
         FunctionKnob("cheap", (1.0,), scaled, draws=0.5)
+
+
+# ---------------------------------------------------------------------------------------------------------- centrality
+
+
+def perfect(n, rng):
+    """A model that draws as the data does."""
+    return rng.normal(size=(n, 2))
+
+
+def wide(n, rng):
+    return 1.5 * rng.normal(size=(n, 2))
+
+
+def wide_ratio(x):
+    """log p/q of the plane's standard normal law and 1.5 times it."""
+    return 2 * np.log(1.5) - (x**2).sum(1) * (1 - 1 / 1.5**2) / 2
+
+
+@pytest.mark.parametrize("lam", [0.25, 2.0, 4.0, 9.0])
+def test_a_perfect_model_is_drawn_in_the_proportions_of_the_bins(lam):
+    """Within a budget that suffices: the largest factor by which a bin is drawn more often."""
+    share = proportions(lam, 5)
+    knob = CentralKnob(perfect, lambda x: np.zeros(len(x)), real_points(3000), budget=5.5 * share.max())
+    weights = knob.weights(perfect(20_000, np.random.default_rng(1)), lam)
+    assert weights.mean() == pytest.approx(1.0, abs=0.05)
+    assert 5 * share.min() - 1e-9 <= weights.min() < weights.max() <= 5 * share.max() + 1e-9
+    radius = np.linalg.norm(perfect(20_000, np.random.default_rng(1)), axis=1)
+    kept = np.linalg.norm(knob.draw(4000, lam, seed=0), axis=1)
+    assert kept.mean() == pytest.approx(radius @ weights / weights.sum(), abs=0.03)
+
+
+def test_equal_ranks_share_the_weights_of_their_bins():
+    """On a line, nearly all samples are near neighbours of equally many others."""
+    line = np.linspace(0, 1, 200)[:, None]
+    knob = CentralKnob(perfect, lambda x: np.zeros(len(x)), line)
+    middle = knob.weights(np.linspace(0.4, 0.6, 7)[:, None], 4.0)
+    assert middle == pytest.approx(middle[0], rel=0.2)
+    assert middle.max() < 2.5  # the weight of the last bin is 4
+
+
+def test_at_lam_1_centrality_is_rejection():
+    central = CentralKnob(wide, wide_ratio, real_points(), budget=2.0)
+    assert np.array_equal(central.draw(300, 1.0, seed=5), RejectionKnob(wide, wide_ratio).draw(300, 2.0, seed=5))
+
+
+def test_centrality_trades_recall_for_precision():
+    knob = CentralKnob(wide, wide_ratio, real_points(1000, seed=3), (0.2, 1.0, 4.0), budget=3.0)
+    choices = [dial(real=real_points(800), knobs=[knob], lam=lam, **QUICK).chosen for lam in (30.0, 1.0)]
+    assert [one.setting for one in choices] == [4.0, 1.0]
+    radii = [np.linalg.norm(knob.draw(2000, lam, seed=1), axis=1).mean() for lam in knob.settings]
+    assert radii[0] > radii[1] > radii[2]
+    assert isinstance(knob, Knob)
+    assert knob.cost(4.0) == 3.0
+
+
+def test_centrality_is_measured_in_features():
+    """In the first eight coordinates alone, the others do not matter."""
+    rng = np.random.default_rng(0)
+    knob = CentralKnob(
+        lambda n, rng: rng.normal(size=(n, 16)),
+        lambda x: np.zeros(len(x)),
+        rng.normal(size=(1000, 16)),
+        budget=5.0,
+        encode=lambda x: x[:, :8],
+    )
+    spread = knob.draw(1000, 4.0, seed=0).std(0)
+    assert spread[:8].mean() < 0.8
+    assert spread[8:].mean() == pytest.approx(1.0, abs=0.03)

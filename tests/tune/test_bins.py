@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from precall.theory.spectrum import RatioSpectrum
 from precall.tune import FGAN, Settings, Trainer, recipe
-from precall.tune.bins import binned, bins_at, centrality, proportions, tilted
+from precall.tune.bins import binned, bins_at, bins_of_draws, centrality, proportions, tilted
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
 
 CPU = torch.device("cpu")
@@ -38,6 +38,14 @@ def test_large_lam_prefers_central_bins_and_small_lam_the_others():
     assert laws[-2].tolist() == laws[-1].tolist() == [0, 0, 0, 0, 1]
     with pytest.raises(ValueError, match="`lam` must be positive"):
         proportions(0, 5)
+
+
+def test_bins_of_draws_are_ranks_among_the_images_of_their_class():
+    images, classes = np.arange(10.0), np.repeat([0, 1], 5)
+    found = bins_of_draws(
+        np.array([-1.0, 2.0, 99.0, 2.0]), np.array([0, 0, 0, 1]), like=images, classes=classes, bins=5
+    )
+    assert found.tolist() == [0, 2, 4, 0]
 
 
 def test_the_bins_of_draws_have_their_proportions():

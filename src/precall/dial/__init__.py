@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from precall.dial.choosing import DialChoice as DialChoice
     from precall.dial.choosing import DialSetting as DialSetting
     from precall.dial.choosing import dial as dial
+    from precall.dial.knobs import CentralKnob as CentralKnob
     from precall.dial.knobs import FunctionKnob as FunctionKnob
     from precall.dial.knobs import Knob as Knob
     from precall.dial.knobs import RejectionKnob as RejectionKnob
     from precall.dial.knobs import TruncationKnob as TruncationKnob
 
 _HOME = {
+    "CentralKnob": "knobs",
     "DialChoice": "choosing",
     "DialSetting": "choosing",
     "FunctionKnob": "knobs",

@@ -1,4 +1,4 @@
-"""Sampling-time knobs behind one interface: truncation, rejection, and any function of one number.
+"""Sampling-time knobs behind one interface: truncation, rejection, centrality, and any function of one number.
 
 A knob draws samples at a setting, and knows what a sample costs there. Temperature, top-p, guidance scale and
 discriminator guidance are functions of the user's own sampler (`FunctionKnob`). Truncation of latents and budgeted
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from precall.improve.interfaces import Generator, LatentDecoder, LogRatio, Samples
 from precall.theory import checks
+from precall.theory.arrays import Array, to_numpy
 
 
 @runtime_checkable
@@ -135,3 +137,88 @@ class RejectionKnob:
     def cost(self, setting: float) -> float:
         """The budget."""
         return checks.budget(setting)
+
+
+@dataclass(frozen=True)
+class CentralKnob:
+    """Rejection towards central samples: the setting is λ, and a sample costs `budget` draws at every λ.
+
+    The data are divided into bins of equal size by how central they are: of how many others each is a near neighbour.
+    Draws are kept towards the law of the data in which the bins have the proportions of λ
+    (`precall.tune.bins.proportions`): λ = 3 has the most central bin three times as often as the data, λ = 1 is
+    `RejectionKnob`, and λ = 0.3 has the most central bin less often, and the least central one more often. No network
+    is trained for it.
+
+    Neither the data nor the ratio may have seen the data with which `dial` measures.
+
+    Attributes:
+        generator: `generator(n, rng)` returns n samples.
+        ratio: log-ratio log p/q of samples, such as `precall.improve.Ratio.fitted`.
+        data: samples of the data, from which the bins are made.
+        settings: λ to try.
+        budget: K ≥ 1, the mean number of draws per sample.
+        bins: number of bins.
+        encode: features in which centrality is measured, shape (n, d); by default the samples themselves.
+        name: name of the knob.
+
+    Example:
+        >>> data = np.random.default_rng(0).normal(size=(400, 2))
+        >>> knob = CentralKnob(lambda n, rng: rng.normal(size=(n, 2)), lambda x: np.zeros(len(x)), data)
+        >>> central, outer = (np.linalg.norm(knob.draw(500, lam, seed=0), axis=1).mean() for lam in (4, 0.2))
+        >>> bool(central < outer - 0.3)
+        True
+    """
+
+    generator: Generator
+    ratio: LogRatio
+    data: Samples
+    settings: Sequence[float] = (0.3, 1.0, 2.0, 4.0)
+    budget: float = 2.0
+    bins: int = 5
+    encode: Callable[[Samples], Any] | None = None
+    name: str = "centrality"
+
+    def draw(self, n: int, setting: float, seed: int) -> Samples:
+        """Draw n samples towards the proportions of λ."""
+        from precall.improve.sampling import sample
+
+        def tilted(x: Samples) -> Array:
+            with np.errstate(divide="ignore"):
+                return np.asarray(to_numpy(self.ratio(x)) + np.log(self.weights(x, setting)))
+
+        return sample(self.generator, tilted, budget=self.budget, n=n, seed=seed).samples
+
+    def cost(self, setting: float) -> float:
+        """The budget."""
+        return checks.budget(self.budget)
+
+    def weights(self, x: Samples, lam: float) -> Array:
+        """How many times more often than in the data samples like these are to be drawn at λ.
+
+        A sample counts where it ranks in centrality among the data. If it ranks equal with data in several bins, its
+        weight is the mean of theirs.
+        """
+        import torch
+
+        from precall.tune.bins import centrality, proportions
+
+        features, counts = self._data
+        found, n = centrality(features, torch.device("cpu"), self._features(x)), len(counts)
+        ends = (np.searchsorted(counts, found, side) for side in ("left", "right"))
+        low, high = (np.clip((end + half) / n, 0, 1) for end, half in zip(ends, (-0.5, 0.5), strict=True))
+        grid, share = np.linspace(0, 1, self.bins + 1), np.append(0, proportions(lam, self.bins).cumsum())
+        return np.asarray((np.interp(high, grid, share) - np.interp(low, grid, share)) / (high - low))
+
+    @cached_property
+    def _data(self) -> tuple[Array, Array]:
+        """Features of the data, and how central its samples are, in increasing order."""
+        import torch
+
+        from precall.tune.bins import centrality
+
+        features = self._features(self.data)
+        return features, np.sort(centrality(features, torch.device("cpu")))
+
+    def _features(self, x: Samples) -> Array:
+        found = to_numpy(x if self.encode is None else self.encode(x))
+        return np.asarray(found.reshape(len(found), -1), dtype=np.float32)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.common.selection import Setting, bins_of_draws, fine_tuning_rows
+from experiments.common.selection import Setting, fine_tuning_rows
 from experiments.common.stages import Files
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.diffusion_guides import LINE, PLANS, lines_of
@@ -100,14 +100,6 @@ def test_a_draw_is_as_central_as_it_would_be_among_the_images():
     assert centrality(x, "cpu", draws).tolist() == among
     assert np.ptp(among) > 25
     assert centrality(x, "cpu", draws + 100).sum() == 0
-
-
-def test_bins_of_draws_are_ranks_among_the_images_of_their_class():
-    images, classes = np.arange(10.0), np.repeat([0, 1], 5)
-    found = bins_of_draws(
-        np.array([-1.0, 2.0, 99.0, 2.0]), np.array([0, 0, 0, 1]), like=images, classes=classes, bins=5
-    )
-    assert found.tolist() == [0, 2, 4, 0]
 
 
 def test_the_middle_of_a_cloud_is_central():
