@@ -56,9 +56,10 @@ from experiments.extensions import gan_dials
 from experiments.extensions.diffusion_guides import Scored
 from experiments.extensions.diffusion_knobs import K
 from experiments.extensions.gan_dials import BINS, Gans, GanSize, Options, together
+from precall.metrics.neighbors.centrality import binned
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
-from precall.tune.bins import binned, tilted
+from precall.theory.tilts import tilted
 
 NAME = "gan_bins"
 TILTS = (-1, -0.5, 0, 0.5, 1, 2, 9)  # 9: the most central bin alone, but for one draw in 8,000

@@ -52,7 +52,7 @@ from experiments.extensions import gan_bins, gan_dials
 from experiments.extensions.diffusion_guides import Scored
 from experiments.extensions.diffusion_knobs import K
 from experiments.extensions.gan_dials import BINS, Gans, GanSize, Options, together
-from precall.tune.bins import binned
+from precall.metrics.neighbors.centrality import binned
 
 NAME = "gan_features"
 TUNED = ("further", "features", "bins")

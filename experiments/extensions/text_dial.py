@@ -53,11 +53,12 @@ from experiments.common.summaries import Row
 from experiments.common.trade_off import lines_figure
 from experiments.extensions.diffusion_knobs import K, Scorer
 from experiments.extensions.gan_bins import BINS, SPARE
+from precall.metrics.neighbors.centrality import binned, centrality
 from precall.theory.acceptance import obrs
 from precall.theory.projection import ProjectionRule
 from precall.theory.spectrum import RatioSpectrum
+from precall.theory.tilts import tilted
 from precall.tune import capped_ascent
-from precall.tune.bins import binned, centrality, tilted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

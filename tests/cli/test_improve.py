@@ -333,6 +333,9 @@ def test_what_no_budget_reaches_has_status_three(run, tmp_path):
     [
         ((), 2, "pass the number of samples per kept sample"),
         (("--budget", 0.5), 1, "`budget` must be at least 1"),
+        (("--plan", "--budget", 2, "--lam", 3), 2, "--plan predicts budgets, not trade-offs"),
+        (("--budget", 2, "--lam", 0), 1, "must be positive; got 0"),
+        (("--budget", 2, "--lam", "nan"), 1, "--lam"),
         (("--plan", "--out", "kept.txt"), 2, "--plan writes nothing"),
         (("--budget", 2, "--min-precision", 0.5, "--at-recall", 0.5), 2, "use all three options"),
         (("--plan", "--min-precision", 0.5), 2, "use all three options"),
@@ -363,3 +366,16 @@ def test_a_note_is_a_line_and_not_a_python_warning(run, tmp_path):
     done = run("--real", "real.npy", "--fake", "fake.npy", "--budget", 2)
     assert done.exit_code == 0, done.output
     assert done.stderr.startswith("note: the classifiers cannot distinguish `fake` from `real`")
+
+
+def test_lam_prefers_central_samples(run, arrays):
+    radius, kept = np.linalg.norm(np.load("fake.npy"), axis=1), {}
+    for lam in (0.2, 1, 4):
+        done = run(*arrays, "--budget", 4, "--lam", lam, "--json")
+        found = json.loads(done.stdout)
+        assert found["lam"] == lam
+        assert found["kept"] == 25
+        assert (f"at λ = {lam}" in said(done)) == (lam != 1)
+        kept[lam] = radius[found["indices"]].mean()
+    assert kept[4] < kept[1] < kept[0.2]
+    assert run(*arrays, "--budget", 4).stdout == run(*arrays, "--budget", 4, "--lam", 1).stdout

@@ -5,7 +5,7 @@ import pytest
 
 from precall.dial import CentralKnob, DialChoice, FunctionKnob, Knob, RejectionKnob, TruncationKnob, dial
 from precall.improve import LatentGenerator, Ratio
-from precall.tune.bins import proportions
+from precall.theory.tilts import proportions
 
 QUICK = {"metrics": ("quadratic",)}
 CENTRES = np.array([[-2.0, 0.0], [2.0, 0.0]])

@@ -253,3 +253,47 @@ def test_progress_names_the_stages():
 def test_a_rounded_budget_is_at_most_half_a_sample_off(n, budget):
     log_r = np.random.default_rng(n).normal(scale=3, size=n)
     assert abs(len(choose(log_ratios=log_r, budget=budget).indices) - n / budget) <= 0.5
+
+
+# ---------------------------------------------------------------------------------------------------------- trade-offs
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Twelve dimensions, and a model that spreads a little too far."""
+    rng = np.random.default_rng(0)
+    return judge(real=rng.normal(size=(800, 12)), fake=1.2 * rng.normal(size=(2400, 12)), estimator="quadratic")
+
+
+def test_lam_trades_recall_for_precision(wide):
+    fresh, found = np.random.default_rng(5).normal(size=(800, 12)), []
+    for lam in (0.2, 1.0, 3.0):
+        kept = selection(wide, budget=4, lam=lam)
+        scores = sweep(real=fresh, fake=wide.fake.features[kept.indices], k=5)
+        found.append((float(scores.precision()), float(scores.recall()), len(kept)))
+    precision, recall, n = zip(*found, strict=True)
+    assert n == (600, 600, 600)
+    assert precision[0] + 0.03 < precision[1] < precision[2] - 0.03
+    assert recall[0] > recall[1] > recall[2] + 0.05
+
+
+def test_at_lam_1_nothing_changes(wide):
+    plain, same = (selection(wide, budget=3, **words) for words in ({}, {"lam": 1.0}))
+    assert np.array_equal(plain.indices, same.indices)
+    nearly = selection(wide, budget=3, lam=1.0001)
+    assert np.abs(nearly.acceptance - plain.acceptance).max() < 0.01
+    for lam in (0.1, 1.0, 10.0):  # two estimates of the same curve
+        assert nearly.predicted.alpha(lam) == pytest.approx(plain.predicted.alpha(lam), abs=0.05)
+
+
+@pytest.mark.parametrize("lam", [0.3, 3.0])
+def test_a_tilted_law_is_right_at_its_own_lam(lam):
+    """A perfect model and a sufficient budget: α(λ) = min(1, λ), and not at λ = 1."""
+    rng = np.random.default_rng(0)
+    same = judge(real=rng.normal(size=(1000, 12)), fake=rng.normal(size=(4000, 12)), estimator=QUICK)
+    with pytest.warns(RatioWarning, match="centrality alone decides"):
+        kept = selection(same, budget=3.5, lam=lam)
+    assert kept.predicted.alpha(lam) >= min(1, lam) - 0.03
+    assert kept.predicted.alpha(1.0) < 0.93
+    assert f"at λ = {lam:g}" in repr(kept)
+    assert json.loads(json.dumps(kept.to_dict()))["lam"] == lam

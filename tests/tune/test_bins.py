@@ -6,9 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precall.metrics.neighbors.centrality import binned, bins_of_draws, centrality
 from precall.theory.spectrum import RatioSpectrum
+from precall.theory.tilts import proportions, tilted
 from precall.tune import FGAN, Settings, Trainer, recipe
-from precall.tune.bins import binned, bins_at, bins_of_draws, centrality, proportions, tilted
+from precall.tune.bins import bins_at
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
 
 CPU = torch.device("cpu")

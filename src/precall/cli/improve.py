@@ -47,7 +47,8 @@ def improve(
     lam: Annotated[
         float | None,
         typer.Option(
-            help="With --target: the trade-off λ; 10 mends what the model invents, 0.1 what it misses.",
+            help="The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others "
+            "(recall). With --target: 10 mends what the model invents, 0.1 what it misses.",
             show_default=False,
         ),
     ] = None,
@@ -77,6 +78,8 @@ def improve(
 
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
 
+      precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out kept.txt
+
       precall improve --real real.npy --fake a.npy --plan
 
     \b
@@ -90,12 +93,12 @@ def improve(
     from precall.improve.selection import ESTIMATORS, judge
     from precall.samples.opening import KEYED, open_samples, takes_key
 
-    if lam is not None or target is not None or size is not None:
+    if target is not None or size is not None or (lam is not None and budget is None):
         others = {"--budget": budget, "--plan": plan or None, "--out": out}
         others |= {"--min-precision": min_precision, "--at-recall": at_recall}
         _check_target_usage(lam, target, copy and link, [name for name, given in others.items() if given is not None])
     else:
-        _check_usage(plan, budget, out, copy, link, min_precision, at_recall)
+        _check_usage(plan, budget, lam, out, copy, link, min_precision, at_recall)
     if estimator not in ESTIMATORS:
         raise _wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
     if key is not None and not any(map(takes_key, (real, fake))):
@@ -116,7 +119,7 @@ def improve(
         _show_plan(judged, budget, min_precision, at_recall, command if as_json else None)
     else:
         assert budget is not None
-        _keep(judged, budget, seed, write, out, command if as_json else None)
+        _keep(judged, budget, 1.0 if lam is None else lam, seed, write, out, command if as_json else None)
 
 
 # ------------------------------------------------------------------------------------------------------------- keeping
@@ -125,6 +128,7 @@ def improve(
 def _keep(
     judged: JudgedSamples,
     budget: float,
+    lam: float,
     seed: int,
     write: Callable[[Selection], None] | None,
     out: Path | None,
@@ -135,7 +139,7 @@ def _keep(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # printed as notes below
-        kept = selection(judged, budget=budget, seed=seed)
+        kept = selection(judged, budget=budget, lam=lam, seed=seed)
     if write is not None:
         write(kept)
     if command is not None:
@@ -149,7 +153,8 @@ def _print_summary(kept: Selection, out: Path | None) -> None:
     """Print the number of kept samples and the predicted effect to stderr."""
     for sentence in kept.notes:
         note(f"note: {sentence}")
-    note(f"kept {len(kept):,} of {kept.n_fake:,}{'' if out is None else f': {out}'}")
+    towards = "" if kept.lam == 1 else f" at λ = {kept.lam:g}"
+    note(f"kept {len(kept):,} of {kept.n_fake:,}{towards}{'' if out is None else f': {out}'}")
     note(f"predicted, at best: {kept.changes}")
 
 
@@ -330,6 +335,7 @@ def _finite(value: float) -> float | None:
 def _check_usage(
     plan: bool,
     budget: float | None,
+    lam: float | None,
     out: Path | None,
     copy: bool,
     link: bool,
@@ -343,6 +349,9 @@ def _check_usage(
     checks.budget(1.0 if budget is None else budget)
     if not plan and budget is None:
         raise _wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
+    checks.positive("--lam", 1.0 if lam is None else lam)
+    if plan and lam is not None:
+        raise _wrong("--lam", "--plan predicts budgets, not trade-offs; remove --lam, or remove --plan")
     if plan and (out is not None or copy or link):
         raise _wrong("--plan", "--plan writes nothing; remove --out, --copy and --link, or remove --plan")
     if (min_precision is None) != (at_recall is None) or (min_precision is not None and not plan):
@@ -360,7 +369,8 @@ def _check_target_usage(lam: float | None, target: Path | None, both: bool, othe
         raise _wrong("--lam", "pass the trade-off of the fine-tuning set, as in --lam 10 --target tuning/")
     checks.positive("--lam", lam)
     if target is None:
-        raise _wrong("--target", "pass a new folder for the fine-tuning set, as in --lam 10 --target tuning/")
+        way = "pass --budget to keep samples at this trade-off, or a new folder for a fine-tuning set: --target tuning/"
+        raise _wrong("--lam", way)
     if others:
         raise _wrong("--target", f"the fine-tuning set follows from --lam alone; remove {' and '.join(others)}")
     if both:

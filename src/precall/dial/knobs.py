@@ -17,6 +17,7 @@ import numpy as np
 from precall.improve.interfaces import Generator, LatentDecoder, LogRatio, Samples
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
+from precall.theory.tilts import BINS
 
 
 @runtime_checkable
@@ -145,7 +146,7 @@ class CentralKnob:
 
     The data are divided into bins of equal size by how central they are: of how many others each is a near neighbour.
     Draws are kept towards the law of the data in which the bins have the proportions of λ
-    (`precall.tune.bins.proportions`): λ = 3 has the most central bin three times as often as the data, λ = 1 is
+    (`precall.theory.tilts`): λ = 3 has the most central bin three times as often as the data, λ = 1 is
     `RejectionKnob`, and λ = 0.3 has the most central bin less often, and the least central one more often. No network
     is trained for it.
 
@@ -174,7 +175,7 @@ class CentralKnob:
     data: Samples
     settings: Sequence[float] = (0.3, 1.0, 2.0, 4.0)
     budget: float = 2.0
-    bins: int = 5
+    bins: int = BINS
     encode: Callable[[Samples], Any] | None = None
     name: str = "centrality"
 
@@ -200,24 +201,22 @@ class CentralKnob:
         """
         import torch
 
-        from precall.tune.bins import centrality, proportions
+        from precall.metrics.neighbors.centrality import centrality, ranks
+        from precall.theory.tilts import weights
 
         features, counts = self._data
-        found, n = centrality(features, torch.device("cpu"), self._features(x)), len(counts)
-        ends = (np.searchsorted(counts, found, side) for side in ("left", "right"))
-        low, high = (np.clip((end + half) / n, 0, 1) for end, half in zip(ends, (-0.5, 0.5), strict=True))
-        grid, share = np.linspace(0, 1, self.bins + 1), np.append(0, proportions(lam, self.bins).cumsum())
-        return np.asarray((np.interp(high, grid, share) - np.interp(low, grid, share)) / (high - low))
+        low, high = ranks(centrality(features, torch.device("cpu"), self._features(x)), like=counts)
+        return weights(low=low, high=high, lam=lam, bins=self.bins)
 
     @cached_property
     def _data(self) -> tuple[Array, Array]:
-        """Features of the data, and how central its samples are, in increasing order."""
+        """Features of the data, and how central its samples are."""
         import torch
 
-        from precall.tune.bins import centrality
+        from precall.metrics.neighbors.centrality import centrality
 
         features = self._features(self.data)
-        return features, np.sort(centrality(features, torch.device("cpu")))
+        return features, centrality(features, torch.device("cpu"))
 
     def _features(self, x: Samples) -> Array:
         found = to_numpy(x if self.encode is None else self.encode(x))

@@ -143,15 +143,15 @@ def together(*, real: Features, fake: Features) -> tuple[Features, Features]:
         raise ValueError(f"`real` and `fake` must be on the same device; got {' and '.join(sorted(devices))}.")
     (device,) = devices
 
-    return _as_tensor(real, device), _as_tensor(fake, device)
+    return as_tensor(real, device), as_tensor(fake, device)
 
 
 def moved(features: Features, device: str) -> Features:
     """The features on a device ("cpu", "cuda", …). NumPy arrays stay arrays on the CPU and become tensors elsewhere."""
-    return features if not is_tensor(features) and device == "cpu" else _as_tensor(features, device)
+    return features if not is_tensor(features) and device == "cpu" else as_tensor(features, device)
 
 
-def _as_tensor(features: Features, device: str) -> torch.Tensor:
+def as_tensor(features: Features, device: str | torch.device) -> torch.Tensor:
     """The features as a tensor. A read-only (memory-mapped) array is copied: torch warns that it might write to it."""
     import torch
 

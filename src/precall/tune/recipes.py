@@ -20,9 +20,10 @@ from torch import nn
 
 from precall.encoders.encoding import encode
 from precall.encoders.registry import differentiable_encoder
+from precall.metrics.neighbors.centrality import binned, centrality
 from precall.samples.sampleset import shown
 from precall.theory import checks
-from precall.tune.bins import binned, bins_at, centrality
+from precall.tune.bins import bins_at
 from precall.tune.critics import Critics, FeatureCritic
 from precall.tune.custom_networks import Build, Shape, building, imported
 from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out

@@ -21,7 +21,8 @@ from experiments.extensions.gan_bins import (
     quota,
 )
 from experiments.extensions.gan_dials import Options
-from precall.tune.bins import binned, tilted
+from precall.metrics.neighbors.centrality import binned
+from precall.theory.tilts import tilted
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "bins,tilt=0", "bins,tilt=9,reject=2", "data,tilt=-1"]
