@@ -42,6 +42,17 @@ def test_large_lam_prefers_central_bins_and_small_lam_the_others():
         proportions(0, 5)
 
 
+def test_centrality_does_not_depend_on_the_place_nor_on_the_type():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 6)), rng.normal(size=(50, 6))
+    device = torch.device("cpu")
+    for draws in (None, y):
+        found = centrality(x, device, draws)
+        far = None if draws is None else (draws + 1e4).astype(np.float32)
+        assert np.abs(centrality((x + 1e4).astype(np.float32), device, far) - found).max() <= 1  # 1e4 + x is rounded
+    assert np.array_equal(centrality(x, device, y.astype(np.float32)), centrality(x, device, y))
+
+
 def test_bins_of_draws_are_ranks_among_the_images_of_their_class():
     images, classes = np.arange(10.0), np.repeat([0, 1], 5)
     found = bins_of_draws(

@@ -19,6 +19,7 @@ from precall.theory.arrays import Array
 Labels = npt.NDArray[np.int64]
 
 NEIGHBORS = 25  # of 50,000 samples, as 5 of 10,000
+TILE = 1 << 26  # distances that are held at once
 
 
 @torch.no_grad()
@@ -40,9 +41,10 @@ def centrality(
         True
     """
     x, k = as_tensor(features, device), min(NEIGHBORS, len(features) - 1)
-    y = None if draws is None else as_tensor(draws, device)
+    middle = x.mean(0)  # subtracted, because the distances below are differences of squared lengths
+    x, y = x - middle, None if draws is None else as_tensor(draws, device).to(x.dtype) - middle
     counts = torch.zeros(len(x if y is None else y), dtype=torch.int64, device=device)
-    for rows in torch.split(torch.arange(len(x), device=device), 2000):
+    for rows in torch.split(torch.arange(len(x), device=device), max(1, TILE // max(len(x), len(counts)))):
         squared = x.square().sum(1) - 2 * x[rows] @ x.T  # |x − y|², less |y|²
         squared[torch.arange(len(rows), device=device), rows] = torch.inf
         nearest = squared.topk(k, largest=False)
