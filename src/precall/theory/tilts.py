@@ -66,7 +66,7 @@ def weights(*, low: Array, high: Array, lam: float, bins: int = BINS) -> Array:
 
     Example:
         >>> weights(low=np.array([0.0, 0.8]), high=np.array([0.2, 1.0]), lam=2.0).round(3).tolist()
-        [0.343, 2.0]
+        [0.345, 2.0]
     """
     grid, share = np.linspace(0, 1, bins + 1), np.append(0, proportions(lam, bins).cumsum())
     return np.asarray((np.interp(high, grid, share) - np.interp(low, grid, share)) / (high - low))
