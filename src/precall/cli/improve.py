@@ -78,6 +78,7 @@ def improve(
 
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
 
+    \b
       precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out kept.txt
 
       precall improve --real real.npy --fake a.npy --plan

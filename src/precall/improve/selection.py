@@ -2,7 +2,7 @@
 
 Every fake is evaluated by classifiers that were not trained on it. Its calibrated ratio p/q determines the probability
 that it is kept, `a = min(1, τ p/q)`, with τ set by the budget. At a trade-off λ ≠ 1, the data in which central samples
-are more or less frequent take the place of the data. The mathematics is in docs/theory.md, Rejection, and Bins.
+are more or less frequent take the place of the data. The mathematics is in docs/theory.md, Rejection and Bins.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ is α(λ) = min(1, λ): for λ > 1 no bin is drawn more than λ times too often,
 often as it should be. At λ = 1 the bins have the proportions of the data.
 
 References:
-    docs/theory.md, Training losses, Bins.
+    docs/theory.md, Bins.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The samples of each class are divided into bins of equal size by how central the
 every λ, without a loss of its own: the bins are drawn in the proportions of λ (`precall.theory.tilts`).
 
 References:
-    docs/theory.md, Training losses, Bins.
+    docs/theory.md, Bins.
 """
 
 from __future__ import annotations
