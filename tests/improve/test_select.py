@@ -56,6 +56,21 @@ def test_each_is_kept_with_its_own_chance():
     np.testing.assert_allclose(runs[0].acceptance, np.minimum(1, runs[0].tau * np.exp(log_r)), rtol=1e-12)
 
 
+def test_tensors_and_a_device_change_nothing_on_the_cpu():
+    """Features that are tensors take the way of an accelerator, up to the place where they lie."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(200, 3)), rng.normal(size=(300, 3)) + 0.5
+    plain = select(real=real, fake=fake, budget=3, lam=3, estimator=QUICK)
+    placed = select(
+        real=torch.as_tensor(real), fake=torch.as_tensor(fake), budget=3, lam=3, estimator=QUICK, device="cpu"
+    )
+    assert placed.indices.tolist() == plain.indices.tolist()
+    with pytest.raises(ValueError, match="`device` must be one of auto, cpu, cuda, mps"):
+        select(real=real, fake=fake, budget=3, device="gpu")
+
+
 def test_same_seed_same_samples_other_seed_others():
     log_r = np.random.default_rng(0).normal(size=300)
     first, again, other = (choose(log_ratios=log_r, budget=3, seed=seed).indices.tolist() for seed in (0, 0, 1))

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from precall import devices
 from precall.cli import app
 from precall.encoders import encode
+from precall.improve import select
 from precall.metrics import clusters, features
 from precall.metrics.assessment import assess
 from precall.metrics.kmeans import kmeans
@@ -29,8 +30,9 @@ def test_a_device_that_does_not_exist_costs_one_sentence(device):
 
 
 @NO_CUDA
-def test_the_command_refuses_it_before_it_reads_anything():
-    done = CliRunner().invoke(app, ["assess", "--real", "no/such", "--fake", "no/such", "--device", "cuda"])
+@pytest.mark.parametrize("command", [["assess"], ["improve", "--budget", "2"]], ids=" ".join)
+def test_the_command_refuses_it_before_it_reads_anything(command):
+    done = CliRunner().invoke(app, [*command, "--real", "no/such", "--fake", "no/such", "--device", "cuda"])
     assert done.exit_code == 1
     assert "`device` must exist on this machine; got 'cuda'" in done.output
 
@@ -152,3 +154,10 @@ def test_a_gpu_gives_the_numbers_of_the_cpu():
     for name in ("fid", "kid"):
         assert on_gpu.scores[name].value == pytest.approx(on_cpu.scores[name].value, rel=1e-6)
     assert on_gpu.scores["area"].value == pytest.approx(on_cpu.scores["area"].value, abs=0.02)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_keeps_the_samples_of_the_cpu():
+    on_cpu, on_gpu = (select(real=REAL, fake=FAKE, budget=3, lam=3, device=device) for device in ("cpu", "cuda"))
+    assert len(on_gpu) == len(on_cpu)
+    assert np.abs(on_gpu.acceptance - on_cpu.acceptance).mean() < 0.02

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precall.cli.console import EncoderName, Key, OnError, bars, command_line, emit, note, tell_skipped
+from precall.cli.encoder_options import DeviceName
+from precall.devices import check_device
 from precall.files import create, create_link, inside, one_per_line, staged_folder
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def improve(
     encoder: EncoderName = None,
     key: Key = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    device: DeviceName = "auto",
     on_error: OnError = "fail",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -100,6 +103,7 @@ def improve(
         _check_target_usage(lam, target, copy and link, [name for name, given in others.items() if given is not None])
     else:
         _check_usage(plan, budget, lam, out, copy, link, min_precision, at_recall)
+    check_device(device)
     if estimator not in ESTIMATORS:
         raise _wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
     if key is not None and not any(map(takes_key, (real, fake))):
@@ -110,7 +114,15 @@ def improve(
         check_new(target, (real, fake))
     write_rows = None if target is None else writer_of(real=data, fake=samples, link=link)
     with bars() as progress:
-        judged = judge(real=data, fake=samples, estimator=estimator, encoder=encoder, seed=seed, progress=progress)
+        judged = judge(
+            real=data,
+            fake=samples,
+            estimator=estimator,
+            encoder=encoder,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
     for name, one in (("real", data), ("fake", samples)):
         tell_skipped(name, one)
     command = command_line()

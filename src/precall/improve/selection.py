@@ -22,7 +22,7 @@ from precall.improve.ratio import RatioWarning, concentration, effective_sample_
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
-from precall.metrics.features import same_dimension
+from precall.metrics.features import device_of, same_dimension
 from precall.metrics.inputs import Side, side
 from precall.metrics.neighbors.centrality import centrality, ranks
 from precall.metrics.score import plain, readings
@@ -61,8 +61,8 @@ class JudgedSamples:
 
     def log_weights(self, lam: float) -> tuple[Array, Array]:
         """How much more often than in the data real and fake samples like these are to occur at λ, as logarithms."""
-        real, fake = (to_numpy(one.features) for one in (self.real, self.fake))
-        device = torch.device("cpu")
+        real, fake = self.real.features, self.fake.features
+        device = torch.device(device_of(real))
         counts = centrality(real, device)
         found = (ranks(one, like=counts) for one in (counts, centrality(real, device, fake)))
         with np.errstate(divide="ignore"):
@@ -192,6 +192,7 @@ def select(
     estimator: str = "auto",
     encoder: Any = None,
     seed: int = 0,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Selection:
     """Keep about one in K of a model's samples, so that precision increases as much as K allows at every λ.
@@ -215,6 +216,7 @@ def select(
             faster.
         encoder: encoder of samples that are not features, as in `precall.assess`.
         seed: seed of folds, classifiers and choice. The same seed gives the same samples.
+        device: where encoders, perceptrons and neighbours run: "cpu", "cuda", "mps" or "auto", as in `precall.assess`.
         progress: called with (stage, done, total).
 
     Returns:
@@ -231,7 +233,9 @@ def select(
         Verine (2024), Thm 6.2.1; Madow (1949), on systematic sampling; docs/theory.md, Rejection.
     """
     K, lam = checks.budget(budget), checks.positive("lam", lam)
-    judged = judge(real=real, fake=fake, estimator=estimator, encoder=encoder, seed=seed, progress=progress)
+    judged = judge(
+        real=real, fake=fake, estimator=estimator, encoder=encoder, seed=seed, device=device, progress=progress
+    )
     return selection(judged, budget=K, lam=lam, seed=seed)
 
 
@@ -242,16 +246,14 @@ def judge(
     estimator: str = "auto",
     encoder: Any = None,
     seed: int = 0,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> JudgedSamples:
     """Encode both sample sets if necessary, and estimate cross-fitted ratios. The arguments are those of `select`."""
     checks.choice("estimator", estimator, ESTIMATORS)
-    loaded: dict[str, Any] = {}
-    data = _samples(
-        side("real", real, encoder=encoder, loaded=loaded, progress=stage_of(progress, "encode real")), "real"
-    )
-    encoding = stage_of(progress, "encode fake")
-    model = _samples(side("fake", fake, encoder=encoder, reference=data, loaded=loaded, progress=encoding), "fake")
+    how: dict[str, Any] = {"encoder": encoder, "loaded": {}, "device": device}
+    data = _samples(side("real", real, progress=stage_of(progress, "encode real"), **how), "real")
+    model = _samples(side("fake", fake, reference=data, progress=stage_of(progress, "encode fake"), **how), "fake")
     same_dimension(real=data.features, fake=model.features)
     judging = stage_of(progress, estimator)
     return JudgedSamples(

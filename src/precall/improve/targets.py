@@ -128,6 +128,7 @@ def target(
     estimator: str = "auto",
     encoder: Any = None,
     seed: int = 0,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Target:
     """Choose the samples on which to fine-tune a model so that it becomes right at the trade-off λ.
@@ -147,6 +148,7 @@ def target(
         estimator: classifier that estimates the ratios: "auto", the stacked panel, or one of its members.
         encoder: encoder of samples that are not features, as in `precall.assess`.
         seed: seed of folds, classifiers and choice. The same seed gives the same set.
+        device: where encoders and perceptrons run: "cpu", "cuda", "mps" or "auto", as in `precall.assess`.
         progress: called with (stage, done, total).
 
     Returns:
@@ -168,7 +170,9 @@ def target(
         docs/theory.md, The PR projection; Madow (1949), on systematic sampling.
     """
     checks.positive("lam", lam)
-    judged = judge(real=real, fake=fake, estimator=estimator, encoder=encoder, seed=seed, progress=progress)
+    judged = judge(
+        real=real, fake=fake, estimator=estimator, encoder=encoder, seed=seed, device=device, progress=progress
+    )
     return target_of(judged, lam=lam, size=size, seed=seed)
 
 

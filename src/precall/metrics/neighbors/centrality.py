@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from precall.metrics.features import as_tensor
+from precall.metrics.features import Features, as_tensor
 from precall.theory.arrays import Array
 
 Labels = npt.NDArray[np.int64]
@@ -23,9 +23,7 @@ TILE = 1 << 26  # distances that are held at once
 
 
 @torch.no_grad()
-def centrality(
-    features: npt.NDArray[np.floating], device: torch.device, draws: npt.NDArray[np.floating] | None = None
-) -> Array:
+def centrality(features: Features, device: torch.device, draws: Features | None = None) -> Array:
     """Of how many other samples each one is among the k nearest (N_k of Radovanović et al., 2010).
 
     Args:
