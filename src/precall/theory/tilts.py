@@ -15,7 +15,6 @@ References:
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from precall.theory import checks
 from precall.theory.arrays import Array
@@ -43,6 +42,8 @@ def proportions(lam: float, bins: int) -> Array:
         >>> proportions(1e9, 2).tolist()
         [0.0, 1.0]
     """
+    from scipy.optimize import brentq
+
     checks.positive("lam", lam)
     if lam >= bins:
         return np.asarray(np.eye(bins)[-1])
