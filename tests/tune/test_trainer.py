@@ -1,13 +1,9 @@
 """The training loop: what it computes, and that it can be killed."""
 
 import csv
-import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,12 +17,8 @@ from precall.tune.critics import gradient_penalty
 from precall.tune.models.flows import RealNVP
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
 from precall.tune.watch import PATIENCE, TrainingStopped, Watch
-
-SETTINGS = Settings(batch_size=16, generator_lr=1e-3, discriminator_lr=1e-3, log_every=2, checkpoint_every=3)
-
-
-def points(n=100, seed=0):
-    return np.random.default_rng(seed).normal(3.0, 1.0, (n, 2)).astype(np.float32)
+from tune import launches
+from tune.launches import SETTINGS, points
 
 
 def trainer(objective=None, *, settings=SETTINGS, flow=False, **others):
@@ -142,43 +134,20 @@ def test_truncation_is_not_for_known_densities():
             replace(SETTINGS, truncation=wrong)
 
 
-RUN = """
-import sys, torch
-sys.path.insert(0, {tests!r})
-from test_trainer import trainer, SETTINGS
-from dataclasses import replace
-from pathlib import Path
-torch.set_num_threads(1)
-out = Path({out!r})
-run = trainer(settings=replace(SETTINGS, checkpoint_every=5), out=out)
-if (out / "checkpoint.safetensors").exists():
-    run.load(out / "checkpoint.safetensors")
-print("from", run.step, flush=True)
-run.fit({steps})
-"""
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory):
+    """The folders of the runs that had processes of their own."""
+    out = tmp_path_factory.mktemp("launched")
+    done = subprocess.run([sys.executable, launches.__file__, out], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return out
 
 
-def start(out, steps, said):
-    code = RUN.format(tests=str(Path(__file__).parent), out=str(out), steps=steps)
-    with said.open("w") as file:
-        return subprocess.Popen([sys.executable, "-c", code], stdout=file)
-
-
-def test_killed_and_resumed_to_the_same_bits_and_log(tmp_path):
-    """A real SIGKILL, wherever it falls, as often as it takes to see a run resumed."""
-    steps, said = 300, tmp_path / "said.txt"
-    assert start(tmp_path / "whole", steps, said).wait() == 0
-    killed = start(tmp_path / "killed", steps, said)
-    log = tmp_path / "killed" / "log.csv"
-    while not log.exists() or log.stat().st_size < 2000:
-        time.sleep(0.005)
-    os.kill(killed.pid, signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert start(tmp_path / "killed", steps, said).wait() == 0
-    assert 0 < int(said.read_text().split()[1]) < steps
-    name = "checkpoint.safetensors"
-    assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert log.read_text() == (tmp_path / "whole" / "log.csv").read_text()
+def test_killed_and_resumed_to_the_same_bits_and_log(launched):
+    killed, whole = launched / "killed", launched / "whole"
+    assert 0 < int((killed / "from").read_text()) < launches.STEPS
+    for name in ("checkpoint.safetensors", "log.csv"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_training_moves_the_model_to_the_data():
@@ -347,150 +316,28 @@ def test_errors_say_what_to_do(tmp_path):
         Settings(precision="16")
 
 
-TWO = """
-import sys, torch
-sys.path.insert(0, {tests!r})
-from test_trainer import trainer, SETTINGS
-from dataclasses import replace
-from lightning.fabric import Fabric
-
-torch.set_num_threads(1)
-fabric = Fabric(accelerator="cpu", devices={devices}, strategy={strategy!r})
-fabric.launch()
-run = trainer(settings=replace(SETTINGS, checkpoint_every=0), out={out!r}, fabric=fabric)
-latents = torch.randn(1000, 2, generator=torch.Generator().manual_seed(7))
-count = [0]
-
-
-def share(n, rng):  # the same latents for the same global batch, whoever draws them
-    whole = n * fabric.world_size
-    start = count[0] * whole + fabric.global_rank * n
-    count[0] += 1
-    return latents[start : start + n]
-
-
-run.latents = share
-run.fit(3)
-"""
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_two_processes_train_as_one(tmp_path):
+def test_two_processes_train_as_one(launched):
     """Half a batch each and averaged gradients, against one process with the whole batch."""
-    for devices, strategy in ((1, "auto"), (2, "ddp")):
-        out = str(tmp_path / str(devices))
-        code = TWO.format(tests=str(Path(__file__).parent), devices=devices, strategy=strategy, out=out)
-        script = tmp_path / f"run{devices}.py"
-        script.write_text(code)
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-    one, two = (read(tmp_path / str(n) / "checkpoint.safetensors")[0] for n in (1, 2))
+    one, two = (read(launched / name / "checkpoint.safetensors")[0] for name in ("alone", "together"))
     for name in one:
         if name.startswith("generator/"):
             torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=1e-4)
-    one, two = (list(csv.reader((tmp_path / str(n) / "log.csv").open())) for n in (1, 2))
+    one, two = (
+        list(csv.reader((launched / name / "log.csv").read_text().splitlines())) for name in ("alone", "together")
+    )
     assert [row[:2] for row in one] == [row[:2] for row in two]
     assert [float(row[2]) for row in two] == pytest.approx([float(row[2]) for row in one], abs=1e-4)
 
 
-APART = """
-import sys, torch
-sys.path.insert(0, {tests!r})
-from test_trainer import SETTINGS, points
-from dataclasses import replace
-from lightning.fabric import Fabric
-from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
-from precall.tune.objectives import OBRSObjective
-from precall.tune.trainer import Trainer
-
-torch.set_num_threads(1)
-fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
-fabric.launch()
-
-
-class Measured(MLPGenerator):
-    def __init__(self):
-        super().__init__(widths=(8,), latent=2)
-        self.scale = torch.nn.Parameter(torch.zeros(2))
-
-    def forward(self, z, labels=None):
-        made = super().forward(z, labels)
-        if not self.scale.any():  # takes its scale from the first batch, as the layers of a Glow do
-            self.scale.data = 1 / made.detach().std(0)
-        return self.scale * made
-
-
-def made():
-    torch.manual_seed(fabric.global_rank)
-    pair = Measured(), MLPDiscriminator(widths=(8,))
-    torch.manual_seed(0)
-    settings = replace(SETTINGS, noise=0.1, refresh_every=2)
-    return Trainer(*pair, OBRSObjective("kl", budget=2.0), points(), settings=settings, out={out!r}, fabric=fabric)
-
-
-def drawn(run):
-    return dict(latents=run.next_batch()[2], noise=torch.randn(4))
-
-
-found = dict(fresh=drawn(made()))
-run = made().fit(3)
-found["weights"], found["log_tau"] = run.generator.state_dict(), torch.tensor(run.objective.log_tau)
-fabric.barrier()
-found["resumed"] = drawn(made().load({out!r} + "/checkpoint.safetensors"))
-torch.save(found, {out!r} + "/found." + str(fabric.global_rank))
-"""
-
-
-TROUBLE = """
-import math, os, signal, sys, torch
-sys.path.insert(0, {tests!r})
-from test_trainer import SETTINGS, TrainingStopped, trainer
-from dataclasses import replace
-from lightning.fabric import Fabric
-
-torch.set_num_threads(1)
-fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
-fabric.launch()
-run = trainer(settings=replace(SETTINGS, log_every=4, checkpoint_every=5), out={out!r}, fabric=fabric)
-one_step = run.one_step
-
-
-def troubled(objective):
-    row, trouble = one_step(objective), {trouble!r} if fabric.global_rank == 1 else ""
-    if run.step == 5 and trouble == "interrupt":
-        os.kill(os.getpid(), signal.SIGINT)
-    if run.step == 7 and trouble == "nan":
-        row["generator_loss"] += math.nan
-    return row
-
-
-run.one_step = troubled
-try:
-    run.fit(1000)
-except (KeyboardInterrupt, TrainingStopped):
-    torch.save(run.step, {out!r} + "/stopped." + str(fabric.global_rank))
-"""
-
-
 @pytest.mark.parametrize(("trouble", "checkpoint"), [("interrupt", 8), ("nan", 5)])
-@pytest.mark.filterwarnings("ignore")
-def test_a_process_in_trouble_stops_the_other_with_a_checkpoint(tmp_path, trouble, checkpoint):
-    script = tmp_path / "run.py"
-    script.write_text(TROUBLE.format(tests=str(Path(__file__).parent), out=str(tmp_path), trouble=trouble))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
-    assert [torch.load(tmp_path / f"stopped.{rank}") for rank in (0, 1)] == [8, 8], done.stderr
-    assert read(tmp_path / "checkpoint.safetensors")[1]["step"] == checkpoint
+def test_a_process_in_trouble_stops_the_other_with_a_checkpoint(launched, trouble, checkpoint):
+    assert [torch.load(launched / trouble / f"stopped.{rank}") for rank in (0, 1)] == [8, 8]
+    assert read(launched / trouble / "checkpoint.safetensors")[1]["step"] == checkpoint
 
 
 @pytest.fixture(scope="module")
-def apart(tmp_path_factory):
-    """What two processes found, with networks that began differently and torch seeded alike."""
-    out = tmp_path_factory.mktemp("apart")
-    script = out / "run.py"
-    script.write_text(APART.format(tests=str(Path(__file__).parent), out=str(out)))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return [torch.load(out / f"found.{rank}", weights_only=True) for rank in (0, 1)]
+def apart(launched):
+    return [torch.load(launched / "apart" / f"found.{rank}", weights_only=True) for rank in (0, 1)]
 
 
 def test_processes_share_weights_and_tau(apart):
