@@ -68,4 +68,5 @@ if __name__ == "__main__":
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.spawn(work, (port, sys.argv[1]), nprocs=2)
+    # forked, because importing torchmetrics again takes seconds
+    torch.multiprocessing.start_processes(work, (port, sys.argv[1]), nprocs=2, start_method="fork")
