@@ -203,7 +203,7 @@ def test_axe_finds_nothing(opened, axe, kind, scheme):
 
 
 def test_axe_sees_what_is_broken(opened, axe):
-    page = opened("features")
+    page = opened("two encoders")
     page.evaluate("document.querySelector('#search').removeAttribute('placeholder')")
     page.evaluate("document.querySelector('#search-box').firstChild.remove()")
     page.evaluate("document.querySelector('#ranked-by').style.color = '#ccc'")
