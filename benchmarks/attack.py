@@ -52,7 +52,7 @@ def _arguments(name: str, seed: int, first: int, last: int, deadline: float | No
 
 # targets of each part, its share of the time, the items per target of `--smoke`, and what is counted
 PARTS: dict[str, tuple[tuple[str, ...], Attack, float, int, str]] = {
-    "inputs": (tuple(TARGETS), _inputs, 0.35, 15, "damaged files"),
+    "inputs": (tuple(TARGETS), _inputs, 0.35, 8, "damaged files"),
     "arguments": (("arguments",), _arguments, 0.25, 15, "command lines"),
     "kills": (tuple(kills.SCENARIOS), kills.run, 0.25, 1, "kills"),
     "flips": (flips.TARGETS, flips.run, 0.1, 1, "flipped bits"),
