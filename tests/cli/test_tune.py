@@ -3,16 +3,18 @@
 import builtins
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from cli import launches
 from precall.cli import app
 from precall.tune.checkpoints import read
 
@@ -26,10 +28,14 @@ def run(monkeypatch, tmp_path):
     return lambda *words: CliRunner().invoke(app, ["tune", *map(str, words)])
 
 
+def points_in(folder):
+    np.save(folder / "points.npy", np.random.default_rng(0).normal(size=(200, 2)))
+    return folder / "points.npy"
+
+
 @pytest.fixture
 def points(tmp_path):
-    np.save(tmp_path / "points.npy", np.random.default_rng(0).normal(size=(200, 2)))
-    return tmp_path / "points.npy"
+    return points_in(tmp_path)
 
 
 def test_a_run_leaves_all_that_is_needed(run, tmp_path):
@@ -271,29 +277,42 @@ def test_mistakes_cost_a_line_and_leave_nothing(run, tmp_path, words, status, sa
     assert not (tmp_path / "x").exists()
 
 
-def test_a_real_interrupt_keeps_a_checkpoint(tmp_path):
-    """Ctrl-C in a real process, wherever it falls."""
-    out = tmp_path / "run"
-    words = ["tune", "--data", "8-gaussians", "--steps", "100000", "--device", "cpu", "--out", str(out)]
-    command = [sys.executable, "-m", "precall", *words]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while not (out / "log.csv").exists() and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
-    assert "resume with: precall tune --resume --out" in said
-    assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory):
+    """The folders of the runs that had processes of their own."""
+    out = tmp_path_factory.mktemp("launched")
+    # without coverage.py, which cannot write its file to a full disk either
+    environment = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
+    command = [sys.executable, launches.__file__, out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_real_interrupt_keeps_a_checkpoint(launched, name):
+    """Ctrl-C or SIGTERM in a real process, wherever it falls."""
+    assert (launched / name / "status").read_text() == "130"
+    assert "resume with: precall tune --resume --out" in (launched / name / "said").read_text()
+    assert 0 < read(launched / name / "run" / "checkpoint.safetensors")[1]["step"] < 100_000
 
 
 # ------------------------------------------------------------------------------------------------------- trust
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a finished run, which tests must not change."""
+    place = tmp_path_factory.mktemp("trained")
+    words = ("--data", points_in(place), "--steps", 2, "--out", place / "run", *SMALL)
+    assert CliRunner().invoke(app, ["tune", *map(str, words)]).exit_code == 0
+    return place / "run"
+
+
 @pytest.fixture
-def finished(run, points, tmp_path):
+def finished(trained, tmp_path):
     """The folder of a finished run."""
-    assert run("--data", points, "--steps", 2, "--out", tmp_path / "run", *SMALL).exit_code == 0
-    return tmp_path / "run"
+    return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
 def rewritten(out, **options):
@@ -462,37 +481,14 @@ def test_a_damaged_checkpoint_is_named_and_replaced(run, finished):
     assert read(path)[1]["step"] == 2
 
 
-FULL = """
-import resource, sys
-from precall.cli import app
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
-app(prog_name="precall")
-"""
-
-
 @pytest.mark.parametrize("size", [300, 20_000])
-def test_a_full_disk_costs_a_sentence(points, tmp_path, size, monkeypatch):
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # coverage.py cannot write its file either
-    words = ["tune", "--data", str(points), "--steps", "3", *map(str, SMALL), "--out", str(tmp_path / "run")]
-    command = [sys.executable, "-c", FULL, str(size), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("precall: ")
-    assert not [name for name in os.listdir(tmp_path / "run") if name.endswith((".tmp", ".safetensors"))]
-
-
-def test_sigterm_is_ctrl_c(tmp_path):
-    out = tmp_path / "run"
-    words = ["tune", "--data", "8-gaussians", "--steps", "100000", "--device", "cpu", "--out", str(out)]
-    with subprocess.Popen([sys.executable, "-m", "precall", *words], stderr=subprocess.PIPE, text=True) as process:
-        while not (out / "log.csv").exists() and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
-    assert "resume with: precall tune --resume --out" in said
-    assert 0 < read(out / "checkpoint.safetensors")[1]["step"] < 100_000
+def test_a_full_disk_costs_a_sentence(launched, size):
+    place = launched / f"full {size}"
+    assert (place / "status").read_text() == "1"
+    said = (place / "said").read_text()
+    assert "Traceback" not in said
+    assert said.startswith("precall: ")
+    assert not [name for name in os.listdir(place / "run") if name.endswith((".tmp", ".safetensors"))]
 
 
 def test_cuda_graphs_are_refused_on_the_cpu(run, points, tmp_path):
