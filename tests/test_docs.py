@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from precall import Reference
 from precall.cli import app
+from precall.metrics.classifiers.estimators import MEMBERS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -165,8 +166,15 @@ def workplace(furnished, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def small_committee(monkeypatch):
+    """Without three slow members of fourteen, which take seconds on random images, and have their own tests."""
+    for name in ("marginals", "contrast", "mlp"):
+        monkeypatch.delitem(MEMBERS, name)
+
+
 @pytest.mark.parametrize("command", commands())
-def test_documented_commands_run(command, workplace):
+def test_documented_commands_run(command, workplace, small_committee):
     words = ["local" if word == "ray" else word for word in shlex.split(command)[1:]]  # Ray is in tests/engines
     if words[0] == "tune" and "--steps" not in words:  # a whole training takes minutes
         words += ["--steps", "20"]
