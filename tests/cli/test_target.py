@@ -1,4 +1,4 @@
-"""`precall improve --lam --target`: the fine-tuning set on disk, for each kind of source, and what is refused."""
+"""`precall improve --lam --target` and `--surplus`: the fine-tuning set on disk, from each kind of source."""
 
 import json
 import os
@@ -72,6 +72,26 @@ def test_arrays_become_one_array_whose_rows_are_explained(run, arrays, tmp_path)
     assert saved["lam"] == 5
     assert saved["command"].startswith("precall ")
     assert sorted(os.listdir(tmp_path / "out")) == ["samples.npy", "target.json"]
+
+
+def test_the_surplus_is_what_the_model_invents(run, arrays, tmp_path):
+    text = said(run(*arrays[:4], "--lam", 10, "--surplus", "guide"))
+    assert "surplus at λ = 10" in text
+    assert "1 − α(10): 0.2" in text
+    rows = np.load(tmp_path / "guide" / "samples.npy")
+    saved = json.loads((tmp_path / "guide" / "surplus.json").read_text())
+    assert 45 <= len(rows) == saved["size"] <= 60
+    assert np.mean(rows.mean(axis=1) > 3) > 0.9
+    assert {row["source"] for row in saved["rows"]} == {"fake"}
+    assert "--surplus must be a new or empty folder" in said(run(*arrays[:4], "--lam", 10, "--surplus", "guide"), 1)
+
+
+def test_images_of_the_surplus_are_linked(run, images, tmp_path):
+    said(run(*images[:-2], "--surplus", "guide", "--link"))
+    linked = list((tmp_path / "guide").rglob("*.png"))
+    assert linked
+    assert all(path.is_symlink() and path.name.startswith("fake-") for path in linked)
+    assert np.mean([int(path.stem.removeprefix("fake-")) % 2 for path in linked]) > 0.8
 
 
 def test_the_requested_size_is_written(run, arrays, tmp_path):
@@ -180,6 +200,10 @@ def test_a_target_inside_a_source_is_refused(run, images):
         (("--lam", -1, "--target", "out"), "must be positive; got -1"),
         (("--lam", "inf", "--target", "out"), "must be finite"),
         (("--lam", 5, "--target", "out", "--link"), "--link takes two folders of images"),
+        (("--surplus", "out"), "as in --lam 10 --surplus tuning/"),
+        (("--lam", 5, "--surplus", "out", "--target", "other"), "remove --target"),
+        (("--lam", 5, "--surplus", "out", "--size", 5), "remove --size"),
+        (("--lam", 5, "--surplus", "out", "--budget", 2), "remove --budget"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, arrays, tmp_path, words, sentence):
@@ -191,7 +215,7 @@ def test_options_that_do_not_fit_are_refused(run, arrays, tmp_path, words, sente
 def test_sources_that_cannot_be_joined_are_refused(run, arrays, tmp_path):
     (tmp_path / "texts.txt").write_text("a text\n" * 60)
     wrong = ("--real", "real.npy", "--fake", "texts.txt", "--lam", 5, "--target", "out")
-    assert "--target takes two folders or zips of images, two arrays" in said(run(*wrong), 1)
+    assert "--target and --surplus take two folders or zips of images, two arrays" in said(run(*wrong), 1)
     np.save(tmp_path / "wide.npy", np.zeros((60, 4)))
     wide = ("--real", "real.npy", "--fake", "wide.npy", "--lam", 5, "--target", "out")
     assert "rows of equal shape; got (3,) (real), (4,) (fake)" in said(run(*wide), 1)

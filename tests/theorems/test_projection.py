@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from precall.theory.projection import ProjectionRule, projected_masses
+from precall.theory.projection import ProjectionRule, projected_masses, surplus_share
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, alpha, pairs, slopes
 
@@ -128,6 +128,36 @@ def test_it_is_sampled_with_draws_data_and_the_ratio_alone(pair, lam):
     assert kept.sum() == pytest.approx(1 - rule.moved, abs=TOLERANCE)
     t = kept + (rule.moved * added / added.sum() if rule.moved > 1e-9 else 0)
     np.testing.assert_allclose(t, projected_masses(p, q, lam), rtol=0, atol=1e-8)
+
+
+@given(pairs(), any_slope)
+def test_the_surplus_is_sampled_with_draws_and_the_ratio_alone(pair, lam):
+    p, q = pair
+    surplus = q * surplus_share(log_ratio(p, q), lam)
+    assert surplus.sum() == pytest.approx(1 - spectrum_of(p, q).alpha(lam), abs=TOLERANCE)
+    if np.isfinite(lam):
+        np.testing.assert_allclose(surplus, np.maximum(q - lam * p, 0), rtol=0, atol=TOLERANCE)
+
+
+@given(pairs(positive=True), slopes, slopes, st.floats(0.01, 0.9))
+def test_a_small_tilt_away_from_the_surplus_lowers_no_slope(pair, lam, slope, floor):
+    """The first-order change is a covariance of two increasing functions of the ratio."""
+    p, q = pair
+    assume(np.abs(np.log(slope * p / q)).min() > 1e-4)  # at a kink there are two derivatives
+    g = -np.log(np.maximum(surplus_share(log_ratio(p, q), lam), floor))
+    covariance = q[slope * p > q] @ (g - q @ g)[slope * p > q]
+    assert covariance >= -TOLERANCE
+    tilted = q * (1 + 1e-6 * g)
+    change = alpha(p, tilted / tilted.sum(), slope) - alpha(p, q, slope)
+    assert change / 1e-6 == pytest.approx(covariance, abs=1e-4)
+
+
+def test_a_large_tilt_may_lower_a_slope():
+    """It overshoots where the ratio is largest."""
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.3, 0.3, 0.4])
+    share = surplus_share(log_ratio(p, q), 0.1)
+    tilted = q * share**-30.0
+    assert alpha(p, tilted / tilted.sum(), 1.0) < alpha(p, q, 1.0) - 0.05
 
 
 def test_a_large_slope_mends_precision_and_a_small_one_recall():

@@ -17,7 +17,9 @@ from precall.devices import check_device
 from precall.files import create, create_link, inside, one_per_line, staged_folder
 
 if TYPE_CHECKING:
+    from precall.improve.guidance import Surplus
     from precall.improve.selection import JudgedSamples, Selection
+    from precall.improve.targets import Target
     from precall.samples import SampleSet
     from precall.samples.images import ImageFiles
 
@@ -50,13 +52,20 @@ def improve(
         float | None,
         typer.Option(
             help="The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others "
-            "(recall). With --target: 10 mends what the model invents, 0.1 what it misses.",
+            "(recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what "
+            "the model invents, 0.1 everything that the data has less often.",
             show_default=False,
         ),
     ] = None,
     target: Annotated[
         Path | None,
         typer.Option(help="New folder for the samples on which to fine-tune the model: draws to keep, data to add."),
+    ] = None,
+    surplus: Annotated[
+        Path | None,
+        typer.Option(
+            help="New folder for the draws that are too many, on which to fine-tune a guide to sample away from."
+        ),
     ] = None,
     size: Annotated[
         int | None,
@@ -91,16 +100,21 @@ def improve(
 
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
 
+      precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
+
     With --min-precision, the exit status is 3 if no budget reaches it.
     """
-    from precall.cli.target_folder import check_new, write_target, writer_of
+    from precall.cli.target_folder import check_new, write_set, writer_of
     from precall.improve.selection import ESTIMATORS, judge
     from precall.samples.opening import KEYED, open_samples, takes_key
 
-    if target is not None or size is not None or (lam is not None and budget is None):
+    folder, option = (target, "--target") if surplus is None else (surplus, "--surplus")
+    if folder is not None or size is not None or (lam is not None and budget is None):
         others = {"--budget": budget, "--plan": plan or None, "--out": out}
         others |= {"--min-precision": min_precision, "--at-recall": at_recall}
-        _check_target_usage(lam, target, copy and link, [name for name, given in others.items() if given is not None])
+        others |= {} if surplus is None else {"--target": target, "--size": size}
+        given = [name for name, value in others.items() if value is not None]
+        _check_folder_usage(lam, option, folder, copy and link, given)
     else:
         _check_usage(plan, budget, lam, out, copy, link, min_precision, at_recall)
     check_device(device)
@@ -110,9 +124,9 @@ def improve(
         raise _wrong("--key", f"none of the sources has keys to choose from ({' '.join(KEYED)})")
     data, samples = (open_samples(path, key=key, on_error=on_error) for path in (real, fake))
     write = None if out is None else _writer(out, samples, Path(fake), Path(real), link=link, copy=copy)
-    if target is not None:
-        check_new(target, (real, fake))
-    write_rows = None if target is None else writer_of(real=data, fake=samples, link=link)
+    if folder is not None:
+        check_new(folder, (real, fake), option)
+    write_rows = None if folder is None else writer_of(real=data, fake=samples, link=link)
     with bars() as progress:
         judged = judge(
             real=data,
@@ -126,13 +140,26 @@ def improve(
     for name, one in (("real", data), ("fake", samples)):
         tell_skipped(name, one)
     command = command_line()
-    if target is not None and write_rows is not None and lam is not None:
-        write_target(target, judged, write_rows, lam=lam, size=size, seed=seed, command=command, as_json=as_json)
+    if folder is not None and write_rows is not None and lam is not None:
+        choose = _choice(judged, option, lam, size, seed)
+        write_set(folder, choose, write_rows, name=option[2:], command=command, as_json=as_json)
     elif plan:
         _show_plan(judged, budget, min_precision, at_recall, command if as_json else None)
     else:
         assert budget is not None
         _keep(judged, budget, 1.0 if lam is None else lam, seed, write, out, command if as_json else None)
+
+
+def _choice(
+    judged: JudgedSamples, option: str, lam: float, size: int | None, seed: int
+) -> Callable[[], Target | Surplus]:
+    """What chooses the fine-tuning set: a target for the model, or the surplus for a guide."""
+    from precall.improve.guidance import surplus_of
+    from precall.improve.targets import target_of
+
+    if option == "--surplus":
+        return lambda: surplus_of(judged, lam=lam, seed=seed)
+    return lambda: target_of(judged, lam=lam, size=size, seed=seed)
 
 
 # ------------------------------------------------------------------------------------------------------------- keeping
@@ -375,17 +402,17 @@ def _check_usage(
         raise _wrong("--out", "pass a folder for --copy or --link")
 
 
-def _check_target_usage(lam: float | None, target: Path | None, both: bool, others: list[str]) -> None:
+def _check_folder_usage(lam: float | None, option: str, folder: Path | None, both: bool, others: list[str]) -> None:
     from precall.theory import checks
 
     if lam is None:
-        raise _wrong("--lam", "pass the trade-off of the fine-tuning set, as in --lam 10 --target tuning/")
+        raise _wrong("--lam", f"pass the trade-off of the fine-tuning set, as in --lam 10 {option} tuning/")
     checks.positive("--lam", lam)
-    if target is None:
+    if folder is None:
         way = "pass --budget to keep samples at this trade-off, or a new folder for a fine-tuning set: --target tuning/"
         raise _wrong("--lam", way)
     if others:
-        raise _wrong("--target", f"the fine-tuning set follows from --lam alone; remove {' and '.join(others)}")
+        raise _wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(others)}")
     if both:
         raise _wrong("--copy", "choose one of --copy and --link")
 

@@ -1,7 +1,8 @@
-"""`precall improve --target`: the folder of samples on which to fine-tune a model, and where each of them comes from.
+"""`precall improve --target` and `--surplus`: the folder of samples on which to fine-tune a model or a guide of it.
 
 Images become files of their own, with the prefix "real-" or "fake-", in the subfolders in which they lay. Arrays become
-`samples.npy`, tables `samples.csv` and texts `samples.jsonl`. `target.json` lists the origin of each row.
+`samples.npy`, tables `samples.csv` and texts `samples.jsonl`. `target.json` or `surplus.json` lists the origin of each
+row.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from precall.files import check_output_folder, create, create_link, inside, stag
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.improve.selection import JudgedSamples
-    from precall.improve.targets import TargetRow
+    from precall.improve.guidance import Surplus
+    from precall.improve.targets import Target, TargetRow
     from precall.samples import SampleSet
     from precall.samples.arrays import Rows
     from precall.samples.images import ImageFiles
@@ -31,36 +32,36 @@ if TYPE_CHECKING:
 TAKES = "two folders or zips of images, two arrays, two tables, or two sets of texts"
 
 
-def check_new(path: Path, sources: Iterable[str]) -> None:
+def check_new(path: Path, sources: Iterable[str], option: str) -> None:
     """Refuse a folder that holds something already, or that lies inside a source."""
     check_output_folder(path, sources=sources)
     if path.is_dir() and (found := next(path.iterdir(), None)) is not None:
-        raise ValueError(f"--target must be a new or empty folder; {path} contains {shown(found.name)}.")
+        raise ValueError(f"{option} must be a new or empty folder; {path} contains {shown(found.name)}.")
 
 
-def write_target(
-    path: Path,
-    judged: JudgedSamples,
-    write: Writer,
-    *,
-    lam: float,
-    size: int | None,
-    seed: int,
-    command: str,
-    as_json: bool,
+def write_set(
+    path: Path, choose: Callable[[], Target | Surplus], write: Writer, *, name: str, command: str, as_json: bool
 ) -> None:
-    """Choose the set and write it. A summary goes to stderr, and with `as_json` the result to stdout."""
+    """Choose the set and write it. A summary goes to stderr, and with `as_json` the result to stdout.
+
+    Args:
+        path: A new or empty folder.
+        choose: Chooses the set.
+        write: Writes its rows, as from `writer_of`.
+        name: "target" or "surplus", for the option and the JSON file.
+        command: The command line, for the JSON file.
+        as_json: Whether to print the JSON too.
+    """
     from precall.improve.ratio import RatioWarning
-    from precall.improve.targets import target_of
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # printed as notes below
-        chosen = target_of(judged, lam=lam, size=size, seed=seed)
+        chosen = choose()
     saved = json.dumps(chosen.to_dict() | {"command": command}, indent=1)
-    check_new(path, ())
+    check_new(path, (), f"--{name}")
     with staged_folder(path) as folder:
         write(folder, chosen.rows)
-        create(folder / "target.json", f"{saved}\n".encode())
+        create(folder / f"{name}.json", f"{saved}\n".encode())
     if as_json:
         emit(saved)
     for sentence in chosen.notes:
@@ -91,7 +92,7 @@ def writer_of(*, real: SampleSet, fake: SampleSet, link: bool) -> Writer:
     if real.kind == fake.kind == "text":
         return _texts({"real": real, "fake": fake})
     got = " and ".join(f"{shown(one.name)} ({one.kind})" for one in (real, fake))
-    raise ValueError(f"--target takes {TAKES}; got {got}. In Python, use `precall.improve.target`.")
+    raise ValueError(f"--target and --surplus take {TAKES}; got {got}. In Python, use `precall.improve`.")
 
 
 def _images(sides: Mapping[str, ImageFiles], *, link: bool) -> Writer:
@@ -117,15 +118,19 @@ def _check_images(samples: ImageFiles, *, link: bool) -> None:
         raise ValueError(f"--link takes two folders of images; {shown(samples.name)} is not one. Use --copy.")
     names = {str(inside(Path("target"), name)) for name in samples.ids}
     if len(names) < len(samples):
-        raise ValueError(f"--target needs a different name for each image; {shown(samples.name)} has one twice.")
+        raise ValueError(
+            f"--target and --surplus need a different name for each image; {shown(samples.name)} has one twice."
+        )
     if not all(map(is_image, samples.ids)):
-        raise ValueError(f"--target takes {TAKES}; {shown(samples.name)} is none of them.")
+        raise ValueError(f"--target and --surplus take {TAKES}; {shown(samples.name)} is none of them.")
 
 
 def _arrays(sides: Mapping[str, Rows]) -> Writer:
     shapes = {name: samples.array.shape[1:] for name, samples in sides.items()}
     if shapes["real"] != shapes["fake"]:
-        raise ValueError(f"--target needs rows of equal shape; got {shapes['real']} (real), {shapes['fake']} (fake).")
+        raise ValueError(
+            f"--target and --surplus need rows of equal shape; got {shapes['real']} (real), {shapes['fake']} (fake)."
+        )
 
     def write(folder: Path, rows: Iterable[TargetRow]) -> None:
         import numpy as np
@@ -140,7 +145,7 @@ def _arrays(sides: Mapping[str, Rows]) -> Writer:
 def _tables(real: TableRows, fake: TableRows) -> Writer:
     if set(real.columns) != set(fake.columns):
         differing = ", ".join(sorted(set(real.columns) ^ set(fake.columns)))
-        raise ValueError(f"--target needs tables with the same columns; only one has {shown(differing)}.")
+        raise ValueError(f"--target and --surplus need tables with the same columns; only one has {shown(differing)}.")
 
     def write(folder: Path, rows: Iterable[TargetRow]) -> None:
         text = io.StringIO()

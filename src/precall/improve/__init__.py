@@ -2,10 +2,10 @@
 
 This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
 its methods (`rejection`, `chains`, `transport`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
-samples (`selection`), the samples on which to fine-tune a model (`targets`) and the prediction of what a budget
-achieves (`planning`). Training does not belong here: see `precall.tune`, which this room never imports. Acceptance
-rules and other mathematics without samples are in `precall.theory`, and the estimation of ratios from two sample sets
-is in `precall.metrics`. Names are loaded on first use.
+samples (`selection`), the samples on which to fine-tune a model (`targets`) or a guide of it (`guidance`), and the
+prediction of what a budget achieves (`planning`). Training does not belong here: see `precall.tune`, which this room
+never imports. Acceptance rules and other mathematics without samples are in `precall.theory`, and the estimation of
+ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from precall.lazy import lazily
 if TYPE_CHECKING:
     from precall.improve.diffusion import Denoised as Denoised
     from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
+    from precall.improve.guidance import Guided as Guided
+    from precall.improve.guidance import Surplus as Surplus
+    from precall.improve.guidance import surplus as surplus
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.planning import Plan as Plan
     from precall.improve.planning import plan as plan
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Denoised": "diffusion",
+    "Guided": "guidance",
     "LatentGenerator": "latent",
     "Plan": "planning",
     "Ratio": "ratio",
@@ -39,11 +43,13 @@ _HOME = {
     "Refined": "sampling",
     "SamplingError": "sampling",
     "Selection": "selection",
+    "Surplus": "guidance",
     "Target": "targets",
     "plan": "planning",
     "sample": "sampling",
     "sample_with_rejection": "diffusion",
     "select": "selection",
+    "surplus": "guidance",
     "target": "targets",
 }
 __all__ = [*_HOME]

@@ -186,16 +186,16 @@ def target_of(judged: JudgedSamples, *, lam: float, size: int | None = None, see
     n_kept, n_added = _counts(keep, add, rule.moved, _size(size, largest))
     kept, keep_probability = _chosen(keep, n_kept, result.log_ratio_fake, rng)
     added, add_probability = _chosen(add, n_added, result.log_ratio_real, rng)
-    interval = _interval(judged, lam, seed)
+    interval = interval_at(judged, lam, seed)
     notes = (*notes_on_samples(judged), *_notes(keep, add, rule, interval))
     for note in notes:
         warnings.warn(note, RatioWarning, stacklevel=3)
     sides = {"fake": (judged.fake, kept), "real": (judged.real, added)}
-    rows = [TargetRow(name, *place) for name, (one, chosen) in sides.items() for place in _places(one, chosen)]
+    rows = [TargetRow(name, *place) for name, (one, chosen) in sides.items() for place in places(one, chosen)]
     return Target(
         lam=lam,
-        kept=_positions(judged.fake, kept),
-        added=_positions(judged.real, added),
+        kept=positions(judged.fake, kept),
+        added=positions(judged.real, added),
         keep_probability=keep_probability,
         add_probability=add_probability,
         rows=tuple(rows[i] for i in rng.permutation(len(rows))),
@@ -241,21 +241,21 @@ def _chosen(weights: Array, n: int, log_ratio: Array, rng: np.random.Generator) 
     return systematic(probabilities, by_ratio, rng), probabilities
 
 
-def _interval(judged: JudgedSamples, lam: float, seed: int) -> Interval | None:
+def interval_at(judged: JudgedSamples, lam: float, seed: int) -> Interval | None:
     """The interval of α(λ)."""
     found = CurveIntervals.gathered(judged.result.uncertainty(seed=seed)["intervals"])
     return None if found is None else found.at(lam, float(judged.result.spectrum.alpha(lam)))
 
 
-def _positions(one: Side, rows: Index) -> Index:
+def positions(one: Side, rows: Index) -> Index:
     """Positions in the source; unreadable samples have no row."""
     return rows if one.samples is None else np.asarray(one.rows, dtype=np.intp)[rows]
 
 
-def _places(one: Side, rows: Index) -> list[tuple[int, str]]:
+def places(one: Side, rows: Index) -> list[tuple[int, str]]:
     """Position and id of each row."""
-    positions = _positions(one, rows).tolist()
-    return [(at, one.identity(int(row))) for at, row in zip(positions, rows, strict=True)]
+    sources = positions(one, rows).tolist()
+    return [(at, one.identity(int(row))) for at, row in zip(sources, rows, strict=True)]
 
 
 def _notes(keep: Array, add: Array, rule: ProjectionRule, interval: Interval | None) -> tuple[str, ...]:

@@ -59,21 +59,39 @@ class ProjectionRule:
 
     def keep(self, log_ratio: ArrayLike) -> Array:
         """Probability of keeping a draw, `min(1, λ r) + d (1 − λ r)₊`; its mean under Q is `1 − moved`."""
-        accepted = np.exp(np.minimum(0.0, self._shifted(log_ratio)))  # min(1, λ r)
+        accepted = np.exp(np.minimum(0.0, _shifted(log_ratio, self.lam)))  # min(1, λ r)
         return accepted + self.spared * (1 - accepted)
 
     def add(self, log_ratio: ArrayLike) -> Array:
         """Weight of adding a data point, `(1 − 1/(λ r))₊`: the share of it that the model lacks at slope λ."""
-        return -np.expm1(-np.maximum(0.0, self._shifted(log_ratio)))
+        return -np.expm1(-np.maximum(0.0, _shifted(log_ratio, self.lam)))
 
-    def _shifted(self, log_ratio: ArrayLike) -> Array:
-        """log λ r. At the ends λ = 0 and λ = ∞, only ratios of ∞ and 0 are on the other side of the slope."""
-        u = checks.vector("log_ratio", log_ratio, infinite=True)
-        if math.isinf(self.lam):
-            return np.where(u == -np.inf, -np.inf, np.inf)
-        if self.lam == 0:
-            return np.where(u == np.inf, np.inf, -np.inf)
-        return u + math.log(self.lam)
+
+def surplus_share(log_ratio: ArrayLike, lam: float) -> Array:
+    """The share `(1 − λ r)₊` of each draw that is too much at slope λ; its mean under Q is the surplus, `1 − α(λ)`.
+
+    Args:
+        log_ratio: log p/q of the draws, shape (n,).
+        lam: slope λ in [0, ∞].
+
+    Example:
+        >>> surplus_share(np.log([0.1, 0.5, 4.0]), 2.0).round(9).tolist()
+        [0.8, 0.0, 0.0]
+
+    References:
+        docs/theory.md, Away from the surplus.
+    """
+    return 1 - np.exp(np.minimum(0.0, _shifted(log_ratio, float(checks.nonnegative("lam", lam)))))
+
+
+def _shifted(log_ratio: ArrayLike, lam: float) -> Array:
+    """log λ r. At the ends λ = 0 and λ = ∞, only ratios of ∞ and 0 are on the other side of the slope."""
+    u = checks.vector("log_ratio", log_ratio, infinite=True)
+    if math.isinf(lam):
+        return np.where(u == -np.inf, -np.inf, np.inf)
+    if lam == 0:
+        return np.where(u == np.inf, np.inf, -np.inf)
+    return u + math.log(lam)
 
 
 def projected_masses(p: ArrayLike, q: ArrayLike, lam: float) -> Array:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -321,7 +322,7 @@ def edm_loss(
 
 @torch.no_grad()
 def sample(
-    denoiser: Denoiser,
+    denoiser: nn.Module,
     n: int,
     steps: int = 18,
     generator: torch.Generator | None = None,
@@ -338,7 +339,8 @@ def sample(
     more steps.
 
     Args:
-        denoiser: a trained denoiser; it is evaluated in evaluation mode.
+        denoiser: a trained denoiser, or another module with its `shape` and inputs, such as
+            `precall.improve.Guided`; it is evaluated in evaluation mode.
         n: number of samples.
         steps: number of noise levels; the denoiser is called 2 steps − 1 times.
         generator: random generator of the noise, on the denoiser's device; None for torch's default one.
@@ -376,5 +378,6 @@ def sample(
     return x
 
 
-def _normal(n: int, denoiser: Denoiser, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    return torch.randn(n, *denoiser.shape, generator=generator, device=like.device, dtype=like.dtype)
+def _normal(n: int, denoiser: nn.Module, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    shape = cast("Denoiser", denoiser).shape
+    return torch.randn(n, *shape, generator=generator, device=like.device, dtype=like.dtype)

@@ -1,0 +1,115 @@
+"""The surplus of a model, and a network that is sampled away from a guide."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from precall.improve import Guided, RatioWarning, surplus
+from precall.improve.guidance import surplus_of
+from precall.improve.selection import judge
+from precall.tune.models import MLPDenoiser, sample
+
+QUICK = "linear"
+
+
+def flawed(n=1000, invented=0.15, seed=0):
+    """A model that invents a part of its draws, the first rows."""
+    rng = np.random.default_rng(seed)
+    real, fake = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
+    fake[: round(invented * n)] += 6
+    return real, fake
+
+
+@pytest.fixture(scope="module")
+def judged():
+    real, fake = flawed()
+    return judge(real=real, fake=fake, estimator=QUICK)
+
+
+def test_a_large_lam_finds_what_is_invented(judged):
+    found = surplus_of(judged, lam=10)
+    assert np.mean(found.indices < 150) > 0.95
+    assert len(found) == pytest.approx(150, abs=10)
+    assert len(found) == pytest.approx(found.probability.sum(), abs=1)
+    assert (np.diff(found.indices) > 0).all()
+    assert sorted(row.index for row in found.rows) == found.indices.tolist()
+    assert found.notes == ()
+
+
+def test_a_small_lam_takes_most_draws_and_those_with_a_small_ratio_first(judged):
+    found = surplus_of(judged, lam=0.1)
+    assert len(found) == pytest.approx(1000 * (1 - judged.result.spectrum.alpha(0.1)), abs=5)
+    assert found.probability[:150].min() > found.probability[150:].mean()
+    assert (np.diff(found.probability[np.argsort(judged.result.log_ratio_fake)]) <= 1e-12).all()
+
+
+def test_the_same_seed_gives_the_same_draws_and_json_holds_them():
+    real, fake = flawed(200)
+    first, again = (surplus(real=real, fake=fake, lam=3, estimator=QUICK, seed=1) for _ in range(2))
+    assert first.rows == again.rows
+    saved = json.loads(json.dumps(first.to_dict()))
+    assert saved["size"] == len(first) == len(saved["rows"])
+    assert "surplus at λ = 3" in repr(first)
+
+
+def test_notes_say_that_there_is_little_to_guide_away_from():
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(2, 200, 2))
+    fake[:12] += 8
+    with pytest.warns(RatioWarning, match="cannot show whether any draw is too many at λ = 10"):
+        surplus(real=real, fake=fake, lam=10, estimator=QUICK)
+    real, fake = flawed(1000, 0.015)
+    with pytest.warns(RatioWarning, match="rests on few draws: about 1[0-7] are too many at λ = 10"):
+        surplus(real=real, fake=fake, lam=10, estimator=QUICK)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RatioWarning)
+        with pytest.raises(ValueError, match="no draw is too many at λ = 1e"):
+            surplus(real=real, fake=real, lam=1e12, estimator=QUICK)
+    with pytest.raises(ValueError, match="`lam` must be positive"):
+        surplus(real=real, fake=fake, lam=0)
+
+
+class Gaussian(nn.Module):
+    """The exact denoiser of N(0, s²)."""
+
+    def __init__(self, s):
+        super().__init__()
+        self.shape, self.s = (1,), nn.Parameter(torch.tensor(s))
+
+    def forward(self, x, sigma, labels=None):
+        return x * self.s**2 / (self.s**2 + sigma[:, None] ** 2)
+
+
+def test_the_guided_denoiser_has_the_score_of_the_tilt():
+    """∇ log q (q/s)^(w − 1), at every noise level."""
+    x, sigma, w = torch.linspace(-3, 3, 7)[:, None], torch.full((7,), 0.7), 1.8
+    score = (Guided(Gaussian(1.5), Gaussian(2.0), w)(x, sigma) - x) / sigma[:, None] ** 2
+    q, s = 1.5**2 + 0.7**2, 2.0**2 + 0.7**2
+    torch.testing.assert_close(score, -x * (w / q - (w - 1) / s))
+
+
+def test_a_model_that_is_too_wide_is_mended_by_a_guide_that_is_wider():
+    """Data N(0, 1), model N(0, 1.5²). The guide N(0, 2²) is about what the model has too often."""
+    model, guide = Gaussian(1.5), Gaussian(2.0)
+    deviations = [
+        float(sample(Guided(model, guide, w), 4000, generator=torch.Generator().manual_seed(0)).std())
+        for w in (1.0, 1.5, 2.0)
+    ]
+    assert deviations[0] == pytest.approx(1.5, abs=0.05)
+    assert 1 < deviations[2] < deviations[1] < deviations[0] - 0.1
+
+
+def test_a_guided_network_is_the_model_at_weight_one_and_knows_its_shape():
+    torch.manual_seed(0)
+    model, guide = MLPDenoiser((2,), width=8, classes=3), MLPDenoiser((2,), width=8, classes=3)
+    guided = Guided(model, guide, 1.0)
+    x, sigma, labels = torch.randn(4, 2), torch.ones(4), torch.arange(4) % 3
+    torch.testing.assert_close(guided(x, sigma, labels), model(x, sigma, labels))
+    assert (guided.shape, guided.classes) == ((2,), 3)
+    assert sample(guided, 4, steps=3, labels=labels).shape == (4, 2)
+    with pytest.raises(ValueError, match="`weight` must be positive"):
+        Guided(model, guide, 0)
