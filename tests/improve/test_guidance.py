@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -113,3 +114,34 @@ def test_a_guided_network_is_the_model_at_weight_one_and_knows_its_shape():
     assert sample(guided, 4, steps=3, labels=labels).shape == (4, 2)
     with pytest.raises(ValueError, match="`weight` must be positive"):
         Guided(model, guide, 0)
+
+
+@dataclass
+class Output(dict):
+    """As `diffusers` returns them: a dict that is a dataclass."""
+
+    sample: torch.Tensor
+
+
+class Wrapped(nn.Linear):
+    """A network with the interface of `diffusers`: a configuration, and outputs that are not tensors."""
+
+    config = "the configuration"
+
+    def forward(self, x, return_dict=True):
+        out = super().forward(x)
+        return Output(sample=out) if return_dict else (out, "more")
+
+
+def test_a_guided_network_takes_the_place_of_one_with_other_outputs_and_attributes():
+    torch.manual_seed(0)
+    model, guide, x = Wrapped(2, 2), Wrapped(2, 2), torch.randn(3, 2)
+    guided = Guided(model, guide, 2.0)
+    expected = 2 * model(x).sample - guide(x).sample
+    torch.testing.assert_close(guided(x).sample, expected)
+    out, more = guided(x, return_dict=False)
+    torch.testing.assert_close(out, expected)
+    assert (more, guided.config, type(guided(x))) == ("more", "the configuration", Output)
+    assert len(list(guided.parameters())) == 4
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        _ = guided.colour

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from precall.improve.ratio import RatioWarning
 from precall.improve.selection import JudgedSamples, judge, notes_on_samples, systematic
@@ -173,11 +173,12 @@ class Guided(nn.Module):
     """A network extrapolated away from another: `D + (w − 1)(D − G)`.
 
     Both must predict the same quantity: the denoised sample, the noise or the velocity. With w = 1 it is D. A sample
-    costs two evaluations per step. The best weight depends on the model: draw at several and
-    compare them (`precall.dial.FunctionKnob`, `precall tradeoff`).
+    costs two evaluations per step. The best weight depends on the model: draw at several and compare them
+    (`precall.dial.FunctionKnob`, `precall tradeoff`). In a pipeline of `diffusers`, it takes the place of `unet` or
+    `transformer`: outputs may also be tuples or have a field `sample`, and all other attributes are those of D.
 
     Args:
-        network: the model D. Its `shape`, `classes` and `sigma_data` are those of the guided network.
+        network: the model D.
         guide: the network G, with the same inputs and outputs.
         weight: w; 1 leaves the model as it is.
 
@@ -196,11 +197,19 @@ class Guided(nn.Module):
         super().__init__()
         self.network, self.guide = network, guide
         self.weight = checks.positive("weight", weight)
-        for name in ("shape", "classes", "sigma_data"):
-            if hasattr(network, name):
-                setattr(self, name, getattr(network, name))
 
-    def forward(self, *inputs: Any, **options: Any) -> Tensor:
-        main: Tensor = self.network(*inputs, **options)
-        guided: Tensor = main + (self.weight - 1) * (main - self.guide(*inputs, **options))
-        return guided
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("network"), name)
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        return self._away(self.network(*inputs, **options), self.guide(*inputs, **options))
+
+    def _away(self, main: Any, guide: Any) -> Any:
+        if isinstance(main, tuple):
+            return (self._away(main[0], guide[0]), *main[1:])
+        if is_dataclass(main) and not isinstance(main, type):
+            return replace(main, sample=self._away(main.sample, guide.sample))  # type: ignore[attr-defined]
+        return main + (self.weight - 1) * (main - guide)
