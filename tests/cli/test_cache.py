@@ -1,5 +1,6 @@
 """`precall cache` shows, verifies and prunes the cache, and nothing else."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -259,20 +260,21 @@ def test_units_of_time(run, cache, given, removed):
 # ----------------------------------------------------------------------------------------------------------- processes
 
 
-def test_pruning_and_verifying_beside_a_running_assessment_is_safe(cache, filled, tmp_path):
+def test_pruning_and_verifying_beside_a_running_assessment_is_safe(run, cache, filled):
     """The cache is emptied and verified again and again while two processes fill it."""
     command = [sys.executable, "-W", "error", "-m", "precall", *map(str, filled), "--fresh"]
-    expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    expected = json.loads(run(*filled, "--fresh").stdout)["models"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     rounds = 0
     while any(process.poll() is None for process in both):
         for words in (("verify",), ("prune", "--larger-than", "0B")):
-            assert CliRunner().invoke(app, ["cache", *words]).exit_code == 0
+            assert run("cache", *words).exit_code == 0
         rounds += 1
         time.sleep(0.05)
     for process in both:
         out, err = process.communicate()
-        assert (process.returncode, out) == (0, expected), err
+        assert process.returncode == 0, err
+        assert json.loads(out)["models"] == expected
     assert rounds > 3
     assert not (cache / "damaged").exists()
 

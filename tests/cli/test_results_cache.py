@@ -422,7 +422,7 @@ def test_finished_models_of_an_interrupted_assessment_are_kept(run, work, arrays
     assert [list(settings["fake"]) for settings in work] == [["ours", "theirs"], ["theirs"]]
 
 
-def test_a_killed_assessment_keeps_finished_models(arrays, tmp_path, cache):
+def test_a_killed_assessment_keeps_finished_models(run, arrays, tmp_path):
     """Nothing has to run at the end of the process for that."""
     words = [*map(str, arrays), "--fake", f"theirs={tmp_path / 'fake.npy'}"]
     script = (
@@ -433,6 +433,6 @@ def test_a_killed_assessment_keeps_finished_models(arrays, tmp_path, cache):
     )
     killed = subprocess.run([sys.executable, "-c", script, "assess", *words], capture_output=True, text=True)
     assert killed.returncode == -9
-    again = subprocess.run([sys.executable, "-m", "precall", "assess", *words], capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    again = run(*words)
+    assert again.exit_code == 0, again.output
     assert "results of ours from the cache of " in again.stderr
