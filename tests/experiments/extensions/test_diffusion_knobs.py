@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 from experiments.common.edm import Knobs, guided
@@ -12,6 +13,7 @@ RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 SETS = ["further training", "projection 10", "projection 0.1", "accepted draws", "boosted data"]
 
 
+@pytest.mark.usefixtures("two_folds")
 def test_smoke(run, tmp_path):
     printed = run("extensions.diffusion_knobs", "--smoke", "--out", tmp_path)
     found = json.loads((tmp_path / "diffusion_knobs.json").read_text())
