@@ -16,6 +16,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# the processes that tests start would compile the package each anew, which takes almost a second
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 matplotlib.use("Agg")
 settings.register_profile(
     "precall", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
