@@ -53,7 +53,7 @@ def improve(
         typer.Option(
             help="The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others "
             "(recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what "
-            "the model invents, 0.1 everything that the data has less often.",
+            "the model invents, 0.1 nearly every draw, except where the model misses the data.",
             show_default=False,
         ),
     ] = None,
