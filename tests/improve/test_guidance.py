@@ -55,6 +55,8 @@ def test_the_same_seed_gives_the_same_draws_and_json_holds_them():
     saved = json.loads(json.dumps(first.to_dict()))
     assert saved["size"] == len(first) == len(saved["rows"])
     assert "surplus at λ = 3" in repr(first)
+    assert "a perfect model" not in repr(first)
+    assert "a perfect model has 0.9" in repr(surplus(real=real, fake=fake, lam=0.1, estimator=QUICK))
 
 
 def test_notes_say_that_there_is_little_to_guide_away_from():

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 from torch import nn
 
 from precall.improve.ratio import RatioWarning
-from precall.improve.selection import JudgedSamples, judge, notes_on_samples, systematic
-from precall.improve.targets import FEW, TargetRow, interval_at, places, positions
+from precall.improve.selection import JudgedSamples, judge, notes_on_samples
+from precall.improve.targets import FEW, TargetRow, draw_rows, interval_at, places, positions
 from precall.metrics.score import Interval, plain
 from precall.progress import Progress
 from precall.theory import checks
@@ -59,7 +59,8 @@ class Surplus:
 
     def __repr__(self) -> str:
         known = "" if self.interval is None else f" [{1 - self.interval.high:.3f}, {1 - self.interval.low:.3f}]"
-        share = f"1 − α({self.lam:g}): {1 - self.spectrum.alpha(self.lam):.3f}{known}"
+        perfect = "" if self.lam >= 1 else f"; a perfect model has {1 - self.lam:.3g}"
+        share = f"1 − α({self.lam:g}): {1 - self.spectrum.alpha(self.lam):.3f}{known}{perfect}"
         return f"surplus at λ = {self.lam:g}: {len(self):,} of {len(self.probability):,} draws\n{share}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class Surplus:
             "seed": self.seed,
             "notes": list(self.notes),
             "protocol": plain(self.protocol),
-            "rows": [{"source": row.source, "index": row.index, "id": row.id} for row in self.rows],
+            "rows": [asdict(row) for row in self.rows],
         }
 
 
@@ -138,8 +139,7 @@ def surplus_of(judged: JudgedSamples, *, lam: float, seed: int = 0) -> Surplus:
     share = surplus_share(result.log_ratio_fake, lam)
     if share.sum() < 1:
         raise ValueError(f"no draw is too many at λ = {lam:g}. Choose a smaller λ, or pass more samples.")
-    by_ratio = np.lexsort((rng.permutation(share.size), result.log_ratio_fake))  # ties in random order
-    chosen = systematic(share, by_ratio, rng)
+    chosen, probability = draw_rows(share, round(share.sum()), result.log_ratio_fake, rng)
     interval = interval_at(judged, lam, seed)
     notes = (*notes_on_samples(judged), *_notes(share, lam, interval))
     for note in notes:
@@ -148,7 +148,7 @@ def surplus_of(judged: JudgedSamples, *, lam: float, seed: int = 0) -> Surplus:
     return Surplus(
         lam=lam,
         indices=positions(judged.fake, chosen),
-        probability=share,
+        probability=probability,
         rows=tuple(rows[i] for i in rng.permutation(len(rows))),
         spectrum=result.spectrum,
         interval=interval,
@@ -174,8 +174,8 @@ class Guided(nn.Module):
 
     Both must predict the same quantity: the denoised sample, the noise or the velocity. With w = 1 it is D. A sample
     costs two evaluations per step. The best weight depends on the model: draw at several and compare them
-    (`precall.dial.FunctionKnob`, `precall tradeoff`). In a pipeline of `diffusers`, it takes the place of `unet` or
-    `transformer`: outputs may also be tuples or have a field `sample`, and all other attributes are those of D.
+    (`precall.dial.FunctionKnob`, `precall tradeoff`). In a pipeline of `diffusers`, it takes the place of `unet`:
+    outputs may also be tuples or have a field `sample`, and all other attributes are those of D.
 
     Args:
         network: the model D.

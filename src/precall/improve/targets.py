@@ -184,8 +184,8 @@ def target_of(judged: JudgedSamples, *, lam: float, size: int | None = None, see
     keep, add = rule.keep(result.log_ratio_fake), rule.add(result.log_ratio_real)
     largest = _largest(keep, add, rule.moved)
     n_kept, n_added = _counts(keep, add, rule.moved, _size(size, largest))
-    kept, keep_probability = _chosen(keep, n_kept, result.log_ratio_fake, rng)
-    added, add_probability = _chosen(add, n_added, result.log_ratio_real, rng)
+    kept, keep_probability = draw_rows(keep, n_kept, result.log_ratio_fake, rng)
+    added, add_probability = draw_rows(add, n_added, result.log_ratio_real, rng)
     interval = interval_at(judged, lam, seed)
     notes = (*notes_on_samples(judged), *_notes(keep, add, rule, interval))
     for note in notes:
@@ -233,7 +233,7 @@ def _counts(keep: Array, add: Array, moved: float, size: int) -> tuple[int, int]
     return size - added, added
 
 
-def _chosen(weights: Array, n: int, log_ratio: Array, rng: np.random.Generator) -> tuple[Index, Array]:
+def draw_rows(weights: Array, n: int, log_ratio: Array, rng: np.random.Generator) -> tuple[Index, Array]:
     """Choose n samples with probabilities proportional to `weights`, by systematic sampling along the ratio."""
     total = float(weights.sum())
     probabilities = np.minimum(1.0, weights * (n / total)) if n else np.zeros_like(weights)
