@@ -138,6 +138,7 @@ class Wrapped(nn.Linear):
 def test_a_guided_network_takes_the_place_of_one_with_other_outputs_and_attributes():
     torch.manual_seed(0)
     model, guide, x = Wrapped(2, 2), Wrapped(2, 2), torch.randn(3, 2)
+    guide.config = "that of the guide"
     guided = Guided(model, guide, 2.0)
     expected = 2 * model(x).sample - guide(x).sample
     torch.testing.assert_close(guided(x).sample, expected)
