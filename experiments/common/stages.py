@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class Files:
 def write(path: Path, content: Callable[[Path], object]) -> None:
     """Write a file that appears whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"part-{path.name}")
+    part = path.with_name(f"part-{os.getpid()}-{path.name}")  # two processes may write the same file
     content(part)
     part.rename(path)
     say(path)

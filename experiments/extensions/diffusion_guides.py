@@ -397,7 +397,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def sheet(rows: Sequence[Row], settings: Sequence[str]) -> Figure:
-    shown = [row for row in rows if row["setting"] in (*settings, "real-1")]
+    shown = [row for row in rows if row["setting"] in (*settings, "real-1") and "recall" in row]
     return figure(shown, line=LINE, knob="classifier-free guidance", markers=MARKERS)
 
 

@@ -34,6 +34,7 @@ from experiments.common.gan import Adversaries, copied, late_bins, padded, rate_
 from experiments.common.saving import save
 from experiments.common.selection import Setting
 from experiments.common.stages import (
+    KINDS,
     Files,
     Job,
     Line,
@@ -210,7 +211,7 @@ def work(options: argparse.Namespace) -> None:
     makers: dict[str, Callable[[], Stage]] = {
         "train": lambda: Trained(gans, tiny=options.smoke),
         "draw": lambda: Drawn(gans),
-        "score": lambda: Scored(gans.study, ["scores"], (i, n)),
+        "score": lambda: Scored(gans.study, options.kinds, (i, n)),
     }
     work_through([makers[name]() for name in options.stages], partial(planned, options))
 
@@ -238,6 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made = staged_parser(__doc__, data=SIZES, default="cifar-10")
     seconds = "longest training of the bases; others in proportion"
     made.add_argument("--seconds", type=float, default=np.inf, help=seconds)
+    made.add_argument("--kinds", nargs="+", default=["scores"], choices=KINDS)
     run_staged(run, made.parse_args(arguments))
 
 

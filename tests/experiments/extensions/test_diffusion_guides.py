@@ -112,6 +112,7 @@ def test_the_middle_of_a_cloud_is_central():
 
 EQUAL = "diffusion_guides-fashion-mnist-2500"  # three seeds that were trained for equally many steps
 EQUAL_SETTINGS = ("base", "further", "base surplus-10:2", "base surplus-0.1:3", "base free:1.5")
+GUIDES = [("base surplus-10:2", "alpha(10)"), ("base surplus-0.1:3", "beta(0.1)")]  # at their own slope
 NAMES = {"cifar-10": "diffusion_guides", "fashion-mnist": "diffusion_guides-fashion-mnist"}
 
 
@@ -143,15 +144,22 @@ def test_the_published_dial_turns(found, seed):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", ["diffusion_guides", EQUAL])
-@pytest.mark.parametrize(
-    ("setting", "score"), [("base surplus-10:2", "alpha(10)"), ("base surplus-0.1:3", "beta(0.1)")]
-)
+@pytest.mark.parametrize(("setting", "score"), GUIDES)
 def test_the_published_guides_mend_at_every_slope(name, seed, setting, score):
     published = json.loads((RESULTS / f"{name}.json").read_text())
     rows = {row["setting"]: row["linear"] for row in published["rows"] if row["seed"] == seed and "linear" in row}
     control, guided = rows["further"], rows[setting]
     assert all(guided[name] > control[name] + control["half_width"][name] for name in control["half_width"])
     assert guided[score] - rows["base"][score] > (1 - rows["base"][score]) / 3
+
+
+@pytest.mark.parametrize(("setting", "score"), GUIDES)
+def test_the_published_guides_mend_by_auto_too(setting, score):
+    published = json.loads((RESULTS / "diffusion_guides-fashion-mnist-auto.json").read_text())
+    rows = {row["setting"]: row["auto"] for row in published["rows"]}
+    control, guided = rows["further"], rows[setting]
+    assert all(guided["low"][name] > control["high"][name] for name in control["high"])
+    assert guided[score] - rows["base"][score] > (1 - rows["base"][score]) * 0.6
 
 
 def test_the_published_guides_of_equal_training_exceed_classifier_free_guidance_in_both_scores():
