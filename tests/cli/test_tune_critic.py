@@ -58,6 +58,24 @@ def test_a_file_is_never_loaded_because_a_run_folder_names_it(run, script, tmp_p
     assert done.exit_code == 0, done.output
 
 
+def test_a_file_of_feature_maps_is_a_critic_on_maps(run, tmp_path):
+    class Halves(torch.nn.Module):
+        def forward(self, x):
+            x = x.to(torch.float32) / 255
+            return [x, torch.nn.functional.avg_pool2d(x, 2)]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(Halves()).save(tmp_path / "maps.pt")
+    words = (*SMALL, "--critic-encoder", tmp_path / "maps.pt", "--out", tmp_path / "run")
+    assert run(*words, "--steps", 2).exit_code == 0
+    done = run(*words, "--steps", 3, "--resume")
+    assert done.exit_code == 0, done.output
+    tensors, facts = read(tmp_path / "run" / "checkpoint.safetensors")
+    assert facts["step"] == 3
+    assert {"discriminator/1.heads.0.mean", "discriminator/1.heads.1.mean"} <= set(tensors)
+
+
 def test_several_lams_share_the_plain_critics(run, script, tmp_path):
     words = ("--steps", 4, "--lam", 0.1, "--lam", 10, "--critic-encoder", script)
     done = run(*SMALL, *words, "--out", tmp_path / "dial")

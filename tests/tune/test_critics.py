@@ -14,7 +14,7 @@ from precall.encoders.resizing import IMAGENET, Resizing, normalised_images, nor
 from precall.samples.images import Pixels
 from precall.tune import FGAN, Critics, FeatureCritic, MapCritic, OBRSObjective, PRObjective, Settings, Trainer, recipe
 from precall.tune.checkpoints import read
-from precall.tune.critics import features_of, noisy_logits
+from precall.tune.critics import critic_on, features_of, noisy_logits
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
 
 SETTINGS = Settings(batch_size=8, generator_lr=1e-3, discriminator_lr=1e-3, noise=0.1, checkpoint_every=3)
@@ -34,19 +34,23 @@ class Tiny(nn.Module):
         return (self.conv(x.to(torch.float32) / 128 - 1) ** 2).mean([2, 3])
 
 
+def saved(network, path):
+    """A TorchScript file of a network."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(network).save(path)
+    return path
+
+
 @pytest.fixture
 def tiny(tmp_path):
     """A TorchScript file."""
 
-    def saved(seed: int = 0):
+    def found(seed: int = 0):
         path = tmp_path / f"tiny-{seed}.pt"
-        if not path.exists():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                torch.jit.script(Tiny(seed)).save(path)
-        return path
+        return path if path.exists() else saved(Tiny(seed), path)
 
-    return saved
+    return found
 
 
 def images(n=40, seed=0, shape=SHAPE) -> Pixels:
@@ -242,6 +246,18 @@ class Maps(Tiny):
         return [first, nn.functional.avg_pool2d(first, 2)]
 
 
+class LevelMaps(nn.Module):
+    """The same maps, of images from 0 to 255; as a tuple, as a traced network returns them."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = Maps().conv
+
+    def forward(self, x):
+        first = self.conv(x / 127.5 - 1) ** 2
+        return first, nn.functional.avg_pool2d(first, 2)
+
+
 def map_run(objective=None, *, both=True, seed=0, **others):
     torch.manual_seed(0)
     maps, pixels = MapCritic(Maps(seed), images()), MLPDiscriminator(SHAPE, widths=(8,))
@@ -311,6 +327,24 @@ def test_a_run_with_maps_is_resumed_with_the_same_network_alone(tmp_path):
     assert not any("conv" in name for name in tensors)
     with pytest.raises(ValueError, match="was written with discriminator layers"):
         map_run(seed=1, out=tmp_path / "parts").resume()
+
+
+def test_a_file_that_returns_maps_is_a_critic_on_maps(tmp_path):
+    encoder, x = differentiable_encoder(saved(LevelMaps(), tmp_path / "maps.pt")), torch.rand(4, *SHAPE) * 2 - 1
+    critic, expected = critic_on(encoder, images(), classes=2), MapCritic(Maps(), images()).seen(x)
+    assert isinstance(critic, MapCritic)
+    for maps, same in zip(critic.seen(x), expected, strict=True):
+        torch.testing.assert_close(maps, same, atol=1e-4, rtol=1e-4)
+    with pytest.raises(ValueError, match="returns feature maps"):
+        FeatureCritic(encoder, images())
+
+
+def test_a_recipe_has_a_critic_on_maps(tmp_path):
+    made = recipe("digits", "mlp", critic_encoder=saved(LevelMaps(), tmp_path / "maps.pt"), labels=True)
+    run = made.trainer(lam=2.0, batch_size=8).fit(2)
+    assert isinstance(run.discriminator[1], MapCritic)
+    assert run.discriminator[1].classes == 10
+    assert "network=_FromLevels, weights=" in run.discriminator[1].extra_repr()
 
 
 def test_noise_is_added_to_the_maps():

@@ -97,7 +97,7 @@ def tune(
         str | None,
         typer.Option(
             help="Also train a critic on the features of this frozen encoder, and add both losses: random-vgg, "
-            "inception, vgg16, dinov2, clip, or a TorchScript file. For images."
+            "inception, vgg16, dinov2, clip, or a TorchScript file, which may return feature maps. For images."
         ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="First folder to search for the data.")] = None,

@@ -40,10 +40,12 @@ class TensorEncoder:
         network: The network, whose parameters have no gradients.
         features: Converts images of shape (n, 3, h, w), as floats from 0 to 255, to features of shape (n, d). Gradients
             flow through it to the images.
+        maps: Whether the network returns a list of feature maps (n, c, h, w) instead of features.
     """
 
     network: Movable
     features: Callable[[Tensor], Tensor]
+    maps: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -254,15 +254,15 @@ def _scripted(
     called = partial(network, **arguments)
     forward = partial(_by_shape, called, place)
     protocol = {**_scripted_protocol(resize, sha256), "arguments": arguments}
-    tensors = TensorEncoder(network, lambda images: called(images).float())
+    tensors = TensorEncoder(network, lambda images: called(images).float(), maps=_returns_several(network))
     return Encoder(name, "images", protocol | versions(place), np.asarray, forward, tensors)
 
 
 def script_encoder(path: str | Path) -> Encoder:
     """An encoder from a TorchScript file of the user, which must be trusted.
 
-    The network takes images (n, 3, h, w), as `uint8` or as floats from 0 to 255, and returns features (n, d). It
-    resizes and normalises the images itself.
+    The network takes images (n, 3, h, w), as `uint8` or as floats from 0 to 255, and returns features (n, d), or a list
+    of feature maps (n, c, h, w) for a critic. It resizes and normalises the images itself.
     """
     file = Path(path)
     if not file.is_file():
@@ -311,6 +311,12 @@ def _load_script(path: Path) -> nn.Module:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"`weights` must be a TorchScript file; `{path}` is not ({reason}).") from None
+
+
+def _returns_several(network: nn.Module) -> bool:
+    """Whether a TorchScript network returns several tensors."""
+    schema: Any = getattr(network.forward, "schema", None)
+    return schema is not None and schema.returns[0].type.kind() in ("ListType", "TupleType")
 
 
 def versions(place: torch.device) -> dict[str, str]:

@@ -59,6 +59,8 @@ class FeatureCritic(nn.Module):
         super().__init__()
         if encoder.tensors is None:
             raise ValueError(f"`encoder` must have gradients; {encoder.name} has none.")
+        if encoder.tensors.maps:
+            raise ValueError(f"`encoder` must return features; {encoder.name} returns feature maps. Use `MapCritic`.")
         self.encoder, self.classes = encoder, classes
         features = self._features_of(_images(data))
         scale = features.std(0)
@@ -159,12 +161,16 @@ class MapCritic(nn.Module):
         super().__init__()
         self.classes, self._network = classes, [network.requires_grad_(False).eval()]  # a list: not a part
         vectors = embedding or partial(_vectors, classes)
-        with torch.no_grad():
-            maps = self.network(_images(data).expand(-1, 3, -1, -1))
-        if not isinstance(maps, (list, tuple)) or any(one.ndim != 4 for one in maps):
-            got = "a tensor" if isinstance(maps, Tensor) else [tuple(one.shape) for one in maps]
+        self.heads = nn.ModuleList(MapHead(one, vectors(CHANNELS[1])) for one in self._maps_of(_images(data)))
+
+    @torch.no_grad()
+    def _maps_of(self, images: Tensor) -> list[Tensor]:
+        """Maps of some images, in parts as the network may need much memory."""
+        parts = [self.network(part.expand(-1, 3, -1, -1)) for part in torch.split(images, 100)]
+        if not isinstance(parts[0], (list, tuple)) or any(one.ndim != 4 for one in parts[0]):
+            got = "a tensor" if isinstance(parts[0], Tensor) else [tuple(one.shape) for one in parts[0]]
             raise ValueError(f"`network` must return a list of maps (n, c, h, w); got {got}.")
-        self.heads = nn.ModuleList(MapHead(one.float(), vectors(CHANNELS[1])) for one in maps)
+        return [torch.cat(same).float() for same in zip(*parts, strict=True)]
 
     @property
     def _heads(self) -> list[MapHead]:
@@ -255,10 +261,40 @@ def gradient_penalty(critic: nn.Module, real: Tensor, labels: Tensor | None) -> 
     return slope.flatten(1).square().sum(1).mean()
 
 
+class _FromLevels(nn.Module):
+    """A network of images from 0 to 255, as one of images in [−1, 1]."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Any:
+        return self.network(_levels(x))
+
+
+def critic_on(encoder: Encoder, data: Any, *, classes: int = 0) -> FeatureCritic | MapCritic:
+    """A critic on what an encoder returns: on its features, or on its feature maps.
+
+    Args:
+        encoder: an encoder with `tensors`, such as `precall.encoders.registry.differentiable_encoder("maps.pt")`.
+        data: samples from which location and scale are estimated, as for `FeatureCritic`.
+        classes: number of classes, 0 for an unconditional model.
+    """
+    tensors = encoder.tensors
+    if tensors is not None and tensors.maps and isinstance(tensors.network, nn.Module):
+        return MapCritic(_FromLevels(tensors.network), data, classes=classes)
+    return FeatureCritic(encoder, data, classes=classes)
+
+
 def features_of(encoder: Encoder, x: Tensor) -> Tensor:
     """Features of images in [−1, 1], with gradients. Grey images are encoded as images of three equal channels."""
     assert encoder.tensors is not None
-    return encoder.tensors.features(((x + 1) * 127.5).expand(-1, 3, -1, -1))
+    return encoder.tensors.features(_levels(x).expand(-1, 3, -1, -1))
+
+
+def _levels(x: Tensor) -> Tensor:
+    """Images in [−1, 1] as grey levels from 0 to 255."""
+    return (x + 1) * 127.5
 
 
 def _images(data: Any) -> Tensor:

@@ -24,7 +24,7 @@ from precall.metrics.neighbors.centrality import binned, centrality
 from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.tune.bins import bins_at
-from precall.tune.critics import Critics, FeatureCritic
+from precall.tune.critics import Critics, critic_on
 from precall.tune.custom_networks import Build, Shape, building, imported
 from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out
 from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
@@ -256,8 +256,8 @@ def recipe(
         labels: whether the networks use the class labels of the data, or a text file with one label per line for a
             path; None to use them for "biggan" alone.
         critic_encoder: a second critic is trained on the features of this frozen encoder, and both losses are added:
-            "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. None for the discriminator
-            of the samples alone.
+            "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. If the file returns a list of
+            feature maps, the critic sees these (`MapCritic`). None for the discriminator of the samples alone.
         bins: number of bins of how central a sample is among those of its class, which the networks see; 0 for none.
             Train with `kind="gan"`; `Recipe.draw_labels` chooses the bins for λ when samples are drawn. The class
             labels of the data are then used unless `labels` is False.
@@ -321,11 +321,11 @@ def recipe(
 
 
 def _beside(discriminator: Build, encoder: str | Path, samples: npt.NDArray[Any]) -> Build:
-    """Builds a discriminator of samples, and beside it a critic on the features of an encoder."""
+    """Builds a discriminator of samples, and beside it a critic on the features or feature maps of an encoder."""
     loaded = differentiable_encoder(encoder)
 
     def build(shape: Shape, classes: int) -> nn.Module:
-        return Critics([discriminator(shape, classes), FeatureCritic(loaded, samples, classes=classes)])
+        return Critics([discriminator(shape, classes), critic_on(loaded, samples, classes=classes)])
 
     return build
 
