@@ -5,8 +5,7 @@
 Every row has the recipe of digits (perceptrons, 2,000 steps in all) and λ = 0.1, 1 and 10 as `precall tune` takes them.
 `default` is the recipe as it is. `features beside` adds a critic on the features of a frozen encoder, and `features
 alone` has no other critic. The encoder is a small convolutional classifier of the training digits, trained here for 400
-steps; its features are the 32 activations before its last layer. `maps beside` adds a critic on its two feature maps,
-the activations of its convolutions. `labels` is the default with class labels, and `bins`
+steps; its features are the 32 activations before its last layer. `labels` is the default with class labels, and `bins`
 has the same labels and five bins of how central a digit is, by its pixels: one plain GAN, where λ chooses the bins.
 
 Precision and recall (k = 5) of 599 draws against 599 held-out digits are measured in pixels, in the features of the
@@ -32,7 +31,7 @@ from experiments.common.saving import save
 from precall.encoders import Encoder, load_encoder
 from precall.encoders.encoder import TensorEncoder
 from precall.metrics.neighbors.sweep import sweep
-from precall.tune import Critics, FeatureCritic, MapCritic, Recipe, Trainer, recipe
+from precall.tune import Critics, FeatureCritic, Recipe, Trainer, recipe
 from precall.tune.critics import features_of
 
 NAME = "tune_options"
@@ -65,18 +64,6 @@ class Classifier(nn.Module):
         return features
 
 
-class Maps(nn.Module):
-    """The activations of both convolutions of a classifier, for digits in [−1, 1]."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        super().__init__()
-        self.first, self.second = classifier.net[:2], classifier.net[2:4]
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        h = self.first(x)
-        return [h, self.second(h)]
-
-
 def encoder_of(made: Recipe, steps: int, seed: int) -> Encoder:
     """An encoder that was trained to classify the training digits, frozen."""
     torch.manual_seed(seed)
@@ -97,21 +84,12 @@ def encoder_of(made: Recipe, steps: int, seed: int) -> Encoder:
 # ------------------------------------------------------------------------------------------------------------- training
 
 
-def on_features(encoder: Encoder, made: Recipe) -> nn.Module:
-    return FeatureCritic(encoder, made.data.samples)
-
-
-def on_maps(encoder: Encoder, made: Recipe) -> nn.Module:
-    assert encoder.tensors is not None
-    assert isinstance(encoder.tensors.network, Classifier)
-    return MapCritic(Maps(encoder.tensors.network), made.data.samples)
-
-
-def with_critic(made: Recipe, critic: Callable[[Recipe], nn.Module], *, alone: bool) -> Recipe:
-    """The unconditional recipe with a critic on features, beside the other one or alone."""
+def with_critic(made: Recipe, encoder: Encoder, *, alone: bool) -> Recipe:
+    """The recipe with a critic on features, beside the other one or alone."""
 
     def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-        return critic(made) if alone else Critics([made.discriminator(shape, classes), critic(made)])
+        critic = FeatureCritic(encoder, made.data.samples, classes=classes)
+        return critic if alone else Critics([made.discriminator(shape, classes), critic])
 
     return replace(made, discriminator=build)
 
@@ -161,9 +139,8 @@ def compared(
     encoder = encoder_of(labelled, encoder_steps, seed)
     ways: dict[str, Callable[[], Mapping[float, Tensor]]] = {
         "default": partial(losses, plain, seed, n),
-        "features beside": partial(losses, with_critic(plain, partial(on_features, encoder), alone=False), seed, n),
-        "features alone": partial(losses, with_critic(plain, partial(on_features, encoder), alone=True), seed, n),
-        "maps beside": partial(losses, with_critic(plain, partial(on_maps, encoder), alone=False), seed, n),
+        "features beside": partial(losses, with_critic(plain, encoder, alone=False), seed, n),
+        "features alone": partial(losses, with_critic(plain, encoder, alone=True), seed, n),
         "labels": partial(losses, labelled, seed, n),
         "bins": partial(bins, replace(recipe("digits", bins=BINS), steps=steps), seed, n),
     }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import sys
+from pathlib import Path
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -58,9 +61,24 @@ def exact_device(device: str | None = None) -> str:
 
 def _exists(device: str) -> bool:
     """Whether torch finds the device."""
+    kind, _, index = device.partition(":")
+    if "torch" not in sys.modules and not may_exist(kind):
+        return False
     import torch
 
-    kind, _, index = device.partition(":")
     if kind == "mps":
         return bool(torch.backends.mps.is_available())
     return torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()
+
+
+def may_exist(kind: str) -> bool:
+    """Whether there may be such a device. It is asked first because torch takes seconds to import."""
+    if sys.platform != "linux":
+        return (sys.platform == "darwin") == (kind == "mps")
+    if kind == "mps":
+        return False
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()  # of AMD
+    return True

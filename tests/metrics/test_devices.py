@@ -54,6 +54,27 @@ def test_auto_is_cuda_then_mps_then_the_cpu(monkeypatch, existing, network, exac
     assert (devices.exact_device("auto"), devices.exact_device("cpu")) == (exact, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("platform", "library", "amd", "cuda", "mps"),
+    [
+        ("linux", True, False, True, False),
+        ("linux", False, True, True, False),
+        ("linux", False, False, False, False),
+        ("darwin", False, False, False, True),
+        ("win32", False, False, True, False),
+    ],
+)
+def test_torch_is_not_asked_where_there_can_be_no_device(monkeypatch, platform, library, amd, cuda, mps):
+    def load(name):
+        if not library:
+            raise OSError(name)
+
+    monkeypatch.setattr(devices.sys, "platform", platform)
+    monkeypatch.setattr(devices.ctypes, "CDLL", load)
+    monkeypatch.setattr(devices.Path, "exists", lambda path: amd)
+    assert (devices.may_exist("cuda"), devices.may_exist("mps")) == (cuda, mps)
+
+
 def test_arrays_are_moved_to_the_requested_device(monkeypatch):
     """Without a GPU: the CPU poses as one, and every matrix must have become a tensor there."""
     seen = []

@@ -1,5 +1,6 @@
 """Jobs side by side: their order, their number at once, nested jobs, errors and interruptions."""
 
+import subprocess
 import sys
 import threading
 import time
@@ -8,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 from precall.metrics import parallel
 from precall.metrics.parallel import go_on, side_by_side
@@ -117,3 +119,21 @@ def test_a_half_imported_torch_is_no_trouble(monkeypatch):
 def test_libraries_are_there_before_threads_start():
     assert "torch" in parallel.LIBRARIES
     assert side_by_side([lambda: all(name in sys.modules for name in parallel.LIBRARIES)] * 2) == [True, True]
+
+
+def test_light_metrics_import_no_heavy_libraries():
+    """Which takes seconds: on the CPU, FID needs neither torch nor scikit-learn, and neighbours no scikit-learn."""
+    code = """if True:
+        import sys
+        import numpy as np
+        from precall.metrics import assess
+        from precall.report.projection import sample_map
+
+        x, y = np.random.default_rng(0).normal(size=(2, 60, 4))
+        sample_map(assess(real=x, fake=y, metrics=("fid",)), {})
+        print("torch" in sys.modules, "sklearn" in sys.modules)
+        assess(real=x, fake=y, metrics=("neighbors", "symmetric", "kid", "fid"))
+        print("sklearn" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(torch.cuda.is_available()), "False", "False"]

@@ -289,6 +289,7 @@ FID = Metric(
     needs="features, or stored statistics (`Moments`, or a `.npz` of `mu` and `sigma`) on either side",
     default=True,
     from_statistics=True,
+    libraries=(),
     card=Card(
         measures="The distance between two Gaussians with the means and covariances of the features.",
         formula=r"\text{FID} = \lVert m - \hat m \rVert^2 + \mathrm{Tr}\left( S + \hat S - 2 (S \hat S)^{1/2} \right)",

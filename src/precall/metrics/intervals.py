@@ -47,7 +47,7 @@ def subsampling_intervals(
     Returns:
         An interval for each name, or None if there are too few samples for two blocks or if a score is infinite.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     blocks = min(BLOCKS, min(n_real, n_fake) // at_least)
     if blocks < 2:
@@ -60,7 +60,7 @@ def subsampling_intervals(
         with np.errstate(invalid="ignore"):  # a score may be infinite, such as the realism of exact copies
             spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
     # t_{(1 + level)/2, 2(B − 1)} · √(mean variance / B)
-    half_widths = t.isf((1 - level) / 2, PARTITIONS * (blocks - 1)) * np.sqrt(spread / blocks)
+    half_widths = stdtrit(PARTITIONS * (blocks - 1), (1 + level) / 2) * np.sqrt(spread / blocks)
     return {
         name: _around(values[name], float(half), level, (within or {}).get(name)) if np.isfinite(half) else None
         for name, half in zip(values, half_widths, strict=True)

@@ -213,6 +213,7 @@ KID = Metric(
     compute=_compute,
     default=True,
     shares="sweep",
+    libraries=("torch",),
     card=Card(
         measures="The squared maximum mean discrepancy with a cubic kernel: how far the first three moments of the "
         "features differ.",

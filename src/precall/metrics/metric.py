@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from precall.metrics.parallel import LIBRARIES
 from precall.metrics.score import CurveIntervals, Interval, Score, ScoreInfo, readings
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Metric:
         fewest: Fewest samples per side.
         shares: Name of the work that it shares with other metrics; they are computed one after another. Empty if it
             shares none: then it is computed beside them.
+        libraries: What it imports, which takes seconds.
         card: The text of its page in the documentation.
     """
 
@@ -97,6 +99,7 @@ class Metric:
     from_statistics: bool = False
     fewest: int = 2
     shares: str = ""
+    libraries: tuple[str, ...] = LIBRARIES
     card: Card | None = None
 
 

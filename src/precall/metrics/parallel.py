@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -21,7 +21,9 @@ R = TypeVar("R")
 LIBRARIES = ("torch", "sklearn.cluster", "sklearn.covariance", "sklearn.ensemble", "sklearn.linear_model")
 
 
-def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None = None) -> list[R]:
+def side_by_side(
+    jobs: Sequence[Callable[[], R]], progress: StageProgress | None = None, libraries: Iterable[str] = LIBRARIES
+) -> list[R]:
     """Results of the jobs, in their order. Each job runs in one thread, and as many at once as there are cores.
 
     The jobs are small for the libraries that they call: more threads per job would wait for each other most of the
@@ -30,6 +32,8 @@ def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None
     Args:
         jobs: Functions that release Python's lock while they compute, as NumPy, SciPy, scikit-learn and torch do.
         progress: Called with (jobs done, number of jobs).
+        libraries: What the jobs import. It is imported first: a thread may meet a module that another one has imported
+            in part.
 
     Raises:
         Exception: The first error, in the order of the jobs, after all jobs have ended. If the wait is interrupted,
@@ -39,7 +43,8 @@ def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None
         >>> side_by_side([lambda: 1, lambda: 2])
         [1, 2]
     """
-    _load_libraries()
+    for library in libraries:
+        import_module(library)
     crew = getattr(_here, "crew", None) or _Crew(_cores())
     one_thread = partial(_thread_pools(len(sys.modules)).limit, limits=1)
     with one_thread(), _short_turns(), crew.away(), ThreadPoolExecutor(len(jobs), initializer=one_thread) as pool:
@@ -52,12 +57,6 @@ def side_by_side(jobs: Sequence[Callable[[], R]], progress: StageProgress | None
             crew.stopped = True
             raise
         return _results(futures)
-
-
-def _load_libraries() -> None:
-    """Import what jobs import: a thread may meet a module that another one has imported in part."""
-    for library in LIBRARIES:
-        import_module(library)
 
 
 @lru_cache(maxsize=1)

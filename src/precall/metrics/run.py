@@ -77,7 +77,7 @@ class Run:
         """The k-nearest-neighbour sweep over all pairs."""
         if self.so_far is None:
             check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
-            real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls])
+            real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls], libraries=["torch"])
             stage = self.stage("neighbors")
             self.so_far = sweep.cross_balls(real, fake, ties=self.ties, progress=stage, sums=self._between)
         return self.so_far
@@ -185,7 +185,9 @@ class Run:
         for metric in metrics:
             parts.setdefault(metric.shares or metric.name, []).append(metric)
         jobs = [partial(self._in_turn, part) for part in parts.values()]
-        done = side_by_side(jobs) if len(jobs) > 1 else [job() for job in jobs]  # a single one may use all threads
+        libraries = [library for metric in metrics for library in metric.libraries]
+        # a single one may use all threads
+        done = side_by_side(jobs, libraries=libraries) if len(jobs) > 1 else [job() for job in jobs]
         found = {name: one for part in done for name, one in part.items()}
         return [found[metric.name] for metric in metrics]
 

@@ -58,16 +58,21 @@ def _groups(one: Assessment) -> list[str]:
 
 def _neighbors(points: Mapping[str, Array]) -> dict[str, dict[str, list[list[int]]]]:
     """For each point of each side, the positions of its nearest points on either side, the nearest first."""
-    from sklearn.neighbors import NearestNeighbors
+    return {
+        name: {among: _nearest(asked, others, own=name == among) for among, others in points.items()}
+        for name, asked in points.items()
+    }
 
-    found: dict[str, dict[str, list[list[int]]]] = {name: {} for name in points}
-    for among, fitted in points.items():
-        nearest = NearestNeighbors(n_neighbors=min(NEAR, len(fitted) - 1), algorithm="brute").fit(fitted)
-        for name, asked in points.items():
-            # without an argument, a point is not its own neighbour
-            index = nearest.kneighbors(None if name == among else asked, return_distance=False)
-            found[name][among] = index.tolist()
-    return found
+
+def _nearest(asked: Array, among: Array, *, own: bool) -> list[list[int]]:
+    """The positions of the nearest points; a point is not its own neighbour. The points are few, at most `MOST`."""
+    centre, k = among.mean(axis=0), min(NEAR, len(among) - 1)
+    x, y = asked - centre, among - centre
+    squares = np.square(y).sum(axis=1) - 2 * x @ y.T  # |x − y|² less |x|²
+    if own:
+        np.fill_diagonal(squares, np.inf)
+    nearest: list[list[int]] = np.argsort(squares, axis=1, kind="stable")[:, :k].tolist()
+    return nearest
 
 
 def _side(side: Side, rows: Index, flat: Array, values: PerSample, groups: Sequence[str]) -> dict[str, Any]:

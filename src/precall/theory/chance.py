@@ -58,7 +58,7 @@ def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
 def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
     """E[RC_{k,k'}] under P = Q: the chance that k fakes come before the k'-th other real sample.
 
-        E = P( Hypergeometric(population N − 1 + M, N − 1 of them real, k + k' − 1 draws) ≤ k' − 1 reals )
+        E = P( fakes in a k'-NN ball of a real sample ≥ k ), by `ball_count_law`
 
     Args:
         n_real: N, number of real samples.
@@ -76,12 +76,10 @@ def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> 
     References:
         Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
     """
-    from scipy.stats import hypergeom
-
     _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_real)
     wanted = np.asarray(checks.nonnegative("k", k))
-    drawn = np.ceil(np.minimum(wanted, n_fake)) + k_prime - 1
-    share = hypergeom.cdf(k_prime - 1, n_real - 1 + n_fake, n_real - 1, drawn)
+    at_least = np.cumsum(ball_count_law(centres=n_real, others=n_fake, k=k_prime)[::-1])[::-1].clip(max=1)
+    share = at_least[np.ceil(np.minimum(wanted, n_fake)).astype(int)]
     return np.where(wanted <= n_fake, share, 0.0)[()]
 
 

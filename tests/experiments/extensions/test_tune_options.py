@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
-WAYS = ["default", "features beside", "features alone", "maps beside", "labels", "bins"]
+WAYS = ["default", "features beside", "features alone", "labels", "bins"]
 
 
 def test_smoke(run, tmp_path):

@@ -116,6 +116,7 @@ NEIGHBORS = Metric(
     compute=lambda run: _found(run, BALL_SCORES),
     default=True,
     shares="sweep",
+    libraries=("torch",),
     card=Card(
         measures="Whether each fake lies close to some real sample (precision, density), and whether each real sample "
         "has a fake close to it (recall, coverage). Close means within the distance to the k-th neighbour of the same "
@@ -150,6 +151,7 @@ SYMMETRIC = Metric(
     interval=SWEPT,
     compute=_symmetric,
     shares="sweep",
+    libraries=("torch",),
     card=Card(
         measures="Precision and recall that do not depend on which of the two sets spreads further.",
         formula="\n".join(
@@ -173,6 +175,7 @@ CLIPPED = Metric(
     interval=SWEPT,
     compute=_clipped,
     shares="sweep",
+    libraries=("torch",),
     card=Card(
         measures="Density and coverage on a scale on which a model with a share x of bad samples scores about 1 − x.",
         formula=r"\text{clipped density} = \frac{\mathrm{mean}_j \min(c_j / k, 1)}{\mathrm{mean}_i \min(c_i / k, 1)}",
@@ -193,6 +196,7 @@ PROBABILISTIC = Metric(
     interval="jackknife over the support, variance over the scored set: the expectation at these sample sizes",
     compute=_probabilistic,
     shares="sweep",
+    libraries=("torch",),
     card=Card(
         measures="Precision and recall with soft supports, in which an outlier has no large ball.",
         formula=r"\text{P-precision} = \mathrm{mean}_j \left[ 1 - \prod_{i=1}^N \min\left( 1, "
@@ -215,6 +219,7 @@ COPIES = Metric(
     compute=lambda run: _found(run, COPY_SCORES),
     default=True,
     shares="sweep",
+    libraries=("torch",),
     card=Card(
         measures="How many fakes nearly coincide with a real sample. It is a first look at copying that needs no "
         "holdout.",
