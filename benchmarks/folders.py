@@ -31,7 +31,7 @@ COMMANDS = {
     "command": [["assess", "--real", "real", "--fake", "fake", "--encoder", "random-vgg", "--out", "report"]],
 }  # fmt: skip
 # one folder, and a quick metric
-SMOKE = {"features": COMMANDS["features"][:1], "command": [[*COMMANDS["command"][0], "--metrics", "clusters"]]}
+SMOKE = {"features": COMMANDS["features"][:1], "command": [[*COMMANDS["command"][0], "--metrics", "fid"]]}
 SCHEMES = {"real": (1.0, 0.8, 0.6), "fake": (0.9, 0.8, 0.7)}
 
 

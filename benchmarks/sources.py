@@ -79,14 +79,14 @@ PARTS: dict[str, Callable[[Path, str, int, int], None]] = {
 }
 
 
-def one(part: str, n: int, place: Path) -> tuple[Row, Any]:
+def one(part: str, n: int, place: Path, metrics: Sequence[str]) -> tuple[Row, Any]:
     """Write both sides, assess them in a process of its own, and return its memory, time and scores."""
     for side in SIDES:
         (place / side).mkdir(parents=True)
         for shard in range(SHARDS):
             PARTS[part](place / side / f"{shard:04d}.{part}", side, n, shard)
     patterns = {side: str(place / side / f"{{0000..{SHARDS - 1:04d}}}.{part}") for side in SIDES}
-    words = ["assess", "--real", patterns["real"], "--fake", f"m={patterns['fake']}", "--quick", "--json"]
+    words = ["assess", "--real", patterns["real"], "--fake", f"m={patterns['fake']}", *metrics, "--json"]
     words += ["--encoder", "pixels"] if part == "tar" else []
     note, start = place / "spent.json", time.perf_counter()
     cache = str(place / "cache")
@@ -130,8 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows, scores = [], {}
     for part in options.only:
         n = options.images if part == "tar" else options.n
+        n, metrics = (400, ["--metrics", "fid"]) if options.smoke else (n, ["--quick"])
         with tempfile.TemporaryDirectory() as folder:
-            row, scores[part] = one(part, 400 if options.smoke else n, Path(folder))
+            row, scores[part] = one(part, n, Path(folder), metrics)
         rows.append(row)
         print_table(f"{part}, {os.cpu_count()} cores", [row])
     save({"machine": machine(), "rows": rows}, options.out)
