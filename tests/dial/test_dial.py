@@ -1,10 +1,13 @@
 """The dial: the cheapest knob that reaches the trade-off, and an answer where the samples cannot tell."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from precall.dial import CentralKnob, DialChoice, FunctionKnob, Knob, RejectionKnob, TruncationKnob, dial
 from precall.improve import LatentGenerator, Ratio
+from precall.metrics.reference import Reference
 from precall.theory.tilts import proportions
 
 QUICK = {"metrics": ("quadratic",)}
@@ -110,6 +113,40 @@ def test_settings_are_drawn_independently():
     knob = FunctionKnob("seen", (1.0, 2.0), lambda n, setting, seed: (seeds.append(seed), scaled(n, setting, seed))[1])
     dial(real=real_points(100), knobs=[knob, FunctionKnob("other", (1.0,), knob.function)], lam=1.0, n=120, **QUICK)
     assert len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize("kind", [str, Path, iter, Reference.fit])
+def test_as_many_samples_are_drawn_as_the_data_has(kind, tmp_path):
+    """A path is not counted by its characters."""
+    np.save(tmp_path / "real.npy", real_points(120))
+    source = tmp_path / "real.npy" if kind in (str, Path) else real_points(120)
+    drawn = []
+    knob = FunctionKnob("seen", (1.0,), lambda n, setting, seed: (drawn.append(n), scaled(n, setting, seed))[1])
+    choice = dial(real=kind(source), knobs=[knob], lam=1.0, **QUICK)
+    assert drawn == [120]
+    assert choice.chosen.score.n_real == 120
+
+
+def test_one_knob_needs_no_list():
+    assert dial(real=real_points(), knobs=SPREAD, lam=1.0, **QUICK).chosen.setting == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "others", "said"),
+    [
+        ((1.0,), {"lam": -1.0}, "`lam` must be positive; got -1"),
+        ((1.0,), {"lam": float("nan")}, "`lam` must"),
+        ((1.0,), {"recall_at_least": 2.0}, "`recall_at_least` must be between 0 and 1; got 2"),
+        ((), {"lam": 1.0}, "the knob `seen` must have at least one setting, and each once; got none"),
+        ((1.0, 2.0, 1), {"lam": 1.0}, "the knob `seen` must have at least one setting, and each once; got 1, 2, 1"),
+    ],
+)
+def test_arguments_are_checked_before_anything_is_drawn(settings, others, said):
+    drawn = []
+    knob = FunctionKnob("seen", settings, lambda n, setting, seed: (drawn.append(n), scaled(n, setting, seed))[1])
+    with pytest.raises(ValueError, match=said):
+        dial(real=real_points(), knobs=[knob], **others, **QUICK)
+    assert not drawn
 
 
 def test_wrong_arguments_are_refused():

@@ -16,6 +16,7 @@ from precall.metrics.score import Score
 from precall.metrics.tradeoff import Tradeoff
 from precall.printing import aligned
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class DialChoice:
 def dial(
     *,
     real: Any,
-    knobs: Sequence[Knob],
+    knobs: Knob | Sequence[Knob],
     lam: float | None = None,
     recall_at_least: float | None = None,
     n: int | None = None,
@@ -115,7 +116,7 @@ def dial(
 
     Args:
         real: the data, as in `assess`, which no knob has used. Ratios of a `RejectionKnob` need other data.
-        knobs: at least one knob, with different names.
+        knobs: a knob, or several with different names.
         lam: trade-off λ > 0: large for precision, small for recall.
         recall_at_least: least k-NN recall, in [0, 1]; give either this or `lam`.
         n: number of samples to draw at each setting; by default as many as there are real samples.
@@ -128,6 +129,7 @@ def dial(
 
     Raises:
         ValueError: If no setting reaches the recall, or if not exactly one of `lam` and `recall_at_least` is given.
+            Arguments are checked before anything is drawn.
 
     Example:
         >>> from precall.dial import FunctionKnob
@@ -140,11 +142,33 @@ def dial(
     """
     if (lam is None) == (recall_at_least is None):
         raise ValueError("pass either `lam` or `recall_at_least`, as in `dial(…, lam=5)`.")
-    by_name = _named(knobs)
-    size = len(real) if n is None else checks.count("n", n)
+    _check_question(lam, recall_at_least)
+    by_name = _named([knobs] if isinstance(knobs, Knob) else knobs)
+    data, size = _counted(real) if n is None else (real, checks.count("n", n))
     drawn = {name: _drawn(knob, size, seed, at) for at, (name, knob) in enumerate(by_name.items())}
-    found = tradeoff(real=real, fake=drawn, metrics=metrics, seed=seed, **settings)
+    found = tradeoff(real=data, fake=drawn, metrics=metrics, seed=seed, **settings)
     return _choice(found, by_name, lam, recall_at_least)
+
+
+def _check_question(lam: float | None, recall: float | None) -> None:
+    if lam is not None:
+        checks.positive("lam", lam)
+    if recall is not None:
+        checks.unit("recall_at_least", recall)
+
+
+def _counted(real: Any) -> tuple[Any, int]:
+    """The data and the number of its samples. Any source but an array is opened, since some can be read only once."""
+    from precall.encoders import EncodedFeatures
+    from precall.metrics.reference import Reference
+    from precall.samples import open_samples
+
+    if isinstance(real, Reference):
+        return real, checks.count("n", real.side.n)
+    if isinstance(real, np.ndarray | list | tuple | EncodedFeatures) or is_tensor(real):
+        return real, len(real)
+    opened = open_samples(real)
+    return opened, len(opened)
 
 
 def _choice(found: Tradeoff, knobs: Mapping[str, Knob], lam: float | None, recall: float | None) -> DialChoice:
@@ -173,7 +197,16 @@ def _named(knobs: Sequence[Knob]) -> dict[str, Knob]:
     if not by_name or len(by_name) < len(knobs):
         got = ", ".join(knob.name for knob in knobs) or "none"
         raise ValueError(f"`knobs` must hold at least one knob, with different names; got {got}.")
+    for knob in knobs:
+        _check_settings(knob)
     return by_name
+
+
+def _check_settings(knob: Knob) -> None:
+    values = checks.numbers(f"settings of the knob {knob.name}", list(knob.settings)).tolist()
+    if not values or len(set(values)) < len(values):
+        got = ", ".join(f"{value:g}" for value in values) or "none"
+        raise ValueError(f"the knob `{knob.name}` must have at least one setting, and each once; got {got}.")
 
 
 def _drawn(knob: Knob, n: int, seed: int, at: int) -> dict[float, Samples]:
