@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
 GOOD = RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.25, 0.75])
@@ -34,7 +35,8 @@ CASES = {
     "recall": (lambda: GOOD.precision(recall=1.5), "`recall` must be between 0 and 1; got 1.5"),
     "precision": (lambda: GOOD.recall(precision=-0.5), "`precision` must not be negative"),
     "budget": (lambda: GOOD.refined(budget=0.5), "`budget` must be at least 1"),
-    "budget nan": (lambda: GOOD.refined(budget=np.nan), "`budget` must not hold NaN"),
+    "budget nan": (lambda: GOOD.refined(budget=np.nan), "`budget` must be a number; got nan"),
+    "budget infinite": (lambda: checks.positive("lam", np.inf), "`lam` must be finite; got inf"),
     "divergence": (lambda: GOOD.divergence("kullback"), "kullback"),
     "points": (lambda: GOOD.curve(0), "`points` must be at least 1"),
     "cells": (lambda: GOOD.coarsened(0), "`cells` must be at least 1"),

@@ -105,7 +105,7 @@ def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):
         (("--lam", 2, "--lam", 2), 1, "each given once"),
         (("--lam", 2, "--lam", -2), 1, "`lam` must be positive"),
         (("--lam", 2, "--lam", 3, "--objective", "gan"), 2, "gan has no λ"),
-        (("--labels", "nowhere.txt"), 1, "`digits`, which has its own"),
+        (("--labels", "nowhere.txt"), 1, "`labels` must not be a file for `digits`, which has its own"),
         (("--labels", "data", "--model", "nice"), 1, "flows have none"),
         (("--precision", "fp8"), 2, "fp8"),
         (("--checkpoint-every", -1), 1, "`checkpoint_every` must be a whole number"),

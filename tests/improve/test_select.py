@@ -138,7 +138,7 @@ def test_ratios_that_rest_on_few_samples_are_told():
     ("change", "sentence"),
     [
         ({"budget": 0.5}, "`budget` must be at least 1"),
-        ({"budget": math.nan}, "`budget` must not hold NaN"),
+        ({"budget": math.nan}, "`budget` must be a number; got nan"),
         ({"fake": np.zeros((49, 2))}, "`fake` must hold at least 50 samples; got 49"),
         ({"fake": np.full((60, 2), np.nan)}, "`fake` must be finite; row 0 holds NaN"),
         ({"fake": np.zeros((60, 3))}, "`real` and `fake` must have the same dimension; got real 2, fake 3"),

@@ -155,7 +155,7 @@ def test_a_generator_makes_the_same_samples_whoever_asks_first():
         (b"bytes", {}, "got bytes"),
         (3, {}, "got int"),
         (None, {}, "got NoneType"),
-        ("/no/such/place", {}, "must be a folder or file that exists; got `/no/such/place`"),
+        ("/no/such/place", {}, "the samples must be a folder or file that exists; got `/no/such/place`"),
         (["a"], {"on_error": "ignore"}, "`on_error` must be one of fail, skip"),
     ],
 )

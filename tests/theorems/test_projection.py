@@ -174,7 +174,7 @@ def test_a_large_slope_mends_precision_and_a_small_one_recall():
 def test_wrong_slopes_and_precisions_are_refused():
     with pytest.raises(ValueError, match="`lam` must not be negative"):
         projected_masses([0.5, 0.5], [0.2, 0.8], -1)
-    with pytest.raises(ValueError, match="`lam` must not hold NaN"):
+    with pytest.raises(ValueError, match="`lam` must be a number; got nan"):
         spectrum_of([0.5, 0.5], [0.2, 0.8]).projected(np.nan)
     with pytest.raises(ValueError, match="at most min"):
         ProjectionRule.at(0.5, alpha=0.7)

@@ -157,7 +157,7 @@ def shard_files(source: str) -> list[Path]:
         one = not parts or huggingface.is_saved(path) or any(images.is_image(file.name) for file in found)
         return [path] if one else parts
     if not path.exists() and not shards.is_pattern(source):
-        raise ValueError(f"`source` must be a folder or file that exists; got `{shown(source)}`.")
+        raise ValueError(f"the samples must be a folder or file that exists; got `{shown(source)}`.")
     return [path] if path.exists() else shards.files_of(source)
 
 
@@ -180,7 +180,7 @@ def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
         return _open_files([path], place, key, on_error)
     if shards.is_pattern(place):
         return _open_files(shards.files_of(place), place, key, on_error)
-    raise ValueError(f"`source` must be a folder or file that exists; got `{shown(place)}`.")
+    raise ValueError(f"the samples must be a folder or file that exists; got `{shown(place)}`.")
 
 
 def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
@@ -201,7 +201,7 @@ def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: Err
         raise ValueError(f"`{place}` must stand for one {suffix} file; got {len(paths)}. Join them, or open one.")
     way_out = " Decompress it first." if suffix in COMPRESSED else ""
     known = " ".join(dict.fromkeys((".zip", *SHARDS, *OPENERS)))
-    raise ValueError(f"`source` must be a folder of images or a file ({known}); got `{place}`.{way_out}")
+    raise ValueError(f"the samples must be a folder of images or a file ({known}); got `{place}`.{way_out}")
 
 
 def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:

@@ -83,7 +83,7 @@ def _copied(url: str) -> list[Path]:
     except (ImportError, reading.InputError) as error:
         raise ValueError(f"`{said}` cannot be opened: {shown(_line(error))}") from None
     except FileNotFoundError:
-        raise ValueError(f"`source` must be a file or folder that exists; got `{said}`.") from None
+        raise ValueError(f"the samples must be a file or folder that exists; got `{said}`.") from None
     except Exception as error:  # each kind of URL has its own errors
         raise ValueError(f"`{said}` cannot be read: {type(error).__name__}: {shown(_line(error))}.") from None
 

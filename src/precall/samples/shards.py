@@ -60,7 +60,7 @@ def files_of(pattern: str) -> list[Path]:
     for name in expanded(pattern):
         matches = sorted(reading.matching(name), key=lambda path: natural(str(path))) if WILD.search(name) else []
         if not matches and not os.path.lexists(name):
-            raise ValueError(f"`source` must be files that exist; `{shown(pattern)}` stands for `{shown(name)}`.")
+            raise ValueError(f"the samples must be files that exist; `{shown(pattern)}` stands for `{shown(name)}`.")
         found += matches or [Path(name)]
     return list(dict.fromkeys(found))
 

@@ -33,10 +33,13 @@ def numbers(name: str, values: object, *, infinite: bool = False) -> Array:
         raise ValueError(
             f"`{name}` must be numbers; got {type(values).__name__} that cannot be converted to float."
         ) from None
+    if array.ndim == 0 and np.isnan(array):
+        raise ValueError(f"`{name}` must be a number; got nan.")
     if np.isnan(array).any():
         raise ValueError(f"`{name}` must not hold NaN; got {int(np.isnan(array).sum())}. Drop or repair them first.")
     if not infinite and np.isinf(array).any():
-        raise ValueError(f"`{name}` must be finite; got {int(np.isinf(array).sum())} infinite values.")
+        got = f"{array:g}" if array.ndim == 0 else f"{int(np.isinf(array).sum())} infinite values"
+        raise ValueError(f"`{name}` must be finite; got {got}.")
     return array
 
 

@@ -115,7 +115,7 @@ def load_data(
     if data_dir is not None and not Path(data_dir).is_dir():
         raise ValueError(f"`data_dir` must be a folder that exists; got `{shown(str(data_dir))}`.")
     if labels is not None and str(name) in DATASETS:
-        raise ValueError(f"`labels` must be None for `{name}`, which has its own; got `{shown(str(labels))}`.")
+        raise ValueError(f"`labels` must not be a file for `{name}`, which has its own; got `{shown(str(labels))}`.")
     if str(name) in DATASETS:
         return DATASETS[str(name)](str(name), None if data_dir is None else Path(data_dir))
     if not Path(name).exists():
