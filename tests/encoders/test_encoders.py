@@ -172,7 +172,7 @@ def test_offline_the_error_names_the_file_the_hash_and_the_place(cache, monkeypa
     monkeypatch.setattr(urllib.request, "urlopen", answering(None, []))
     for name, file in [("inception", "inception-2015-12-05.pt"), ("vgg16", "vgg16.pt")]:
         with pytest.raises(
-            ValueError, match=f"Put the file at `{cache / 'weights' / file}`, or pass its path as `weights=`"
+            ValueError, match=f"Put the file at `{cache / 'weights' / file}`; in Python, its path may also"
         ) as caught:
             load_encoder(name)
         assert file in str(caught.value)

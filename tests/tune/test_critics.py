@@ -226,7 +226,9 @@ def test_a_recipe_has_a_critic_on_features(tiny):
     ("data", "encoder", "said"),
     [
         ("8-gaussians", "random-vgg", "requires images with 1 or 3 channels"),
-        ("digits", "ngrams", "ngrams has no gradients"),
+        ("digits", "pixels", "pixels has no gradients"),
+        ("digits", "ngrams", "ngrams is for texts"),
+        ("digits", "minilm", "minilm is for texts. Use one of random-vgg"),
         ("digits", "nowhere.pt", "must be a TorchScript file that exists"),
     ],
 )

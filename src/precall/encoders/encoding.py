@@ -26,7 +26,7 @@ from precall.encoders.cache import (
     stack_rows,
 )
 from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
-from precall.encoders.registry import default_encoder, load_encoder, runs_on_a_device
+from precall.encoders.registry import TEXTS, default_encoder, load_encoder, runs_on_a_device
 from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
@@ -265,6 +265,8 @@ def _encoder(
         raise ValueError(f"`{samples.name}` contains statistics, not samples. They allow FID only.")
     if not isinstance(encoder, Encoder):
         name = encoder or default_encoder(samples.kind)
+        if name in TEXTS and samples.kind != "text":  # before its weights are looked for
+            raise ValueError(f"encoder `{name}` accepts text; got {samples.kind}.")
         encoder = load_encoder(name, reference=reference, device=device if runs_on_a_device(name) else None)
     if encoder.kind not in (None, samples.kind):
         raise ValueError(f"encoder `{encoder.name}` accepts {encoder.kind}; got {samples.kind}.")

@@ -109,8 +109,9 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
             f"encoder `{encoder}` needs the model {name}, which cannot be loaded from `{source}` ({reason}). Put its "
-            f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`, or pass `weights=` "
-            f"their folder. The encoder `{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs no files."
+            f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`; in Python, their "
+            "folder may also be passed as `weights=`. The encoder "
+            f"`{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs no files."
         ) from None
 
 

@@ -32,6 +32,8 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "identity": plain.identity,
 }
 
+TEXTS = ("minilm", "ngrams")  # encoders of texts
+
 
 def default_encoder(kind: Kind) -> str:
     """Name of the default encoder for samples of a kind. It works offline and is the same on every machine.
@@ -97,11 +99,13 @@ def differentiable_encoder(name: str | Path) -> Encoder:
     """
     if str(name) not in ENCODERS:
         return networks.script_encoder(name)
-    found = load_encoder(str(name), device="cpu") if runs_on_a_device(str(name)) else None
+    usable = str(name) not in TEXTS and runs_on_a_device(str(name))
+    found = load_encoder(str(name), device="cpu") if usable else None
     if found is None or found.tensors is None:
+        why = "is for texts" if str(name) in TEXTS else "has no gradients"
         raise ValueError(
-            f"`encoder` must be a network for images, or a TorchScript file; {name} has no gradients. Use one of "
-            "random-vgg, inception, vgg16, dinov2, clip."
+            f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. Use one of random-vgg, "
+            "inception, vgg16, dinov2, clip."
         )
     return found
 

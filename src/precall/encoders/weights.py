@@ -110,7 +110,8 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
     except OSError as error:
         raise ValueError(
             f"encoder `{encoder}` needs the file {weights.file} (SHA-256 {weights.sha256}), and {weights.url} "
-            f"cannot be downloaded ({error}). Put the file at `{place}`, or pass its path as `weights=`."
+            f"cannot be downloaded ({error}). Put the file at `{place}`; in Python, its path may also be passed as "
+            "`weights=`."
         ) from None
     return place, weights.sha256
 
