@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -71,9 +72,39 @@ def test_a_dial_is_resumed_where_it_stopped(run, points, tmp_path, monkeypatch):
     done = run("--resume", "--out", out)
     assert done.exit_code == 0, done.output
     assert facts(out)["results"] == facts(tmp_path / "whole")["results"]
-    longer = run("--resume", "--steps", 20, "--out", out)
-    assert longer.exit_code == 1
-    assert "Lengthen the run of one λ" in longer.output
+
+
+def steps_of(out):
+    return {
+        path.name: read(path / "checkpoint.safetensors")[1]["step"] for path in sorted(out.iterdir()) if path.is_dir()
+    }
+
+
+def test_a_dial_is_lengthened(run, points, tmp_path):
+    words, out = ("--data", points, "--steps", 10, "--lam", 0.1, "--lam", 10, *SMALL), tmp_path / "dial"
+    assert run(*words, "--out", out).exit_code == 0
+    longer = run("--resume", "--steps", 13, "--out", out)
+    assert longer.exit_code == 0, longer.output
+    assert steps_of(out) == {"lam-0.1": 9, "lam-10": 9, "plain": 4}
+    assert longer.output.count("planned for 6 steps, and the objective depends on that number") == 2
+    assert facts(out)["options"]["steps"] == 13
+    again = run("--resume", "--out", out)
+    assert again.exit_code == 0, again.output
+    assert "continued as planned" not in again.output
+    shorter = run("--resume", "--steps", 12, "--out", out)
+    assert shorter.exit_code == 1
+    assert "--steps must be at least 13" in shorter.output
+
+
+def test_a_dial_lengthened_before_its_last_run_began_is_the_same(run, points, tmp_path):
+    words, out = ("--data", points, "--steps", 10, "--lam", 0.1, "--lam", 10, *SMALL), tmp_path / "dial"
+    for name in ("whole", "dial"):
+        assert run(*words, "--out", tmp_path / name).exit_code == 0
+    shutil.rmtree(out / "lam-10")
+    for name in ("whole", "dial"):
+        assert run("--resume", "--steps", 12, "--out", tmp_path / name).exit_code == 0
+    assert facts(out)["results"] == facts(tmp_path / "whole")["results"]
+    assert facts(out / "lam-10")["options"]["planned_steps"] == 6
 
 
 def test_a_dial_may_be_moved_and_one_of_its_runs_lengthened(run, points, tmp_path):
@@ -89,6 +120,11 @@ def test_a_dial_may_be_moved_and_one_of_its_runs_lengthened(run, points, tmp_pat
     assert read(moved / "lam-0.1" / "checkpoint.safetensors")[1]["step"] == 8
     assert read(moved / "lam-10" / "checkpoint.safetensors")[1]["step"] == 6
     assert facts(moved)["results"]["0.1"] == facts(moved / "lam-0.1")["results"]
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [["λ", "steps"], ["0.1", "8"], ["10", "6"]]
+    assert f"lengthen the shorter ones with: precall tune --resume --steps 12 --out {moved}" in done.output
+    equal = run("--resume", "--steps", 12, "--out", moved)
+    assert steps_of(moved) == {"lam-0.1": 8, "lam-10": 8, "plain": 4}
+    assert "steps" not in equal.stdout
 
 
 def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):

@@ -128,8 +128,8 @@ def tune(
     run = resumed(out, options) if resume else begun(out, options)
     place = Place(fabric_of(device, run["precision"]), data_dir, tensorboard, graphs=cuda_graphs)
     if isinstance(run["lam"], list):
-        found = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)
-        emit((out / RUN).read_text().rstrip() if as_json else table(found))
+        found, taken = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)
+        emit((out / RUN).read_text().rstrip() if as_json else table(found, taken))
         note(sentence(found))
         note(f"picture: {out / PICTURE}; one folder per λ: {out}")
         return

@@ -7,6 +7,7 @@ other. With bins there is one run, and λ acts when samples are drawn.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,22 +23,32 @@ if TYPE_CHECKING:
 
 PLAIN, PICTURE = "plain", "dial.png"
 Scores = Mapping[float, Mapping[str, "Score"]]
+Steps = Mapping[float, int]  # by λ
 
 
-def dial(out: Path, run: Mapping[str, Any], place: Place) -> Scores:
-    """Train at each λ, write the picture and the results, and return the scores by λ. Runs that exist are resumed."""
-    facts = {"options": dict(run), "command": command_line()}
-    parts = _parts(out, run, place)
+def dial(out: Path, run: Mapping[str, Any], place: Place) -> tuple[Scores, Steps]:
+    """Train at each λ, write the picture and the results, and return scores and steps by λ.
+
+    Runs that exist are resumed, and lengthened if they have fewer steps than the dial.
+    """
+    made, total = recipe_of(run, place.data_dir)
+    facts = {"options": {**run, "steps": total}, "command": command_line()}
+    parts = _parts(out, run, made.plain_steps, total)
     write_run(out, facts)
-    found = {name: _trained(out / name, part, replace(place, resume=out)) for name, part in parts.items()}
+    ready = {name: _options(out / name, part) for name, part in parts.items()}
+    found = {name: _trained(out / name, one, replace(place, resume=out)) for name, one in ready.items()}
     by_lam = {parts[name]["lam"]: result for name, result in found.items() if name != PLAIN}
     write_run(out, facts | {"results": told_at_each(by_lam)})
-    return _pictured(by_lam, out)
+    steps = {one["lam"]: one["steps"] for name, one in ready.items() if name != PLAIN}
+    if longer := max(steps.values()) - min(steps.values()):
+        again = shlex.join(["precall", "tune", "--resume", "--steps", str(total + longer), "--out", str(out)])
+        note(f"the runs have different numbers of steps; lengthen the shorter ones with: {again}")
+    return _pictured(by_lam, out), steps
 
 
-def dial_of_bins(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> Scores:
-    """Train the run with bins, or resume it, write the picture, and return the scores by λ."""
-    return _pictured(drawn_at_each(out, run, place, resume=resume), out)
+def dial_of_bins(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[Scores, Steps]:
+    """Train the run with bins, or resume it, write the picture, and return scores by λ, which share all steps."""
+    return _pictured(drawn_at_each(out, run, place, resume=resume), out), {}
 
 
 def _pictured(results: Mapping[float, Result], out: Path) -> Scores:
@@ -49,30 +60,43 @@ def _pictured(results: Mapping[float, Result], out: Path) -> Scores:
     return scores
 
 
-def _parts(out: Path, run: Mapping[str, Any], place: Place) -> dict[str, dict[str, Any]]:
+def _parts(out: Path, run: Mapping[str, Any], plain_steps: int, total: int) -> dict[str, dict[str, Any]]:
     """The options of each run by the name of its folder: the plain GAN, if there is one, and one run per λ."""
-    made, total = recipe_of(run, place.data_dir)
-    plain = 0 if run["init"] or run["objective"] == "hinge" else made.plain_steps
-    first = {**run, "lam": None, "objective": "gan", "steps": plain}
+    plain = 0 if run["init"] or run["objective"] == "hinge" else plain_steps
+    planned = None if run["planned_steps"] is None else run["planned_steps"] - plain
+    first = {**run, "lam": None, "objective": "gan", "steps": plain, "planned_steps": None}
     start = str(out / PLAIN) if plain else run["init"]
-    each = {**run, "init": start, "steps": total - plain}
+    each = {**run, "init": start, "steps": total - plain, "planned_steps": planned}
     parts = {f"lam-{lam_text(lam)}": {**each, "lam": lam} for lam in sorted(run["lam"])}
     return ({PLAIN: first} if plain else {}) | parts
 
 
-def _trained(out: Path, options: Mapping[str, Any], place: Place) -> Result:
-    """Start the run of a part, or resume it: it may have been lengthened, and its folder may have been moved."""
-    exists = (out / RUN).is_file()
-    same = {**options, "steps": None, "init": None}
-    run = resumed(out, same) | {"init": options["init"]} if exists else begun(out, options)
+def _options(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a part, which may exist with more or fewer steps, and whose folder may have been moved."""
+    if not (out / RUN).is_file():
+        return begun(out, options)
+    same = {**options, "steps": None, "planned_steps": None, "init": None}
+    run = resumed(out, same)
+    if options["steps"] > run["steps"]:
+        run = resumed(out, {**same, "steps": options["steps"]})
+    return run | {"init": options["init"]}
+
+
+def _trained(out: Path, run: Mapping[str, Any], place: Place) -> Result:
+    """Start the run of a part, or resume it."""
     note(f"{out.name}: {run['steps']} steps")
-    return trained(out, run, place, resume=exists)
+    return trained(out, run, place, resume=(out / RUN).is_file())
 
 
-def table(scores: Scores) -> str:
-    """The scores of each λ, one row each."""
-    rows = [[lam_text(lam), *(str(one[name]) for name in SCORES)] for lam, one in scores.items()]
-    return "\n".join(aligned([["λ", *SCORES], *rows]))
+def table(scores: Scores, steps: Steps) -> str:
+    """The scores of each λ, one row each, with the steps of each run if they differ."""
+    unequal = len(set(steps.values())) > 1
+    head = ["λ", *(["steps"] if unequal else []), *SCORES]
+    rows = [
+        [lam_text(lam), *([str(steps[lam])] if unequal else []), *(str(one[name]) for name in SCORES)]
+        for lam, one in scores.items()
+    ]
+    return "\n".join(aligned([head, *rows]))
 
 
 def sentence(scores: Scores) -> str:

@@ -122,11 +122,6 @@ def labels_of(run: Mapping[str, Any]) -> bool | str | None:
 
 def _lengthened(run: dict[str, Any], steps: int, out: Path) -> dict[str, Any]:
     most = checks.count("steps", steps)
-    if isinstance(run["lam"], list) and not run["bins"] and most != run["steps"]:
-        raise ValueError(
-            f"--steps must be {run['steps'] or 'left out'} for a run with several λ; got {steps}. Lengthen the run of "
-            f"one λ, as in: precall tune --resume --steps {steps} --out {shlex.quote(str(out / 'lam-…'))}"
-        )
     if run["steps"] is not None and most < run["steps"]:
         raise ValueError(
             f"--steps must be at least {run['steps']}, as when `{out}` was started; got {steps}. A run can only be "

@@ -93,7 +93,9 @@ def _trained(
     trainer = _trainer(made, run, total, out, place, resume)
     if trainer.step > total:
         raise ValueError(f"--steps must be at least {trainer.step}, the steps already taken; got {total}.")
-    facts = {"options": dict(run), **_facts(made, trainer, total)}
+    if trainer.step < total:
+        _warn_if_lengthened(made, run, total)
+    facts = {"options": {**run, "steps": total}, **_facts(made, trainer, total)}
     write_run(out, facts)
     with _advice(trainer, total, run, out, place), bars() as progress:
         trainer.fit(total, progress=progress)
@@ -128,14 +130,19 @@ def recipe_of(run: Mapping[str, Any], data_dir: Path | None) -> tuple[Recipe, in
     made = recipe(run["data"], run["model"], data_dir=data_dir, labels=labels_of(run), **networks, **bins)
     usual = made.steps - (made.plain_steps if run["init"] else 0)
     planned = run["planned_steps"] or run["steps"] or usual
-    total = run["steps"] or usual
-    if total > planned and (found := made.depends_on_steps(_lam(run), kind=run["objective"])):
+    return replace(made, steps=planned), run["steps"] or usual
+
+
+def _warn_if_lengthened(made: Recipe, run: Mapping[str, Any], total: int) -> None:
+    """Say what differs from a new run of so many steps, if the run was planned for fewer."""
+    found = made.depends_on_steps(_lam(run), kind=run["objective"]) if total > made.steps else []
+    if found:
+        verb = "depends" if len(found) == 1 and not found[0].endswith("s") else "depend"
         typer.echo(
-            f"precall: the run was planned for {planned} steps, and {' and '.join(found)} depend on that number. It is "
-            f"continued as planned, which is not the same as a new run of {total} steps.",
+            f"precall: the run was planned for {made.steps} steps, and {' and '.join(found)} {verb} on that number. It "
+            f"is continued as planned, which is not the same as a new run of {total} steps.",
             err=True,
         )
-    return replace(made, steps=planned), total
 
 
 def _lam(run: Mapping[str, Any]) -> float:
