@@ -41,14 +41,18 @@ def test_lam_may_change_after_the_training(run, tmp_path):
     out = tmp_path / "run"
     assert run(*SMALL, "--steps", 4, "--lam", 2, "--out", out).exit_code == 0
     trained = (out / "checkpoint.safetensors").read_bytes()
-    first = np.load(out / "samples.npy")
+    first, before = np.load(out / "samples.npy"), facts(out)["results"]["2"]
     done = run("--resume", "--lam", 9, "--out", out)
     assert done.exit_code == 0, done.output
     assert (out / "checkpoint.safetensors").read_bytes() == trained
     assert not np.array_equal(first, np.load(out / "samples.npy"))
     assert facts(out)["options"]["lam"] == 9
+    assert set(facts(out)["results"]) == {"2", "9"}
+    assert run("--resume", "--lam", 2, "--out", out).exit_code == 0
+    assert facts(out)["results"]["2"] == before
     assert run("--resume", "--lam", 1, "--lam", 2, "--steps", 5, "--out", out).exit_code == 0
     assert read(out / "checkpoint.safetensors")[1]["step"] == 5
+    assert set(facts(out)["results"]) == {"1", "2"}  # 9 was measured before the last step
 
 
 def test_an_encoder_of_the_user_must_be_named_again(run, tmp_path, monkeypatch):

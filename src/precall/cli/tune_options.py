@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -161,6 +162,20 @@ def read_run(path: Path) -> dict[str, Any]:
             f"`{path}` must describe a run as precall wrote it: {error}. Restore it, or start a new run in another "
             "folder."
         ) from None
+
+
+def results_of_bins(out: Path) -> dict[str, Any]:
+    """The results in run.json of a run with bins, by λ."""
+    found = reading.read_json(out / RUN)
+    results = found.get("results") if isinstance(found, dict) else None
+    return {lam: one for lam, one in results.items() if _is_number(lam)} if isinstance(results, dict) else {}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _options(found: object) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from precall.cli.console import bars, command_line
-from precall.cli.tune_options import NETWORKS, PRECISIONS, custom_networks, labels_of, write_run
+from precall.cli.tune_options import NETWORKS, PRECISIONS, custom_networks, labels_of, results_of_bins, write_run
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -49,7 +49,8 @@ class Place:
 
 def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> Result:
     """Train the run in a folder, or resume it, and return its scores and samples."""
-    [found] = _trained(out, run, place, {_lam(run): out}, lambda found: told(*found.values()), resume=resume).values()
+    tell = told_at_each if run["bins"] else lambda found: told(*found.values())
+    [found] = _trained(out, run, place, {_lam(run): out}, tell, resume=resume).values()
     return found
 
 
@@ -96,12 +97,13 @@ def _trained(
     if trainer.step < total:
         _warn_if_lengthened(made, run, total)
     facts = {"options": {**run, "steps": total}, **_facts(made, trainer, total)}
-    write_run(out, facts)
+    earlier = results_of_bins(out) if resume and run["bins"] and trainer.step == total else {}
+    write_run(out, facts | ({"results": earlier} if earlier else {}))
     with _advice(trainer, total, run, out, place), bars() as progress:
         trainer.fit(total, progress=progress)
     with _advice(trainer, total, run, out, place):
         found = {lam: _finish(made, trainer, folder, lam) for lam, folder in folders.items()}
-    write_run(out, facts | {"results": tell(found)})
+    write_run(out, facts | {"results": earlier | tell(found)})
     return found
 
 
