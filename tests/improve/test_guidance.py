@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from precall.improve import Guided, RatioWarning, surplus
+from precall.improve import Guided, RatioGuided, RatioWarning, surplus
 from precall.improve.guidance import surplus_of
 from precall.improve.selection import judge
+from precall.tune import ScoreMatching
 from precall.tune.models import MLPDenoiser, sample
+from precall.tune.score_matching import MLPRatio
 
 QUICK = "linear"
 
@@ -148,3 +150,52 @@ def test_a_guided_network_takes_the_place_of_one_with_other_outputs_and_attribut
     assert len(list(guided.parameters())) == 4
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         _ = guided.colour
+
+
+# ---------------------------------------------------------------------------------------------------- towards the ratio
+
+
+def log_ratio(p, q, x, sigma):
+    """log p_σ/q_σ of centred normal laws with these deviations."""
+    first, second = p**2 + sigma**2, q**2 + sigma**2
+    return 0.5 * (torch.log(second / first) - x.square().sum(1) * (1 / first - 1 / second))
+
+
+@pytest.mark.parametrize("q", [0.5, 2.0])
+def test_the_exact_ratio_gives_the_denoiser_of_the_data(q):
+    x, sigma = torch.randn(50, 1), torch.rand(50) * 3 + 0.1
+    guided = RatioGuided(Gaussian(q), lambda x, sigma: log_ratio(1.0, q, x, sigma))
+    torch.testing.assert_close(guided(x, sigma), Gaussian(1.0)(x, sigma), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(RatioGuided(Gaussian(q), guided.log_ratio, 0.0)(x, sigma), Gaussian(q)(x, sigma))
+
+
+def test_samples_with_the_exact_ratio_are_those_of_the_data_and_the_weight_is_a_knob():
+    def spread(w):
+        guided = RatioGuided(Gaussian(2.0), lambda x, sigma: log_ratio(1.0, 2.0, x, sigma), w)
+        return float(sample(guided, 4000, generator=torch.Generator().manual_seed(0)).std())
+
+    assert spread(1.0) == pytest.approx(1.0, rel=0.05)
+    assert spread(0.0) > 1.9 > spread(0.5) > spread(1.0) > spread(2.0)
+
+
+def test_the_denoising_error_trains_the_slope_of_the_ratio_alone():
+    torch.manual_seed(0)
+    ratio, model, rng = MLPRatio((1,), width=16, depth=1), Gaussian(2.0), torch.Generator().manual_seed(0)
+    guided, matching = RatioGuided(model, ratio), ScoreMatching("kl", ratio, sigma_min=0.1, sigma_max=10.0)
+    optimizer = torch.optim.Adam(ratio.parameters(), 5e-3)
+    real = torch.randn(2000, 1, generator=rng)
+    for _ in range(300):
+        optimizer.zero_grad()
+        matching.denoiser_loss(guided, real=real, generator=rng).backward()
+        optimizer.step()
+    assert model.s.grad is None
+    before, after, best = (
+        matching.denoiser_loss(one, real=real, generator=torch.Generator().manual_seed(1)).item()
+        for one in (model, guided, Gaussian(1.0))
+    )
+    assert best < after < best + 0.2 * (before - best)
+
+
+def test_a_negative_weight_is_refused():
+    with pytest.raises(ValueError, match="`weight` must not be negative"):
+        RatioGuided(Gaussian(1.0), lambda x, sigma: x[:, 0], -1.0)

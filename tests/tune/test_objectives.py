@@ -26,6 +26,7 @@ from precall.tune.objectives import (
     Scheduled,
     naive_dual,
 )
+from precall.tune.self_normalised import SelfNormalised
 
 THETA = 0.8
 N = 20_001
@@ -134,6 +135,45 @@ def test_printed_algorithm_ascends():
     log_r = frozen_log_ratio(latents() + theta)
     (slope,) = torch.autograd.grad((3 * log_r.exp()).clamp(min=1).mean(), theta)
     assert slope.item() < 0 < slope_of_loss(PRObjective(lam=3.0, form="tail"))
+
+
+@pytest.mark.parametrize("order", [-1.0, 0.0, 0.5, 1.0, 2.0])
+def test_self_normalised_powers_descend_the_divergence_of_that_order(order):
+    """(E_Q[r^a] − 1)/(a(a − 1)), where E_Q[r^a] = exp(a(a − 1)θ²/2), up to the factor E_Q[r^a]."""
+    power = math.exp(order * (order - 1) * THETA**2 / 2)
+    assert slope_of_loss(SelfNormalised(order=order)) * power == pytest.approx(THETA * power, rel=0.01)
+    if order not in (0, 1):
+        exact = slope_of(lambda theta: divergence_by_quadrature(f"amari:{order}", theta))
+        assert exact == pytest.approx(THETA * power, rel=1e-4)
+
+
+@pytest.mark.parametrize("lam", [0.5, 3.0])
+def test_a_self_normalised_tail_has_the_gradient_of_the_tail(lam):
+    log_r = frozen_log_ratio(latents() + THETA) + math.log(lam)
+    factor = log_r.exp()[log_r < 0].sum().item() / len(log_r)
+    tail = slope_of_loss(PRObjective(lam, form="tail"))
+    assert slope_of_loss(SelfNormalised(lam=lam)) * factor == pytest.approx(tail, rel=1e-6)
+
+
+def test_without_draws_below_the_slope_there_is_no_loss():
+    w = torch.full((4,), 3.0, requires_grad=True)
+    loss = SelfNormalised(lam=2.0).generator_loss(w)
+    loss.backward()
+    assert loss.item() == 0
+    assert w.grad.tolist() == [0] * 4
+
+
+def test_the_published_loss_has_a_linear_critic():
+    """T = max(w, −2), f*(T) = T + T²/4, r = 1 + T/2."""
+    objective = PRObjective(3.0, form="tail", critic="linear_chi2")
+    real, fake = torch.tensor([-5.0, 0.0, 4.0]), torch.tensor([-7.0, -1.9, 1.0], requires_grad=True)
+    dual = fake.detach().clamp(min=-2)
+    expected = (dual + dual**2 / 4).mean() - real.clamp(min=-2).mean()
+    torch.testing.assert_close(objective.discriminator_loss(real, fake.detach()), expected)
+    loss = objective.generator_loss(fake)
+    torch.testing.assert_close(loss.detach(), -(3 * (1 + dual / 2)).clamp(max=1).mean(), atol=1e-5, rtol=1e-5)
+    loss.backward()
+    assert fake.grad.tolist() == pytest.approx([0, -3 / 2 / 3, 0])
 
 
 def test_area_ascends_the_area():
@@ -252,7 +292,11 @@ def test_naive_dual_stalls():
     assert w.grad.abs().max() < 1e-5
 
 
-OBJECTIVES = [*map(FGAN, SMOOTH), PRObjective(5.0), PRObjective(0.1, form="tail"), Area(), OBRSObjective("gan", 3.0)]
+OBJECTIVES = [
+    *map(FGAN, SMOOTH),
+    *(PRObjective(5.0), PRObjective(0.1, form="tail"), PRObjective(2.0, form="tail", critic="linear_chi2")),
+    *(SelfNormalised(order=-3.0), SelfNormalised(lam=20.0), Area(), OBRSObjective("gan", 3.0)),
+]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
@@ -288,6 +332,9 @@ def test_schedules_are_functions_of_the_step():
         (lambda: PRObjective(form="exact"), "`form` must be one of smoothed, tail"),
         (lambda: PRObjective(critic="tv"), "carries no ratio"),
         (lambda: Area(critic="pr:2"), "carries no ratio"),
+        (lambda: SelfNormalised(), "either `order` or `lam`"),
+        (lambda: SelfNormalised(order=1.0, lam=1.0), "either `order` or `lam`"),
+        (lambda: SelfNormalised(lam=-1.0), "`lam` must be positive"),
         (lambda: FGAN("gann"), "`divergence` must be one of"),
         (lambda: FGAN("gan", play="fair"), "`play` must be one of"),
         (lambda: OBRSObjective("kl", budget=0.5), "`budget` must be at least 1"),

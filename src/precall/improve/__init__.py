@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from precall.improve.diffusion import Denoised as Denoised
     from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.guidance import Guided as Guided
+    from precall.improve.guidance import RatioGuided as RatioGuided
     from precall.improve.guidance import Surplus as Surplus
     from precall.improve.guidance import surplus as surplus
     from precall.improve.latent import LatentGenerator as LatentGenerator
@@ -39,6 +40,7 @@ _HOME = {
     "LatentGenerator": "latent",
     "Plan": "planning",
     "Ratio": "ratio",
+    "RatioGuided": "guidance",
     "RatioWarning": "ratio",
     "Refined": "sampling",
     "SamplingError": "sampling",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from precall.tune.recipes import Recipe as Recipe
     from precall.tune.recipes import recipe as recipe
     from precall.tune.score_matching import ScoreMatching as ScoreMatching
+    from precall.tune.self_normalised import SelfNormalised as SelfNormalised
     from precall.tune.trainer import Settings as Settings
     from precall.tune.trainer import Trainer as Trainer
     from precall.tune.watch import TrainingStopped as TrainingStopped
@@ -50,6 +51,7 @@ _HOME = {
     "Recipe": "recipes",
     "Scheduled": "objectives",
     "ScoreMatching": "score_matching",
+    "SelfNormalised": "self_normalised",
     "Settings": "trainer",
     "Trainer": "trainer",
     "TrainingData": "data",

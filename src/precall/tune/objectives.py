@@ -27,6 +27,7 @@ from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import is_tensor
 from precall.theory.divergences import PR, Divergence, divergence
+from precall.tune.linear_critic import LinearChiSquared
 from precall.tune.objective_state import restore, state_of
 
 FORMS = ("smoothed", "tail")
@@ -151,12 +152,12 @@ class RatioObjective:
     critic: str | Divergence
 
     def __post_init__(self) -> None:
-        divergence(self.critic).log_ratio(0.0)  # raises the row's own error if the critic carries no ratio
+        self.game.log_ratio(torch.zeros(()))  # raises the row's own error if the critic carries no ratio
 
     @cached_property
     def game(self) -> FGAN:
         """The variational game of the critic."""
-        return FGAN(self.critic)
+        return FGAN(LinearChiSquared() if self.critic == LinearChiSquared.name else self.critic)
 
     def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
         """The loss of the critic, `E_Q[g*(T)] − E_P[T]`."""
@@ -183,7 +184,8 @@ class PRObjective(RatioObjective):
             regions; large values give larger gradients.
         form: "smoothed", or "tail" for the objective of the thesis' experiments.
         critic: divergence with which the discriminator is trained: a smooth row, such as "gan" (a logistic classifier)
-            or "chi2".
+            or "chi2". `PRObjective(lam, form="tail", critic="linear_chi2")` is the published loss of PR-GANs, with a
+            linear discriminator that is cut off at −2.
 
     Example:
         >>> objective = PRObjective(lam=2.0)
