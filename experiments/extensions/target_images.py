@@ -6,7 +6,9 @@
 A small latent diffusion model (on principal components) is trained on a corpus of images with two faults: a fifth of
 them are negatives, and two classes are missing. There is a small clean set of all classes. The model is fine-tuned for
 equal numbers of steps on the clean set and on the targets for λ = 10 and λ = 0.1, which `precall.improve.target`
-chooses from the clean set and from draws of the model. A guide is fine-tuned on the surplus of the draws
+chooses from the clean set and from draws of the model. `ascent` is fine-tuned where capped ascent has a slope, on draws
+(λ = 10) or clean images (λ = 0.1) with λ r > 1: the first step of `precall.tune.capped_ascent` for a model without a
+likelihood. A guide is fine-tuned on the surplus of the draws
 (`precall.improve.surplus`), and the model is sampled away from it with a weight w (`precall.improve.Guided`). Precision
 and recall are then measured on clean images that were not used before. `invented` is the share of draws that are
 negatives, and `added` the share of others whose nearest clean image is of a missing class.
@@ -183,9 +185,10 @@ def compared(data: Corpus, sizes: Sizes, estimator: str, seed: int) -> dict[str,
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RatioWarning)
             sets = {f"{n} clean images": clean} | targets(clean, draws, judged, seed)
+            sets |= ascents(clean, draws, judged, seed)
             guides = surpluses(draws, judged, seed)
         for name, latents in sets.items():
-            model = trained(base, latents, sizes.steps, 3e-4, seed)
+            model = trained(base, latents, sizes.steps, 3e-4, seed) if len(latents) else base
             found[name] = judged_draws(model, data, sizes, estimator, seed) | {"size": float(len(latents))}
         for lam, latents in guides.items():
             guide = trained(base, latents, sizes.steps, 3e-4, seed)
@@ -201,6 +204,18 @@ def targets(clean: Latents, draws: Latents, judged: JudgedSamples, seed: int) ->
     return {
         f"their target, λ = {lam:g} ({len(clean)})": np.concatenate([draws[one.kept], clean[one.added]])
         for lam, one in chosen.items()
+    }
+
+
+def ascents(clean: Latents, draws: Latents, judged: JudgedSamples, seed: int) -> dict[str, Latents]:
+    """What capped ascent trains on at first: draws for λ > 1, or images for λ < 1, where λ r > 1."""
+    (high, low), result = LAMS, judged.result
+    slope = result.log_ratio_real + np.log(low)
+    weight = np.where(slope > 0, np.exp(-slope.clip(0)), 0.0)  # min(1, 1/(λ r)), where it is not capped
+    drawn = np.random.default_rng(seed).choice(len(clean), len(clean), p=weight / weight.sum()) if weight.any() else []
+    return {
+        f"ascent, λ = {high:g} ({len(clean)})": draws[result.log_ratio_fake + np.log(high) > 0],
+        f"ascent, λ = {low:g} ({len(clean)})": clean[np.asarray(drawn, dtype=np.int64)],
     }
 
 

@@ -69,3 +69,11 @@ def test_published_guides_remove_negatives_and_add_no_class():
         assert max(differences(runs, name, "nothing", "added")) < 0.02
     for score in ("beta", "alpha1", "alpha"):
         assert min(differences(runs, "guided, λ = 0.1, w = 2 (1000)", "nothing", score)) > 0
+
+
+def test_published_ascent_mends_the_precise_end_alone():
+    runs = published("digits")["runs"]
+    assert min(differences(runs, "ascent, λ = 10 (150)", "nothing", "alpha")) > 0.18
+    assert min(differences(runs, "ascent, λ = 10 (150)", "their target, λ = 10 (150)", "alpha")) > 0.01
+    assert min(differences(runs, "ascent, λ = 10 (150)", "nothing", "beta")) > -0.021
+    assert max(differences(runs, "ascent, λ = 0.1 (150)", "nothing", "beta")) < -0.6
