@@ -162,7 +162,7 @@ def surplus_of(judged: JudgedSamples, *, lam: float, seed: int = 0) -> Surplus:
 
 def _notes(share: Array, lam: float, interval: Interval | None) -> tuple[str, ...]:
     """A note if these samples show little at this slope."""
-    way_out, found = "Pass more samples, or choose a smaller λ.", float(share.sum())
+    way_out, found = "Pass more samples, use another encoder, or choose a smaller λ.", float(share.sum())
     if interval is not None and interval.high >= 1 - 1e-9:
         return (f"these samples cannot show whether any draw is too many at λ = {lam:g}. {way_out}",)
     if found < FEW:

@@ -261,7 +261,7 @@ def places(one: Side, rows: Index) -> list[tuple[int, str]]:
 def _notes(keep: Array, add: Array, rule: ProjectionRule, interval: Interval | None) -> tuple[str, ...]:
     """Notes on what these samples can show at this slope."""
     notes, lam, best = [], rule.lam, min(1.0, rule.lam)
-    way_out = "Pass more samples, or choose a λ closer to 1."
+    way_out = "Pass more samples, use another encoder, or choose a λ closer to 1."
     if interval is not None and interval.high >= best * (1 - 1e-9):
         notes.append(
             f"these samples cannot show whether anything is wrong at λ = {lam:g}: the interval of α(λ) contains its "
