@@ -133,8 +133,7 @@ def tune(
         note(sentence(found))
         note(f"picture: {out / PICTURE}; one folder per λ: {out}")
         return
-    scores, _ = trained(out, run, place, resume=resume)
-    _print_summary(out, scores, as_json)
+    _print_summary(out, trained(out, run, place, resume=resume).scores, as_json)
 
 
 def _print_summary(out: Path, scores: Mapping[str, Score], as_json: bool) -> None:

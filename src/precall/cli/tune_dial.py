@@ -55,8 +55,9 @@ def _pictured(results: Mapping[float, Result], out: Path) -> Scores:
     """Write the picture of the dial, and return the scores."""
     from precall.tune.pictures import save_dial
 
-    scores = {lam: one[0] for lam, one in results.items()}
-    save_dial({lam: samples for lam, (_, samples) in results.items()}, scores, out / PICTURE)
+    scores = {lam: one.scores for lam, one in results.items()}
+    [real, *_] = (one.real for one in results.values())
+    save_dial({lam: one.samples for lam, one in results.items()}, scores, out / PICTURE, real=real)
     return scores
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from precall.tune.trainer import Trainer
 
 SCORES = ("precision", "recall", "density", "coverage")
-Result = tuple[dict[str, "Score"], "Tensor"]  # scores and samples
+
+
+class Result(NamedTuple):
+    """Scores and samples of a run, and the held-out data with which they were compared."""
+
+    scores: dict[str, Score]
+    samples: Tensor
+    real: Tensor
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ def drawn_at_each(out: Path, run: Mapping[str, Any], place: Place, *, resume: bo
 
 def told(result: Result) -> dict[str, Any]:
     """Scores for run.json."""
-    return {name: score.to_dict() for name, score in result[0].items()}
+    return {name: score.to_dict() for name, score in result.scores.items()}
 
 
 def told_at_each(results: Mapping[float, Result]) -> dict[str, Any]:
@@ -277,4 +284,4 @@ def _finish(made: Recipe, trainer: Trainer, out: Path, lam: float) -> Result:
     n = min(len(real), n)
     found = assess(real=real[:n].flatten(1).numpy(), fake=fake[:n].flatten(1).numpy(), metrics=["neighbors"])
     assert isinstance(found, Assessment)
-    return {name: found.scores[name] for name in SCORES}, fake
+    return Result({name: found.scores[name] for name in SCORES}, fake, real[:n])

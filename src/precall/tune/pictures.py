@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
 
 SIDE = 10  # images per row
+PANEL = 5  # images per row of a panel beside others
 LEAST = 48  # pixels per side below which images are enlarged
 GAP = 4  # grey pixels between images
 
@@ -37,8 +38,8 @@ def save(samples: Tensor, path: Path) -> bool:
     return False
 
 
-def legible(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """A grid in which small images are enlarged by a whole factor, with grey lines between them.
+def legible(images: npt.NDArray[np.float32], side: int = SIDE) -> npt.NDArray[np.uint8]:
+    """A grid, `side` images per row, in which small images are enlarged by a whole factor, with grey lines between.
 
     Example:
         >>> legible(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape
@@ -46,22 +47,22 @@ def legible(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     """
     factor = max(1, LEAST // min(images.shape[2:]))
     large = images.repeat(factor, axis=2).repeat(factor, axis=3)
-    return grid(np.pad(large, ((0, 0), (0, 0), (0, GAP), (0, GAP))))
+    return grid(np.pad(large, ((0, 0), (0, 0), (0, GAP), (0, GAP))), side)
 
 
-def grid(images: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Images in [−1, 1], NCHW, as one HWC uint8 picture with `SIDE` images per row.
+def grid(images: npt.NDArray[np.float32], side: int = SIDE) -> npt.NDArray[np.uint8]:
+    """Images in [−1, 1], NCHW, as one HWC uint8 picture with `side` images per row.
 
     Example:
         >>> grid(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape
         (16, 80, 1)
     """
     n, channels, height, width = images.shape
-    rows = -(-n // SIDE)
-    sheet = np.full((rows * SIDE, channels, height, width), -1, dtype=np.float32)
+    rows = -(-n // side)
+    sheet = np.full((rows * side, channels, height, width), -1, dtype=np.float32)
     sheet[:n] = images
-    tiled = sheet.reshape(rows, SIDE, channels, height, width).transpose(0, 3, 1, 4, 2)
-    return np.asarray(np.clip(tiled.reshape(rows * height, SIDE * width, channels) * 127.5 + 127.5, 0, 255), np.uint8)
+    tiled = sheet.reshape(rows, side, channels, height, width).transpose(0, 3, 1, 4, 2)
+    return np.asarray(np.clip(tiled.reshape(rows * height, side * width, channels) * 127.5 + 127.5, 0, 255), np.uint8)
 
 
 def _images(sheet: npt.NDArray[np.uint8], path: Path) -> bool:
@@ -83,23 +84,34 @@ def _points(points: npt.NDArray[np.float32], path: Path) -> bool:
     return _drawn(figure, path)
 
 
-def save_dial(samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], path: Path) -> None:
+def save_dial(
+    samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], path: Path, *, real: Tensor
+) -> None:
     """Write a PNG of a dial: precision and recall at each λ with their intervals, and samples at each λ.
 
     Args:
         samples: λ → samples of the model trained at λ.
         scores: λ → its scores, with `precision` and `recall`.
         path: file to write.
+        real: held-out data, shown in grey behind points in the plane.
     """
+    _drawn(dial_figure(samples, scores, real), path)
+
+
+def dial_figure(samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], real: Tensor) -> Figure:
+    """The figure that `save_dial` writes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * (1 + len(samples)), 4.2), layout="constrained")
     plane, *others = figure.subplots(1, 1 + len(samples))
     _plane(plane, scores)
+    for axes in others[1:]:
+        axes.sharex(others[0])
+        axes.sharey(others[0])
     for axes, (lam, some) in zip(others, samples.items(), strict=True):
         axes.set(title=f"λ = {lam:g}", xticks=[], yticks=[])
-        _shown(axes, some)
-    _drawn(figure, path)
+        _shown(axes, some, real)
+    return figure
 
 
 def _plane(axes: Axes, scores: Mapping[float, Mapping[str, Score]]) -> None:
@@ -121,11 +133,12 @@ def _reach(score: Score) -> tuple[float, float]:
     return (0.0, 0.0) if ends is None else (max(0.0, score.value - ends.low), max(0.0, ends.high - score.value))
 
 
-def _shown(axes: Axes, samples: Tensor) -> None:
-    """Samples in a panel: a grid of images, or points."""
+def _shown(axes: Axes, samples: Tensor, real: Tensor) -> None:
+    """Samples in a panel: a grid of images, or points in front of the data."""
     if samples.ndim == 4 and samples.shape[1] in (1, 3):
-        axes.imshow(legible(samples[: SIDE * SIDE].numpy()).squeeze(), cmap="gray", vmin=0, vmax=255)
+        axes.imshow(legible(samples[: PANEL * PANEL].numpy(), PANEL).squeeze(), cmap="gray", vmin=0, vmax=255)
     elif samples.ndim == 2 and samples.shape[1] == 2:
+        axes.scatter(real[:, 0], real[:, 1], s=2, color="0.75")
         axes.scatter(samples[:, 0], samples[:, 1], s=2, alpha=0.5)
         axes.set_aspect("equal")
 
