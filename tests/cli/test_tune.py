@@ -74,6 +74,13 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
     assert (samples.shape, samples.dtype) == ((1000, 2), np.float64)
 
 
+def test_unknown_data_is_refused_before_heavy_imports(run, monkeypatch):
+    monkeypatch.setattr("precall.cli.tune.fabric_of", lambda *_: pytest.fail("Lightning was imported"))
+    done = run("--data", "nowhere", "--out", "x")
+    assert done.exit_code == 1
+    assert "or a path that exists; got `nowhere`" in done.output
+
+
 def test_a_folder_with_something_in_it_is_refused(run, points, tmp_path):
     out = tmp_path / "run"
     out.mkdir()

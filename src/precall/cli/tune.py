@@ -123,9 +123,12 @@ def tune(
 
       precall tune --data digits --steps 30 --lam 0.1 --lam 10 --out runs/dial
     """
+    from precall.tune.data import check_known
+
     options = {name: value for name, value in locals().items() if name in DEFAULTS}
     options["lam"] = lam[0] if lam is not None and len(lam) == 1 else lam
     run = resumed(out, options) if resume else begun(out, options)
+    check_known(run["data"])  # before Lightning is imported
     place = Place(fabric_of(device, run["precision"]), data_dir, tensorboard, graphs=cuda_graphs)
     if isinstance(run["lam"], list):
         found, taken = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)

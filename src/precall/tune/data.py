@@ -116,14 +116,19 @@ def load_data(
         raise ValueError(f"`data_dir` must be a folder that exists; got `{shown(str(data_dir))}`.")
     if labels is not None and str(name) in DATASETS:
         raise ValueError(f"`labels` must not be a file for `{name}`, which has its own; got `{shown(str(labels))}`.")
+    check_known(name)
     if str(name) in DATASETS:
         return DATASETS[str(name)](str(name), None if data_dir is None else Path(data_dir))
-    if not Path(name).exists():
-        known = ", ".join(DATASETS)
-        raise ValueError(f"`data` must be one of {known}, or a path that exists; got `{shown(str(name))}`.")
     samples = open_samples(name)
     classes = folder_labels(samples) if labels is None else read_labels(labels, len(samples))
     return _split(_read(samples), classes[0], name=str(name), classes=classes[1])
+
+
+def check_known(name: str | Path) -> None:
+    """Check that `name` is a data set of precall or a path that exists, without loading anything."""
+    if str(name) not in DATASETS and not Path(name).exists():
+        known = ", ".join(DATASETS)
+        raise ValueError(f"`data` must be one of {known}, or a path that exists; got `{shown(str(name))}`.")
 
 
 # ------------------------------------------------------------------------------------------------------------ made
