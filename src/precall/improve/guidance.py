@@ -1,8 +1,8 @@
 """Guiding a diffusion model: away from its surplus at a slope λ, or along the slope of a density ratio.
 
 At slope λ a model has the surplus (q − λp)₊. A copy of the model that is fine-tuned on draws of the surplus is a
-negative guide: the model is extrapolated away from it when it samples (`surplus`, `Guided`). `RatioGuided` is
-discriminator guidance. The mathematics is in docs/theory.md, Away from the surplus, Towards the ratio.
+negative guide: the model is extrapolated away from it when it samples (`surplus`, `Guided`; docs/theory.md, Away from
+the surplus). `RatioGuided` is discriminator guidance (docs/theory.md, Towards the ratio).
 """
 
 from __future__ import annotations
