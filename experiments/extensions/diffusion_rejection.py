@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +81,22 @@ def trained_ratio(denoiser: MLPDenoiser, data: Tensor, steps: int, fakes: int, s
     torch.manual_seed(seed)
     ratio, rng = MLPRatio((2,), width=64, depth=3, sigma_data=SIGMA_DATA), rng_of(seed + 1)
     pool = sample(denoiser, fakes, generator=rng)
+    return descended(ratio, lambda: classified(ScoreMatching("kl", ratio), data, pool, rng), steps)
+
+
+def classified(matching: ScoreMatching, data: Tensor, draws: Tensor, rng: torch.Generator) -> Tensor:
+    """The logistic loss of a ratio on batches of data and draws."""
+    real, fake = batch_of(data, 256, rng), batch_of(draws, 256, rng)
+    return matching.ratio_loss(real=real, fake=fake, generator=rng)
+
+
+def descended(ratio: MLPRatio, loss: Callable[[], Tensor], steps: int) -> MLPRatio:
+    """Train a ratio by a loss, with a rate that falls to 0."""
     optimizer = torch.optim.Adam(ratio.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
-    matching = ScoreMatching("kl", ratio)
     for _ in range(steps):
         optimizer.zero_grad()
-        real, fake = batch_of(data, 256, rng), batch_of(pool, 256, rng)
-        matching.ratio_loss(real=real, fake=fake, generator=rng).backward()
+        loss().backward()
         optimizer.step()
         schedule.step()
     return ratio.eval()

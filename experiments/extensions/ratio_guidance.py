@@ -15,7 +15,7 @@ rows and is trained for equally many steps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -26,7 +26,15 @@ from torch import Tensor
 from experiments.common.arguments import parser
 from experiments.common.saving import save
 from experiments.common.summaries import Row, spread
-from experiments.extensions.diffusion_rejection import SIGMA_DATA, batch_of, rng_of, scores, trained_denoiser
+from experiments.extensions.diffusion_rejection import (
+    SIGMA_DATA,
+    batch_of,
+    classified,
+    descended,
+    rng_of,
+    scores,
+    trained_denoiser,
+)
 from precall.improve import RatioGuided
 from precall.tune import ScoreMatching, load_data
 from precall.tune.models import MLPDenoiser, sample
@@ -43,24 +51,8 @@ SCORES = ("precision", "recall", "area", "divergence")
 WAYS = ("classified", "matched", "classified, few", "matched, few")
 
 
-def trained_ratio(ratio: MLPRatio, loss: Callable[[torch.Generator], Tensor], steps: int, seed: int) -> MLPRatio:
-    """Train a ratio by a loss, with a rate that falls to 0."""
-    optimizer, rng = torch.optim.Adam(ratio.parameters(), lr=1e-3), rng_of(seed + 1)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss(rng).backward()
-        optimizer.step()
-        schedule.step()
-    return ratio.eval()
-
-
-def classified(matching: ScoreMatching, data: Tensor, draws: Tensor, rng: torch.Generator) -> Tensor:
-    real, fake = batch_of(data, 256, rng), batch_of(draws, 256, rng)
-    return matching.ratio_loss(real=real, fake=fake, generator=rng)
-
-
 def matched(matching: ScoreMatching, data: Tensor, guided: RatioGuided, rng: torch.Generator) -> Tensor:
+    """The denoising error of the guided denoiser on a batch of data."""
     return matching.denoiser_loss(guided, real=batch_of(data, 256, rng), generator=rng)
 
 
@@ -68,13 +60,13 @@ def fitted(way: str, denoiser: MLPDenoiser, data: Tensor, draws: Tensor, seed: i
     """The ratio that is trained in this way."""
     torch.manual_seed(seed)
     ratio = MLPRatio((2,), width=64, depth=3, sigma_data=SIGMA_DATA)
-    matching = ScoreMatching("kl", ratio, sigma_min=protocol["sigma_min"])
+    matching, rng = ScoreMatching("kl", ratio, sigma_min=protocol["sigma_min"]), rng_of(seed + 1)
     loss = (
-        partial(classified, matching, data, draws)
+        partial(classified, matching, data, draws, rng)
         if way.startswith("classified")
-        else partial(matched, matching, data, RatioGuided(denoiser, ratio))
+        else partial(matched, matching, data, RatioGuided(denoiser, ratio), rng)
     )
-    return trained_ratio(ratio, loss, protocol["ratio_steps"], seed)
+    return descended(ratio, loss, protocol["ratio_steps"])
 
 
 @torch.no_grad()

@@ -196,6 +196,16 @@ def test_the_denoising_error_trains_the_slope_of_the_ratio_alone():
     assert best < after < best + 0.2 * (before - best)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_samplers_without_gradients_are_guided_too(mode):
+    guided = RatioGuided(Gaussian(2.0), lambda x, sigma: log_ratio(1.0, 2.0, x, sigma))
+    with mode():
+        x, sigma = torch.ones(3, 1) * 2, torch.ones(3) * 0.5
+        found, expected = guided(x, sigma), Gaussian(1.0)(x, sigma)
+    assert not found.requires_grad
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_negative_weight_is_refused():
     with pytest.raises(ValueError, match="`weight` must not be negative"):
         RatioGuided(Gaussian(1.0), lambda x, sigma: x[:, 0], -1.0)

@@ -268,7 +268,7 @@ class RatioGuided(_Around):
     def _slope(self, x: Tensor, sigma: Tensor) -> Tensor:
         """`∇_x log r(x; σ)`."""
         learning = torch.is_grad_enabled()
-        with torch.enable_grad():
-            at = x.detach().requires_grad_(True)
-            (slope,) = torch.autograd.grad(self.log_ratio(at, sigma).sum(), at, create_graph=learning)
+        with torch.inference_mode(False), torch.enable_grad():
+            at = x.detach().clone().requires_grad_(True)  # tensors of the inference mode have no gradient
+            (slope,) = torch.autograd.grad(self.log_ratio(at, sigma.clone()).sum(), at, create_graph=learning)
         return slope

@@ -56,9 +56,9 @@ class SelfNormalised(RatioObjective):
         return -(self.weights(log_r.detach()) * log_r).sum()
 
     def weights(self, log_r: Tensor) -> Tensor:
-        """The weights of draws, whose sum is 1."""
+        """The weights of draws, whose sum is 1, or 0 if no draw has a weight."""
         if self.order is not None:
             return torch.softmax(self.order * log_r, 0)
         assert self.lam is not None
-        below = log_r + math.log(self.lam) < 0
-        return torch.softmax(log_r.masked_fill(~below, -math.inf), 0) if below.any() else torch.zeros_like(log_r)
+        above = log_r + math.log(self.lam) >= 0
+        return torch.softmax(log_r.masked_fill(above, -math.inf), 0).nan_to_num(0.0)  # no branch, for CUDA graphs
