@@ -166,3 +166,12 @@ def test_chance_of_the_cover_curve_is_below_one_by_the_noise_of_counts():
         counts = np.zeros(100_000, dtype=int)
         chance = cover_curve(lam=1.0, fakes_in_ball=counts, reals_in_ball=counts, k=k).chance
         assert chance == pytest.approx(1 - 0.28 / np.sqrt(k), abs=0.01)
+
+
+@pytest.mark.parametrize(("n", "m", "k_prime"), [(30, 50, 4), (50, 30, 1), (5, 3, 4)])
+def test_expected_cover_is_a_hypergeometric_probability(n, m, k_prime):
+    """k + k' − 1 draws from the others hold at most k' − 1 reals; a part of a fake counts as a whole one."""
+    k = np.array([0, 0.5, 1, 1.5, 2, 2.5, m, m + 1])
+    draws = np.ceil(np.minimum(k, m)) + k_prime - 1
+    expected = np.where(k <= m, stats.hypergeom.cdf(k_prime - 1, n - 1 + m, n - 1, draws), 0.0)
+    assert expected_recall_cover(n_real=n, n_fake=m, k=k, k_prime=k_prime) == pytest.approx(expected, abs=1e-12)
