@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -82,6 +83,20 @@ def synchronize(device: torch.device | None) -> None:
         import torch
 
         torch.cuda.synchronize(device)
+
+
+def peak_memory(process: int | str = "self") -> int:
+    """Peak resident memory of a running process, in bytes; 0 if it is gone.
+
+    `ru_maxrss` is used only where there is no /proc: it includes the peak of the process that started this one.
+    """
+    if not Path("/proc/self/status").exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return 0
 
 
 def in_new_process(module: str, *words: str, cwd: Path | None = None, **environment: str) -> str:

@@ -22,7 +22,6 @@ import heapq
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import ROOT, Row, in_new_process, machine, parser, print_table, save
+from benchmarks.common import ROOT, Row, in_new_process, machine, parser, peak_memory, print_table, save
 from precall.engines.local import most_shared
 from precall.metrics.assessment import assess
 from precall.metrics.neighbors.scores import Nearest, Neighborhoods
@@ -80,7 +79,7 @@ def run_one(engine: str, folder: Path, work: Path) -> Row:
     with worker_memory() as peak:
         found = assess(real=str(folder / "real-*.npy"), fake=str(folder / "fake-*.npy"), metrics=("neighbors",), **how)
     assert found.neighborhoods is not None
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    own = peak_memory() / (1 << 20)
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "driver MB": own, "worker MB": peak[0], "digest": digest(found.neighborhoods)}
 
@@ -99,7 +98,7 @@ class worker_memory:  # noqa: N801 (a context manager, named like a function)
     def watch(self) -> None:
         """Look at all workers until the block ends."""
         while not self.stop.wait(0.5):
-            self.peak[0] = max([self.peak[0], *(peak_mb(pid) for pid in ray_workers(os.getpid()))])
+            self.peak[0] = max([self.peak[0], *(peak_memory(pid) / (1 << 20) for pid in ray_workers(os.getpid()))])
 
     def __exit__(self, *exception: object) -> None:
         self.stop.set()
@@ -124,15 +123,6 @@ def _is_below(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
     while pid in parents and pid != ancestor:
         pid = parents[pid]
     return pid == ancestor
-
-
-def peak_mb(pid: int) -> float:
-    """Peak resident memory of a process, in MB; 0 if it is gone."""
-    try:
-        lines = (Path("/proc") / str(pid) / "status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        return 0.0
 
 
 def in_process(engine: str, folder: Path, work: Path) -> Row:

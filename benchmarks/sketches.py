@@ -29,7 +29,7 @@ import numpy as np
 
 import precall
 from benchmarks import pool
-from benchmarks.common import Row, machine, parser
+from benchmarks.common import ROOT, Row, machine, parser, peak_memory
 from precall import Reference, Sketch
 
 PROCESSES = 2
@@ -67,10 +67,11 @@ class Child:
     """A command of precall in a process of its own, with its time and peak memory; a finished one is not repeated."""
 
     def __init__(self, work: Path, step: str, *words: str) -> None:
-        self.record = work / f"{step}.json"
+        self.record, self.peak = work / f"{step}.json", work / f"{step}.peak"
         self.start = time.perf_counter()
-        command = [sys.executable, "-m", "precall", "--quiet", *words]
-        environment = os.environ | pool.ONE_THREAD | {"PYTHONPATH": str(Path(precall.__file__).parents[1])}
+        command = [sys.executable, "-m", "benchmarks.sketches", "--watched", str(self.peak), "--quiet", *words]
+        path = os.pathsep.join([str(ROOT), str(Path(precall.__file__).parents[1])])
+        environment = os.environ | pool.ONE_THREAD | {"PYTHONPATH": path}
         self.process = None
         if not self.record.exists():
             self.process = subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.DEVNULL)
@@ -81,11 +82,22 @@ class Child:
             self.process.returncode = os.waitstatus_to_exitcode(status)
             if status:
                 sys.exit(f"the step {self.record.stem} failed")
-            megabytes = usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+            megabytes = int(self.peak.read_text()) / (1 << 20)
             row = {"seconds": time.perf_counter() - self.start, "cpu": usage.ru_utime + usage.ru_stime}
             self.record.write_text(json.dumps({"step": self.record.stem, **row, "peak_mb": megabytes}))
         found: Row = json.loads(self.record.read_text())
         return found
+
+
+def watch(note: str, *words: str) -> None:
+    """Run `precall <words>` in this process and note its peak memory."""
+    from precall.cli import app
+
+    sys.argv = ["precall", *words]
+    try:
+        app()
+    finally:
+        Path(note).write_text(str(peak_memory()))
 
 
 def sketched(work: Path, sizes: Sizes) -> list[Row]:
@@ -191,4 +203,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    watch(*sys.argv[2:]) if sys.argv[1:2] == ["--watched"] else main()

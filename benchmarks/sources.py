@@ -17,7 +17,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import resource
 import sys
 import tarfile
 import tempfile
@@ -28,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Row, in_new_process, machine, parser, print_table, save
+from benchmarks.common import Row, in_new_process, machine, parser, peak_memory, print_table, save
 
 SHARDS, DIMENSION, LIMIT = 8, 64, 2.0  # files per side, columns of the features, allowed memory in GB
 SIDES = {"real": 0, "fake": 1}
@@ -118,8 +117,7 @@ def watch(note: str, *words: str) -> None:
 
 def gigabytes() -> float:
     """Peak resident memory of this process so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9, 3)
+    return round(peak_memory() / 1e9, 3)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

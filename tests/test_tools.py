@@ -2,10 +2,14 @@
 
 import importlib.util
 import socket
+import subprocess
+import sys
 from email.message import Message
 from pathlib import Path
 
 import pytest
+
+from benchmarks.common import peak_memory
 
 ROOT = Path(__file__).parents[1]
 
@@ -104,3 +108,12 @@ def test_rooms_with_too_few_executed_lines_are_named():
     rooms = line_coverage.by_room(files)
     assert rooms == {"beside": (2, 2), "metrics": (100, 95), "theory": (100, 94), "all": (202, 191)}
     assert line_coverage.too_low(rooms) == ["theory: 94.0 %, at least 95 % are required"]
+
+
+def test_the_peak_memory_of_a_process_is_its_own(monkeypatch):
+    """Not that of the process that started it, which `ru_maxrss` includes."""
+    large = bytearray(b"1" * (400 << 20))
+    code = "from benchmarks.common import peak_memory; print(peak_memory())"
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    child = int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    assert 1 << 20 < child < 200 << 20 < len(large) < peak_memory()

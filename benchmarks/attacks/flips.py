@@ -94,11 +94,12 @@ class Checkpoint:
             raise RuntimeError("the undamaged run could not be resumed")
 
     def _interrupt(self) -> None:
-        """Interrupt a run in the middle; repeat with other moments until it leaves a checkpoint and is not finished."""
-        for part in (0.8, 0.7, 0.9, 0.6, 0.75, 0.85, 0.65, 0.95, 0.5):
+        """Interrupt a run when it has logged its first scores; again, if it finished all the same."""
+        for _ in range(9):
             self.killed.reset()
             child = self.killed.start()
-            time.sleep(part * self.killed.seconds)
+            while not (self.run / "log.csv").exists() and not child.ended():
+                time.sleep(0.001)
             if not child.ended():
                 child.signal(signal.SIGINT)
             child.wait()
