@@ -5,10 +5,12 @@ import runpy
 import signal
 import sys
 import warnings
+from functools import cache
 from unittest.mock import patch
 
 import matplotlib
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 # the background of a shell ignores SIGINT, nohup ignores SIGHUP, and the children of the tests would inherit that
@@ -18,6 +20,9 @@ if hasattr(signal, "SIGHUP"):
 
 # the processes that tests start would compile the package each anew, which takes almost a second
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# typer reads the options of all commands anew for each command line, which takes 70 ms
+typer.testing._get_command = cache(typer.testing._get_command)
 
 matplotlib.use("Agg")
 settings.register_profile(

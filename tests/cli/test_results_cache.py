@@ -247,13 +247,13 @@ def test_other_versions_and_devices_are_other_questions(arrays, cache, monkeypat
 
 
 def test_edited_source_is_another_question(cache, monkeypatch, tmp_path):
-    (tmp_path / "precall").mkdir()
-    monkeypatch.setattr(saved.precall, "__file__", str(tmp_path / "precall" / "__init__.py"))
     seen = []
-    for code in ("x = 1", "x = 2"):
-        (tmp_path / "precall" / "module.py").write_text(code)
+    for folder, code in (("a", "x = 1"), ("b", "x = 2"), ("c", "x = 1")):
+        (tmp_path / folder / "deep").mkdir(parents=True)
+        (tmp_path / folder / "deep" / "module.py").write_text(code)
+        monkeypatch.setattr(saved.precall, "__file__", str(tmp_path / folder / "__init__.py"))
         seen.append(saved.made_with()["source"])
-    assert seen[0] != seen[1]
+    assert seen[0] == seen[2] != seen[1]
 
 
 def test_an_edited_function_is_another_encoder(run, work, pictures, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from glob import glob
 from importlib.metadata import version
 from pathlib import Path
@@ -169,14 +169,19 @@ class Skipped:
 
 def made_with() -> dict[str, Any]:
     """What turns samples into numbers: precall's source, the packages it uses, and whether there is a GPU."""
-    from precall.samples import hashing
-
-    source = sorted(Path(precall.__file__).parent.rglob("*.py"))
     return {
-        "source": hashing.combined(hashing.of_files(source)),
+        "source": _source(Path(precall.__file__).parent),
         "versions": {"precall": precall.__version__} | {package: version(package) for package in PACKAGES},
         "gpu": _gpu(),
     }
+
+
+@cache
+def _source(folder: Path) -> str:
+    """SHA-256 of the source in a folder, read once: a process does not load its own source again."""
+    from precall.samples import hashing
+
+    return hashing.combined(hashing.of_files(sorted(folder.rglob("*.py"))))
 
 
 def encoders_in_use(
