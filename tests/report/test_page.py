@@ -133,6 +133,24 @@ def test_every_divergence_and_setting_of_the_protocol_has_a_name(compared):
     assert named[-1] == "command"
 
 
+def test_nested_entries_of_the_protocol_have_lines_of_their_own(compared):
+    (name, one), *_ = compared.items()
+    columns = {"age_group": {"kind": "integer", "given": False}, "city": {"kind": "category", "cycles": []}}
+    protocol = {
+        **one.protocol,
+        "real": {"encoder": "table", "protocol": {"columns": columns, "notes": ["One.", "Two."]}},
+    }
+    shown = dict(data_of(page.render(Comparison({name: replace(one, protocol=protocol)})))["protocol"])
+    assert shown["encoding of the data"].splitlines() == [
+        "encoder: table",
+        "protocol",
+        "  columns",
+        "    age_group: kind integer, given no",
+        "    city: kind category",
+        "  notes: One. Two.",
+    ]
+
+
 def test_figures_export(compared, tmp_path):
     figure = plot(compared)
     for kind in ("png", "svg"):

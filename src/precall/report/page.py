@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +71,7 @@ PROTOCOL_NAMES = {
     "n_fake": "samples of the first model",
     "n_holdout": "held-out samples",
     "dimension": "dimension of the features",
-    "constant_columns": "constant columns",
+    "constant_columns": "constant columns (from 0)",
     "metrics": "metrics",
     "k": "neighbours k",
     "ties": "balls",
@@ -372,10 +373,19 @@ def _count(n: int | None) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, Mapping):
-        parts = {str(key).replace("_", " "): _shown(item) for key, item in value.items()}
-        return ", ".join(f"{key} {item}" for key, item in parts.items() if item)
-    return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
+    """A value of the protocol as text: one line, or a line for each entry if some entries have entries of their own."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        items = [_shown(item) for item in value]
+        return (" " if all(item.endswith(".") for item in items) else ", ").join(items)
+    if not isinstance(value, Mapping):
+        return str(value)
+    parts = {key: shown for key, item in value.items() if (shown := _shown(item))}
+    if not any(isinstance(item, Mapping) for item in value.values()):
+        return ", ".join(f"{key} {item}" for key, item in parts.items())
+    lines = (f"{key}\n{indent(item, '  ')}" if "\n" in item else f"{key}: {item}" for key, item in parts.items())
+    return "\n".join(lines)
 
 
 def _hash(text: str) -> str:
