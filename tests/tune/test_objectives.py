@@ -344,6 +344,8 @@ def test_schedules_are_functions_of_the_step():
         (lambda: SelfNormalised(), "either `order` or `lam`"),
         (lambda: SelfNormalised(order=1.0, lam=1.0), "either `order` or `lam`"),
         (lambda: SelfNormalised(lam=-1.0), "`lam` must be positive"),
+        (lambda: SelfNormalised(order=math.nan), "`order` must be a number"),
+        (lambda: PRObjective(critic="gann"), "`critic` must be one of .*linear_chi2; got 'gann'"),
         (lambda: FGAN("gann"), "`divergence` must be one of"),
         (lambda: FGAN("gan", play="fair"), "`play` must be one of"),
         (lambda: OBRSObjective("kl", budget=0.5), "`budget` must be at least 1"),

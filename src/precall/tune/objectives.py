@@ -26,12 +26,13 @@ from torch.nn.functional import elu, relu, softplus
 from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import is_tensor
-from precall.theory.divergences import PR, Divergence, divergence
+from precall.theory.divergences import DIVERGENCES, FAMILIES, PR, Divergence, divergence
 from precall.tune.linear_critic import LinearChiSquared
 from precall.tune.objective_state import restore, state_of
 
 FORMS = ("smoothed", "tail")
 PLAYS = ("minimax", "nonsaturating")
+CRITICS = (*DIVERGENCES, *FAMILIES, LinearChiSquared.name)  # by what a discriminator may be trained
 
 
 @runtime_checkable
@@ -152,6 +153,8 @@ class RatioObjective:
     critic: str | Divergence
 
     def __post_init__(self) -> None:
+        if isinstance(self.critic, str):
+            checks.choice("critic", self.critic.partition(":")[0], CRITICS)
         self.game.log_ratio(torch.zeros(()))  # raises the row's own error if the critic carries no ratio
 
     @cached_property

@@ -48,6 +48,8 @@ class SelfNormalised(RatioObjective):
             raise ValueError("pass either `order` or `lam`, as in `SelfNormalised(order=0.5)`.")
         if self.lam is not None:
             checks.positive("lam", self.lam)
+        else:
+            checks.numbers("order", self.order)
         super().__post_init__()
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
