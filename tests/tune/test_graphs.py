@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from precall.tune import FGAN, DensityPR, OBRSObjective, PRObjective, Scheduled, Settings, Trainer
+from precall.tune import FGAN, DensityPR, OBRSObjective, PRObjective, Scheduled, SelfNormalised, Settings, Trainer
 from precall.tune.batches import Batches
 from precall.tune.graphs import WARM_UP, StaticStep
 from precall.tune.models.flows import RealNVP
@@ -43,6 +43,9 @@ RUNS = {
     "labels": (lambda: FGAN("gan"), {"accumulate": 2, "cooldown": 0.5, "clip": 1.0}, {"classes": 3}),
     "obrs": (lambda: OBRSObjective("gan"), {"refresh_every": 8}, {}),
     "penalty": (lambda: PRObjective(2.0), {"r1": 1.0, "r1_every": 3}, {}),
+    "order": (lambda: SelfNormalised(order=-0.5), {}, {}),
+    "tail": (lambda: SelfNormalised(lam=5.0), {}, {}),
+    "linear": (lambda: PRObjective(2.0, form="tail", critic="linear_chi2"), {}, {}),
     "density": (lambda: DensityPR(2.0), {"noise": 0.0, "warmup": 2}, {"flow": True}),
 }
 
