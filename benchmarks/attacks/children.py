@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CPU_LIMIT = 20.0  # CPU seconds beyond what the undamaged input takes
-WALL_LIMIT = 60.0  # wall-clock seconds: a child that waits uses no CPU time, and the machine may be busy
+WALL_LIMIT = 300.0  # wall-clock seconds: a child that waits uses no CPU time, and the machine may be busy
 MEMORY_LIMIT = 2 << 30  # bytes of address space beyond what the parent uses
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -150,7 +150,10 @@ def address_space() -> int:
 
 
 def warm() -> None:
-    """Load everything that a command may load, in one thread, so that forks are cheap and safe."""
+    """Load everything that a command may load, in one thread, so that forks are cheap and safe.
+
+    What a command finds out once per process is found out here as well: fonts, and the hash of precall's source.
+    """
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
     import importlib
 
@@ -160,11 +163,26 @@ def warm() -> None:
     import matplotlib
     import torch
 
+    from precall.cli.results_cache import made_with
+
     matplotlib.use("Agg")
     torch.set_num_threads(1)
+    _draw()
+    made_with()
     offline()
     gc.collect()
     gc.freeze()
+
+
+def _draw() -> None:
+    """Draw a formula, which makes matplotlib look for its fonts and build its parser."""
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.text(0, 0, r"precision $\alpha(\lambda)$")
+    figure.savefig(BytesIO())
 
 
 WARM = (
@@ -175,6 +193,9 @@ WARM = (
     "scipy.stats", "scipy.optimize", "precall.cli", "precall.encoders", "precall.improve.selection",
     "precall.improve.planning", "precall.metrics.assessment", "precall.report.folder", "precall.samples",
     "precall.tune.recipes", "precall.tune.pictures", "precall.tune.trainer", "precall.cli.results_cache",
+    "precall.cli.target_folder", "precall.encoders.inventory", "precall.metrics.neighbors.kernels",
+    "precall.metrics.neighbors.tallies", "precall.report.sample_table", "precall.theory.frontiers", "PIL.ImageOps",
+    "typer._adapters", "pydantic.plugin._loader",
 )  # fmt: skip
 
 
