@@ -176,7 +176,7 @@ def surveyed(runner: Runner, source: Shards) -> Surveyed:
     found = list(runner.results(f"read {source.side}", tasks, len(tasks)))
     faults = {given[i][0]: str(one["error"]) for i, one in enumerate(found) if "error" in one}
     if faults and not source.skip:
-        way_out = "Repair or remove the file, or leave out such shards with on-error skip."
+        way_out = "Repair or remove the file, or pass `on_error='skip'` (--on-error skip) to leave out such shards."
         many = f"({len(faults)} of {len(given)} shards of `{source.side}` cannot be read.)"
         raise ValueError(f"{next(iter(faults.values()))} {many} {way_out}")
     kept = [(*given[i], one) for i, one in enumerate(found) if "error" not in one]

@@ -110,7 +110,8 @@ class SampleSet(ABC):
     def fault(self, error: SampleError) -> None:
         """Record a sample that cannot be read, or raise its error if `on_error` is `"fail"`."""
         if self.on_error == "fail":
-            error.add_note(f"in {shown(self.name)}; use on-error skip to leave out such samples")
+            way_out = "pass `on_error='skip'` (--on-error skip) to leave out such samples"
+            error.add_note(f"in {shown(self.name)}; {way_out}")
             raise error
         self._errors[error.index] = error
 
