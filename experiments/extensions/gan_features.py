@@ -13,7 +13,8 @@ it, with its averaged and its present weights, for equally many steps and with a
 
 Settings, scores and stages are those of `gan_bins`: `tilt=s` is the dial of `bins`, `psi=ψ` truncation, `reject=K`
 rejection, `central=s` rejection that prefers central draws. All settings with the same network and ψ are subsets of one
-pool of draws per seed. The scores are in Inception features, which no network was trained with.
+pool of draws per seed. The scores are in Inception features, which no network was trained with. With `--central`, there
+are no bins, and central rejection has eight strengths.
 
 Hardware: one GPU, on which the networks of a stage train side by side.
 """
@@ -21,7 +22,7 @@ Hardware: one GPU, on which the networks of a stage train side by side.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -60,6 +61,7 @@ TUNED = ("further", "features", "bins")
 PLAIN = ("base", "further", "features")  # without bins
 BUDGETS = {"": "", ",reject=2": ", rejection K = 2"}
 PSI = ("", ",psi=0.8", ",psi=0.6")
+Lines = Mapping[str, Sequence[str]]  # the settings of a line, by its label
 # the dial: the tilt, and truncation where the tilt has reached the most central bin
 TURNS = (*(f"bins,tilt={s:g}" for s in gan_bins.TILTS), "bins,tilt=9,psi=0.8", "bins,tilt=9,psi=0.6")
 DIALS = {f"bins{words}": tuple(f"{turn}{reject}" for turn in TURNS) for reject, words in BUDGETS.items()}
@@ -76,14 +78,35 @@ KNOBS = {  # what a network without bins reaches when it draws
         for name in PLAIN
     },
 }  # fmt: skip
-SETTINGS = tuple(dict.fromkeys(name for line in (*KNOBS.values(), *DIALS.values()) for name in line))
+
+
+def settings(lines: Lines) -> tuple[str, ...]:
+    """The settings of all lines, each once."""
+    return tuple(dict.fromkeys(name for line in lines.values() for name in line))
+
+
+SETTINGS = settings(KNOBS | DIALS)
+STRENGTHS = (-1, -0.5, 0, 0.5, 1, 1.5, 2, 3)
+CENTRAL = {  # `--central`: central rejection with more strengths, beside truncation
+    **{name: tuple(f"{name}{psi}" for psi in PSI) for name in PLAIN},
+    **{
+        f"{name}, central rejection, K = 2": tuple(
+            f"{name},reject=2" + (f",central={c:g}" if c else "") for c in STRENGTHS
+        )
+        for name in PLAIN
+    },
+}
 COLOURS = dict(zip((*PLAIN, "bins"), ("C3", "C0", "C1", "C2"), strict=True))
-PANELS = tuple(  # of the figure: without rejection, and with it; equal networks have equal colours
-    {
-        label: (COLOURS[label.partition(",")[0]] + ("^:" if "central" in label else "o-"), line)
-        for label, line in (KNOBS | DIALS).items()
-        if ("K" in label) == rejection
-    }
+
+
+def styled(lines: Lines) -> dict[str, tuple[str, Sequence[str]]]:
+    """Lines with their formats: equal networks have equal colours."""
+    colour = {label: COLOURS[label.partition(",")[0]] for label in lines}
+    return {label: (colour[label] + ("^:" if "central" in label else "o-"), line) for label, line in lines.items()}
+
+
+PANELS = tuple(  # of the figure: without rejection, and with it
+    styled({label: line for label, line in (KNOBS | DIALS).items() if ("K" in label) == rejection})
     for rejection in (False, True)
 )
 SIZES = {
@@ -202,7 +225,8 @@ def planned(options: argparse.Namespace) -> tuple[list[Line], bool]:
     """The plan, and whether it may still grow."""
     if options.plan is not None:
         return read_plan(options.plan)
-    return [(seed, Setting.of(name)) for name in SETTINGS for seed in options.seeds], False
+    names = settings(CENTRAL) if options.central else SETTINGS
+    return [(seed, Setting.of(name)) for name in names for seed in options.seeds], False
 
 
 def work(options: argparse.Namespace) -> None:
@@ -223,22 +247,24 @@ def run(options: argparse.Namespace) -> None:
     rows = [row for row in found_rows(files, planned(options)[0]) if "fid" in row]
     for row in rows:
         print(row["seed"], f"{row['setting']:34}", *(f"{k} {row[k]:.3f}" for k in ("precision", "recall", "fid")))
+    knobs, panels = (CENTRAL, (styled(CENTRAL),)) if options.central else (KNOBS, PANELS)
     results = {
         "protocol": {**asdict(size), "bins": BINS, "k": K, "seeds": options.seeds, **limit(options.seconds)},
         "rows": rows,
-        "recall beyond": {label: beyond_the_line(rows, line) for label, line in KNOBS.items()},
+        "recall beyond": {label: beyond_the_line(rows, line) for label, line in knobs.items()},
         "precision beyond": {
-            label: beyond_the_line(rows, line, score="precision", at="recall") for label, line in KNOBS.items()
+            label: beyond_the_line(rows, line, score="precision", at="recall") for label, line in knobs.items()
         },
     }
-    name = NAME if options.smoke else f"{NAME}-{options.data}"
-    save(options.out, name, results, figure=partial(lines_figure, rows, PANELS))
+    name = (NAME if options.smoke else f"{NAME}-{options.data}") + "-central" * options.central
+    save(options.out, name, results, figure=partial(lines_figure, rows, panels))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = staged_parser(__doc__, data=SIZES, default="cifar-10")
     seconds = "longest training of the bases; others in proportion"
     made.add_argument("--seconds", type=float, default=np.inf, help=seconds)
+    made.add_argument("--central", action="store_true", help="no bins, and central rejection with more strengths")
     made.add_argument("--kinds", nargs="+", default=["scores"], choices=KINDS)
     run_staged(run, made.parse_args(arguments))
 

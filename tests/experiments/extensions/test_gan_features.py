@@ -1,6 +1,7 @@
 """A dial of a GAN that is trained further from a plain one: the experiment runs at a small size."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy.stats import spearmanr
 from experiments.common.feature_maps import frozen
 from experiments.common.gan import Adversaries, copied, late_bins, summed
 from experiments.common.trade_off import beyond_the_line
-from experiments.extensions.gan_features import DIALS, KNOBS, SETTINGS, gentle
+from experiments.extensions.gan_dials import Options
+from experiments.extensions.gan_features import DIALS, KNOBS, PLAIN, SETTINGS, gentle, planned
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
@@ -31,6 +33,15 @@ def test_smoke(run, tmp_path):
     with np.load(tmp_path / "work" / "seed-3" / "draws base.npz") as pool:
         kept = np.load(tmp_path / "work" / "seed-3" / "features" / "base.npy")
         assert np.array_equal(kept, pool["features"][: len(kept)])
+
+
+def test_central_rejection_is_a_dial_of_eight_strengths():
+    lines = planned(Namespace(plan=None, central=True, seeds=[5]))[0]
+    names = [setting.name for _, setting in lines]
+    strengths = [Options.of(name).central for name in names if name.startswith("features,reject=2")]
+    assert strengths == [-1, -0.5, 0, 0.5, 1, 1.5, 2, 3]
+    assert {Options.of(name).network for name in names} == set(PLAIN)
+    assert len(set(names)) == len(names)
 
 
 def adversaries(**others):
