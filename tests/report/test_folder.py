@@ -1,6 +1,7 @@
 """A report on disk is loaded as the same results that were saved."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,10 +28,17 @@ def compared():
     return replace(found, gates=(Gate("recall", "min", 0.5), Gate("fid", "max", float("inf"))))
 
 
+@pytest.fixture(scope="module")
+def written(compared, tmp_path_factory):
+    """The folder of the report, which tests must not change."""
+    place = tmp_path_factory.mktemp("written") / "report"
+    folder.write(compared, place, command="precall assess …")
+    return place
+
+
 @pytest.fixture
-def report(compared, tmp_path):
-    folder.write(compared, tmp_path / "report", command="precall assess …")
-    return tmp_path / "report"
+def report(written, tmp_path):
+    return Path(shutil.copytree(written, tmp_path / "report"))
 
 
 def test_a_report_loads_from_its_folder_or_its_file(compared, report):
@@ -68,9 +76,17 @@ def test_results_follow_the_written_schema(compared):
     assert SCHEMA["properties"]["schema"]["const"] == saved["schema"]
 
 
+def shortened(value):
+    """The same, with at most three entries in each list: a validator looks at every number of a spectrum."""
+    if isinstance(value, dict):
+        return {key: shortened(part) for key, part in value.items()}
+    return [shortened(part) for part in value[:3]] if isinstance(value, list) else value
+
+
 def test_the_schema_refuses_what_is_not_a_result(compared):
     """Every key that is always written is required, at every level, and nothing else is allowed."""
-    validator, saved = Draft202012Validator(SCHEMA), compared.to_dict()
+    validator, saved = Draft202012Validator(SCHEMA), shortened(compared.to_dict())
+    assert validator.is_valid(saved)
     one = saved["models"]["copy"]
     parts = [saved, saved["gates"][0], one, one["certificate"], one["fairness"]["recall"], one["scores"]["fid"]]
     parts += [one["spectra"]["linear"]]
