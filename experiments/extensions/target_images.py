@@ -49,6 +49,7 @@ NAME = "target_images"
 LAMS = (10.0, 0.1)
 WEIGHTS = {10.0: (1.2, 1.5), 0.1: (2.0, 3.0)}  # of the guides
 NEGATIVES = 0.2  # share of the corpus
+LEAST = 0.7  # the smallest values in the figure; a collapsed model is outside
 COLUMNS = ("beta", "alpha1", "alpha", "precision", "recall", "invented", "added")
 Latents = npt.NDArray[np.float32]
 
@@ -246,6 +247,7 @@ def draw(table: dict[str, dict[str, list[float]]], clean: Sequence[int]) -> Figu
             axes.errorbar(row["beta"][0], row["alpha"][0], row["alpha"][1], row["beta"][1], "o", label=name)
         axes.set(title=f"{n:,} clean images", xlabel="recall β(0.1)", ylabel="precision α(10)")
         axes.label_outer()
+    axes.set(xlim=(max(LEAST, axes.get_xlim()[0]), None), ylim=(max(LEAST, axes.get_ylim()[0]), None))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 

@@ -71,9 +71,19 @@ def test_published_guides_remove_negatives_and_add_no_class():
         assert min(differences(runs, "guided, λ = 0.1, w = 2 (1000)", "nothing", score)) > 0
 
 
-def test_published_ascent_mends_the_precise_end_alone():
-    runs = published("digits")["runs"]
-    assert min(differences(runs, "ascent, λ = 10 (150)", "nothing", "alpha")) > 0.18
-    assert min(differences(runs, "ascent, λ = 10 (150)", "their target, λ = 10 (150)", "alpha")) > 0.01
-    assert min(differences(runs, "ascent, λ = 10 (150)", "nothing", "beta")) > -0.021
-    assert max(differences(runs, "ascent, λ = 0.1 (150)", "nothing", "beta")) < -0.6
+@pytest.mark.parametrize(("data", "n", "rise"), [("digits", 150, 0.18), ("fashion-mnist", 200, 0.14)])
+def test_published_ascent_mends_the_precise_end_alone(data, n, rise):
+    runs = published(data)["runs"]
+    precise, diverse = f"ascent, λ = 10 ({n})", f"ascent, λ = 0.1 ({n})"
+    assert min(differences(runs, precise, "nothing", "alpha")) > rise
+    assert min(differences(runs, precise, f"their target, λ = 10 ({n})", "alpha")) > 0.01
+    assert min(differences(runs, precise, "nothing", "beta")) > -0.021
+    assert max(differences(runs, diverse, "nothing", "beta")) < -0.6
+
+
+def test_published_ascent_of_fashion_mnist_loses_in_the_middle_alone():
+    runs = published("fashion-mnist")["runs"]
+    assert min(differences(runs, "ascent, λ = 10 (200)", "200 clean images", "alpha")) > 0
+    assert max(differences(runs, "ascent, λ = 10 (200)", "nothing", "alpha1")) < -0.025
+    assert min(differences(runs, "ascent, λ = 10 (200)", "nothing", "beta")) > 0
+    assert min(run["ascent, λ = 0.1 (1000)"]["added"] for run in runs) > 0.95
