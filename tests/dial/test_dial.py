@@ -58,6 +58,16 @@ def test_the_cheapest_of_equals_is_chosen():
         assert "the cheapest; the samples cannot distinguish it from dear 1" in choice.sentence
 
 
+def test_the_best_of_equally_cheap_settings_is_chosen_and_the_others_follow_in_order():
+    knob = FunctionKnob("spread", (0.9, 1.0, 1.05, 1.1), scaled)
+    choice = dial(real=real_points(200), knobs=[knob], lam=1.0, **QUICK)
+    others = [one.score.value for one in choice.alternatives]
+    assert choice.chosen == choice.best
+    assert len(others) > 1
+    assert others == sorted(others, reverse=True)
+    assert choice.chosen.score.value >= others[0]
+
+
 def test_a_dear_knob_is_chosen_if_no_cheap_one_reaches_it():
     dear = FunctionKnob("dear", (1.0,), scaled, draws=4.0)
     poor = FunctionKnob("poor", (3.0, 0.3), scaled)
@@ -101,6 +111,7 @@ def test_rejection_and_truncation_are_knobs():
     assert isinstance(rejection, Knob)
     assert isinstance(truncation, Knob)
     assert truncation.draw(4000, 0.5, 0).std() == pytest.approx(1, abs=0.05)
+    assert (truncation.cost(0.5), rejection.cost(3.0)) == (1, 3)
     assert rejection.draw(4000, 3.0, 0).std() < rejection.draw(4000, 1.0, 0).std() - 0.5
     choice = dial(real=real_points(), knobs=[rejection, truncation], lam=1.0, **QUICK)
     assert (choice.chosen.knob, choice.chosen.setting) == ("truncation", 0.5)  # as good as rejection, for one draw
