@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]  # one line of a table: names of columns to numbers or strings
 
 ROOT = Path(__file__).parents[1]
+PYTHON = [sys.executable]  # how a process of its own is started; tests start it without its imports
 
 
 def parser(doc: str | None, *, smoke: str, parts: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -103,7 +104,7 @@ def in_new_process(module: str, *words: str, cwd: Path | None = None, **environm
     """Run `python -m <module> <words>` in a process of its own and return what it printed."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     changed = {**os.environ, "PYTHONPATH": path, **environment}
-    command = [sys.executable, "-m", module, *words]
+    command = [*PYTHON, "-m", module, *words]
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd, env=changed).stdout
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import precall
-from benchmarks import pool
+from benchmarks import common, pool
 from benchmarks.common import ROOT, Row, machine, parser, peak_memory
 from precall import Reference, Sketch
 
@@ -69,7 +69,7 @@ class Child:
     def __init__(self, work: Path, step: str, *words: str) -> None:
         self.record, self.peak = work / f"{step}.json", work / f"{step}.peak"
         self.start = time.perf_counter()
-        command = [sys.executable, "-m", "benchmarks.sketches", "--watched", str(self.peak), "--quiet", *words]
+        command = [*common.PYTHON, "-m", "benchmarks.sketches", "--watched", str(self.peak), "--quiet", *words]
         path = os.pathsep.join([str(ROOT), str(Path(precall.__file__).parents[1])])
         environment = os.environ | pool.ONE_THREAD | {"PYTHONPATH": path}
         self.process = None

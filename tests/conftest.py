@@ -3,6 +3,8 @@
 import os
 import runpy
 import signal
+import socket
+import subprocess
 import sys
 import warnings
 from functools import cache
@@ -12,6 +14,8 @@ import matplotlib
 import pytest
 import typer.testing
 from hypothesis import HealthCheck, settings
+
+import forks
 
 # the background of a shell ignores SIGINT, nohup ignores SIGHUP, and the children of the tests would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,3 +55,30 @@ def run_module(monkeypatch, capsys):
 
     yield run
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def python():
+    """A function that returns the beginning of a command line, `python`, that needs no time for its imports.
+
+    Its arguments are modules that the command imports, beside torch, scikit-learn and precall. See `forks` for what
+    differs from a new interpreter, which is used where there is no such server, and to measure coverage.
+    """
+    if not hasattr(os, "pidfd_open") or "COVERAGE_PROCESS_CONFIG" in os.environ:
+        yield lambda *needs: [sys.executable]
+        return
+    name = f"precall-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"  # one for all workers
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        try:
+            listening.bind(f"\0{name}")
+        except OSError:  # another worker has started it
+            server = None
+        else:
+            listening.listen(64)
+            number = listening.fileno()
+            command = [sys.executable, forks.__file__, "serve", str(number)]
+            server = subprocess.Popen(command, pass_fds=[number], start_new_session=True)
+    with forks.connected(name):
+        yield lambda *needs: [sys.executable, "-I", "-S", forks.__file__, name, ",".join(needs)]
+    if server is not None:
+        server.wait()

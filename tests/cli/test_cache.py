@@ -260,11 +260,14 @@ def test_units_of_time(run, cache, given, removed):
 # ----------------------------------------------------------------------------------------------------------- processes
 
 
-def test_pruning_and_verifying_beside_a_running_assessment_is_safe(run, cache, filled):
+def test_pruning_and_verifying_beside_a_running_assessment_is_safe(run, cache, filled, python):
     """The cache is emptied and verified again and again while two processes fill it."""
-    command = [sys.executable, "-W", "error", "-m", "precall", *map(str, filled), "--fresh"]
+    command = ["-W", "error", "-m", "precall", *map(str, filled), "--fresh"]
     expected = json.loads(run(*filled, "--fresh").stdout)["models"]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen([*start, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for start in ([sys.executable], python())
+    ]
     rounds = 0
     while any(process.poll() is None for process in both):
         for words in (("verify",), ("prune", "--larger-than", "0B")):

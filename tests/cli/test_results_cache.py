@@ -344,8 +344,8 @@ def test_a_cache_that_cannot_be_written_costs_time_only(run, work, arrays, tmp_p
     assert first.stdout == second.stdout
 
 
-def test_two_processes_at_once_agree(arrays, cache):
-    command = [sys.executable, "-m", "precall", "assess", *map(str, arrays), "--metrics", "fid"]
+def test_two_processes_at_once_agree(arrays, cache, python):
+    command = [*python(), "-m", "precall", "assess", *map(str, arrays), "--metrics", "fid"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
@@ -422,7 +422,7 @@ def test_finished_models_of_an_interrupted_assessment_are_kept(run, work, arrays
     assert [list(settings["fake"]) for settings in work] == [["ours", "theirs"], ["theirs"]]
 
 
-def test_a_killed_assessment_keeps_finished_models(run, arrays, tmp_path):
+def test_a_killed_assessment_keeps_finished_models(run, arrays, tmp_path, python):
     """Nothing has to run at the end of the process for that."""
     words = [*map(str, arrays), "--fake", f"theirs={tmp_path / 'fake.npy'}"]
     script = (
@@ -431,7 +431,7 @@ def test_a_killed_assessment_keeps_finished_models(run, arrays, tmp_path):
         "kill = lambda *a, name, **s: os.kill(os.getpid(), 9) if name == 'theirs' else first(*a, name=name, **s);"
         "assessment.Reference.assess = kill; app(sys.argv[1:])"
     )
-    killed = subprocess.run([sys.executable, "-c", script, "assess", *words], capture_output=True, text=True)
+    killed = subprocess.run([*python(), "-c", script, "assess", *words], capture_output=True, text=True)
     assert killed.returncode == -9
     again = run(*words)
     assert again.exit_code == 0, again.output

@@ -285,13 +285,13 @@ def test_mistakes_cost_a_line_and_leave_nothing(run, tmp_path, words, status, sa
 
 
 @pytest.fixture(scope="module")
-def launched(tmp_path_factory):
+def launched(tmp_path_factory, python):
     """The folders of the runs that had processes of their own."""
     out = tmp_path_factory.mktemp("launched")
     # without coverage.py, which cannot write its file to a full disk either
     environment = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    command = [sys.executable, launches.__file__, out]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    command = [*python("lightning.fabric"), launches.__file__, out]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return out
 

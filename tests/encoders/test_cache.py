@@ -304,20 +304,20 @@ for seed in range(6):
 MINE = "import numpy as np\ndef encode(rows):\n    return np.stack(rows) @ np.arange(6.0).reshape(3, 2)\n"
 
 
-def test_processes_that_share_a_damaged_cache_agree(tmp_path, cache):
+def test_processes_that_share_a_damaged_cache_agree(tmp_path, cache, python):
     (tmp_path / "mine.py").write_text(MINE)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
 
-    def start():
-        command = [sys.executable, "-W", "error", "-c", RUN]
+    def start(program):
+        command = [*program, "-W", "error", "-c", RUN]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    expected = start().communicate(timeout=120)[0]
+    expected = start([sys.executable]).communicate()[0]
     assert len(set(expected.split())) == 3
     for path in files(cache, "features.npy", "done.json"):
         flip(path, 60 if path.suffix == ".npy" else 0)
-    for process in [start() for _ in range(3)]:
-        out, err = process.communicate(timeout=120)
+    for process in [start(python()) for _ in range(3)]:
+        out, err = process.communicate()
         assert (process.returncode, out) == (0, expected), err
     assert set_aside()
     for path in files(cache / "features", "*"):

@@ -102,10 +102,11 @@ def test_a_module_that_cannot_sample_costs_one_sentence(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def trainers(tmp_path_factory):
+def trainers(tmp_path_factory, python):
     """The results of both processes."""
     out = tmp_path_factory.mktemp("processes") / "found"
-    done = subprocess.run([sys.executable, two_trainers.__file__, out], capture_output=True, text=True, timeout=240)
+    command = [*python("lightning.pytorch"), two_trainers.__file__, out]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [torch.load(f"{out}.{rank}", weights_only=True) for rank in (0, 1)]
 

@@ -2,7 +2,6 @@
 
 import pickle
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -108,11 +107,11 @@ def test_a_mistake_costs_one_sentence(make, sentence):
 
 
 @pytest.fixture(scope="module")
-def found_by(tmp_path_factory):
+def found_by(tmp_path_factory, python):
     """The results of both processes."""
     out = tmp_path_factory.mktemp("processes") / "found"
-    command = [sys.executable, two_processes.__file__, out]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [*python("lightning.fabric"), two_processes.__file__, out]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [torch.load(f"{out}.{rank}", weights_only=True) for rank in (0, 1)]
 

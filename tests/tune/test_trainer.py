@@ -2,7 +2,6 @@
 
 import csv
 import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -135,10 +134,11 @@ def test_truncation_is_not_for_known_densities():
 
 
 @pytest.fixture(scope="module")
-def launched(tmp_path_factory):
+def launched(tmp_path_factory, python):
     """The folders of the runs that had processes of their own."""
     out = tmp_path_factory.mktemp("launched")
-    done = subprocess.run([sys.executable, launches.__file__, out], capture_output=True, text=True, timeout=300)
+    command = [*python("lightning.fabric"), launches.__file__, out]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out
 
