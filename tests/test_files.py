@@ -176,7 +176,7 @@ def killed(tmp_path):
     code = (
         "import os, sys, time; from pathlib import Path; from precall.files import open_atomically\n"
         "with open_atomically(Path(sys.argv[1]) / 'data.bin') as file:\n"
-        "    print('writing', flush=True); time.sleep(60)"
+        "    print('writing', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "writing\n"

@@ -108,14 +108,14 @@ def test_a_signal_interrupts_and_leaves_no_temporary_file(tmp_path, number):
         "import sys, time, precall.report.folder as folder; from pathlib import Path\n"
         "from precall.files import open_atomically; from precall.cli import app\n"
         "def slow(path):\n"
-        "    with open_atomically(Path(sys.argv[3])) as file: print('ready', flush=True); time.sleep(60)\n"
+        "    with open_atomically(Path(sys.argv[3])) as file: print('ready', flush=True); time.sleep(600)\n"
         "folder.load = slow; app()"
     )
     words = [sys.executable, "-c", code.replace("sys.argv[3]", repr(str(tmp_path / "out"))), "report", "results.json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
     assert process.returncode == 130
     assert said.startswith("precall: interrupted.")
     assert said.count("\n") == 1

@@ -73,10 +73,11 @@ def test_offline_a_hub_encoder_fails_at_once(monkeypatch, tmp_path, name):
         raise OSError("network is unreachable")
 
     monkeypatch.setattr(socket, "create_connection", unreachable)
-    start = time.monotonic()
+    waited = []
+    monkeypatch.setattr(time, "sleep", waited.append)
     with pytest.raises(ValueError, match=rf"network is unreachable.*Put its files .* in `{tmp_path}.*{name}`"):
         load_encoder(name)
-    assert time.monotonic() - start < 10
+    assert sum(waited) < 10
 
 
 def test_a_name_server_that_never_answers_is_given_up(monkeypatch):

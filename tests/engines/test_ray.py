@@ -101,7 +101,7 @@ def test_a_killed_driver_continues_and_prints_nothing_of_ray(shards, tmp_path):
     (found,) = json.loads(done.stdout)["models"].values()
     expected = assess(**shards, metrics=("neighbors", "fid"), work=tmp_path / "b").to_dict()
     assert found == json.loads(json.dumps({**expected, "name": "ours"}))
-    for _ in range(100):
+    for _ in range(3000):
         if not processes_of(driver.pid):
             break
         time.sleep(0.1)

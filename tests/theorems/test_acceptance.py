@@ -138,14 +138,18 @@ def test_extreme_ratios_neither_overflow_nor_vanish():
 
 
 def test_exact_tau_of_a_million_ratios_is_quick():
+    """It takes the time of a few sorts, on any machine."""
     r = np.random.default_rng(0).lognormal(0, 2, 1_000_000)
-    seconds = []
+    seconds, sorting = [], []
     for _ in range(3):
         start = time.process_time()
         rule = obrs(ratios=r, budget=5)
         seconds.append(time.process_time() - start)
+        start = time.process_time()
+        np.sort(r)
+        sorting.append(time.process_time() - start)
     assert abs(rule.rate - 0.2) < 1e-11
-    assert min(seconds) < 0.2
+    assert min(seconds) < 8 * min(sorting)
 
 
 # ------------------------------------------------------------------------------------------------------- other rules
