@@ -3,8 +3,6 @@
 import os
 import runpy
 import signal
-import socket
-import subprocess
 import sys
 import warnings
 from functools import cache
@@ -68,17 +66,8 @@ def python():
         yield lambda *needs: [sys.executable]
         return
     name = f"precall-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"  # one for all workers
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
-        try:
-            listening.bind(f"\0{name}")
-        except OSError:  # another worker has started it
-            server = None
-        else:
-            listening.listen(64)
-            number = listening.fileno()
-            command = [sys.executable, forks.__file__, "serve", str(number)]
-            server = subprocess.Popen(command, pass_fds=[number], start_new_session=True)
-    with forks.connected(name):
+    connection, server = forks.held(name)
+    with connection:
         yield lambda *needs: [sys.executable, "-I", "-S", forks.__file__, name, ",".join(needs)]
     if server is not None:
         server.wait()

@@ -23,7 +23,7 @@ BASE = (
     "precall.cli.results_cache", "precall.report.folder", "precall.report.sample_table", "PIL.PngImagePlugin",
     "PIL.ImageOps", "precall.metrics.neighbors.kernels", "precall.theory.frontiers", "rich.progress",
 )  # fmt: skip
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PASSED_ON = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 LONGEST = 1 << 18  # bytes of a command with its environment
 
 
@@ -72,8 +72,9 @@ def serve(listening):
                 if connection in connections:
                     with contextlib.suppress(OSError):
                         connection.send(b"%d" % status)
-            if not connections and not running:
-                return
+            if not connections and not running and not selector.select(0):
+                listening.close()  # at once: whoever comes now starts another server
+                os._exit(0)
 
 
 def load(names):
@@ -170,6 +171,22 @@ def connected(name):
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(f"\0{name}")
     return connection
+
+
+def held(name):
+    """A connection to the server of this name, and the server if it had to be started."""
+    import subprocess
+
+    while True:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening, contextlib.suppress(OSError):
+            listening.bind(f"\0{name}")  # refused if there is a server
+            listening.listen(64)
+            number = listening.fileno()
+            command = [sys.executable, __file__, "serve", str(number)]
+            server = subprocess.Popen(command, pass_fds=[number], start_new_session=True)
+            return connected(name), server
+        with contextlib.suppress(ConnectionRefusedError):  # the server has just ended
+            return connected(name), None
 
 
 def request(name, needs, words):

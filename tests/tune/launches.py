@@ -37,13 +37,19 @@ def trainer(settings, **others):
 # --------------------------------------------------------------------------------------- a run that is killed, resumed
 
 
-def resumable(out):
+def resumable(out, last=STEPS):
+    """Train up to `STEPS`, but stand still when the step `last` has been logged."""
+
+    def wait(stage, done, total):
+        while last <= done < total:
+            time.sleep(1)
+
     checkpoint = out / "checkpoint.safetensors"
     run = trainer(replace(SETTINGS, checkpoint_every=5), out=out)
     if checkpoint.exists():
         run.load(checkpoint)
     (out / "from").write_text(str(run.step))
-    run.fit(STEPS)
+    run.fit(STEPS, progress=wait)
 
 
 def forked(work, *given):
@@ -63,7 +69,7 @@ def whole(out):
 
 def killed(out):
     """A real SIGKILL, wherever it falls after some steps, and the rest of the run in another process."""
-    first, log = forked(resumable, out), out / "log.csv"
+    first, log = forked(resumable, out, STEPS - 50), out / "log.csv"
     while not log.exists() or log.stat().st_size < 2000:
         time.sleep(0.005)
     first.kill()
