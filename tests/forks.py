@@ -10,6 +10,7 @@ these need a process of their own.
 """
 
 import contextlib
+import errno
 import json
 import os
 import selectors
@@ -178,15 +179,26 @@ def held(name):
     import subprocess
 
     while True:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening, contextlib.suppress(OSError):
-            listening.bind(f"\0{name}")  # refused if there is a server
-            listening.listen(64)
-            number = listening.fileno()
-            command = [sys.executable, __file__, "serve", str(number)]
-            server = subprocess.Popen(command, pass_fds=[number], start_new_session=True)
-            return connected(name), server
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            if bound(listening, name):
+                number = listening.fileno()
+                command = [sys.executable, __file__, "serve", str(number)]
+                server = subprocess.Popen(command, pass_fds=[number], start_new_session=True)
+                return connected(name), server
         with contextlib.suppress(ConnectionRefusedError):  # the server has just ended
             return connected(name), None
+
+
+def bound(listening, name):
+    """Whether the socket listens at this address now; not if there is a server."""
+    try:
+        listening.bind(f"\0{name}")
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    listening.listen(64)
+    return True
 
 
 def request(name, needs, words):

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_readme_opens_with_the_two_commands():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-def test_readme_python_runs(tmp_path, monkeypatch, small_committee):
+def test_readme_python_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     for block in blocks(README, "python"):
@@ -266,9 +267,9 @@ def test_benchmarks_run_small(name, run_module, small_committee, python, monkeyp
     assert run_module(f"benchmarks.{name}", "--smoke").strip()
 
 
-def test_mutants_run_small(python):
-    """In a process of its own, because its forks must not inherit the threads of the tests."""
-    command = [*python(), "-m", "benchmarks.mutants", "--smoke"]
+def test_mutants_run_small():
+    """In a new process: it imports precall from copies of the project, and its forks must not inherit threads."""
+    command = [sys.executable, "-m", "benchmarks.mutants", "--smoke"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
