@@ -92,7 +92,7 @@ def test_the_search_works_in_pages_that_are_opened_as_files(site):
         page.goto((site / "index.html").as_uri())
         page.click(".md-search__input")
         page.keyboard.type("memorized", delay=20)
-        page.wait_for_selector(".md-search-result__item", timeout=20_000)
+        page.wait_for_selector(".md-search-result__item", timeout=120_000)
         assert outside == []
         browser.close()
 

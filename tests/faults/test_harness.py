@@ -177,8 +177,7 @@ def test_a_partial_output_is_found(monkeypatch, tmp_path):
     monkeypatch.setattr(kills, "ground", lambda: ground)
     killed = kills.Victim("encode")
     assert killed.expected == {"result": b"firstsecond"}
-    kinds = {kills.kill(killed, Random(seed))[0] for seed in range(12)}
-    assert "partial output" in kinds
+    assert any(kills.kill(killed, Random(seed))[0] == "partial output" for seed in range(100))
 
 
 def test_a_flip_changes_one_bit():

@@ -56,5 +56,5 @@ def test_an_open_page_reloads_when_a_model_is_added(served, made, browser):
     page.goto(url)
     assert page.locator("#summary li").count() == 1
     folder.write(found, path)
-    page.locator("#summary li").nth(3).wait_for(timeout=15_000)
+    page.locator("#summary li").nth(3).wait_for(timeout=120_000)
     page.close()
