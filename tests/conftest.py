@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import typer.testing
 from hypothesis import HealthCheck, settings
 
 import forks
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 
 # the background of a shell ignores SIGINT, nohup ignores SIGHUP, and the children of the tests would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -80,3 +84,19 @@ def python():
         yield lambda *needs: [*start, ",".join(needs)] if works else plain
     if server is not None:
         server.wait()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, once per process. Without it the tests are skipped, except in CI, where they fail."""
+    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        give_up("playwright is missing: the dev extra installs it")
+    if CHROMIUM is None:
+        give_up("no Chromium found: `apt-get install chromium` installs it")
+    with sync_playwright() as p:
+        started = p.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield started
+        started.close()

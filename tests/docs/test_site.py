@@ -3,7 +3,6 @@
 import importlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,24 +76,16 @@ def test_formulas_are_mathml(site):
     assert 'display="block"' in (site / "cards" / "fid.html").read_text()
 
 
-def test_the_search_works_in_pages_that_are_opened_as_files(site):
+def test_the_search_works_in_pages_that_are_opened_as_files(site, browser):
     """In Chromium, without a server. Nothing is requested from the network."""
-    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-    if chromium is None:
-        give_up("no Chromium found: `apt-get install chromium` installs it")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page, outside = browser.new_page(), []
-        page.on("request", lambda one: None if one.url.startswith(("file:", "data:")) else outside.append(one.url))
-        page.goto((site / "index.html").as_uri())
-        page.click(".md-search__input")
-        page.keyboard.type("memorized", delay=20)
-        page.wait_for_selector(".md-search-result__item", timeout=120_000)
-        assert outside == []
-        browser.close()
+    page, outside = browser.new_page(), []
+    page.on("request", lambda one: None if one.url.startswith(("file:", "data:")) else outside.append(one.url))
+    page.goto((site / "index.html").as_uri())
+    page.click(".md-search__input")
+    page.keyboard.type("memorized", delay=20)
+    page.wait_for_selector(".md-search-result__item", timeout=120_000)
+    assert outside == []
+    page.close()
 
 
 def test_pictures_are_small():

@@ -1,9 +1,7 @@
-"""Small reports of every kind of samples, and the browser that opens them."""
+"""Small reports of every kind of samples, opened in a browser."""
 
 import csv
 import json
-import os
-import shutil
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,8 +24,6 @@ from precall.report.projection import MOST
 from precall.samples import open_samples
 from precall.samples.sampleset import SampleWarning
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-QUIET = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 METRICS = ("linear", "clusters", "neighbors", "copies", "fid", "kid", "c2st")
 LONG = "a rather long model name, number {}, with a long tail"
 
@@ -183,22 +179,6 @@ def made(tmp_path_factory):
         return known[kind]
 
     return report
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium. Without it the tests are skipped, except in CI, where they fail."""
-    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        give_up("playwright is missing: the dev extra installs it")
-    if CHROMIUM is None:
-        give_up("no Chromium found: `apt-get install chromium` installs it")
-    with sync_playwright() as p:
-        started = p.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="session")
