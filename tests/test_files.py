@@ -110,6 +110,20 @@ def test_a_write_protected_file_is_kept(tmp_path):
     assert path.read_bytes() == b"kept"
 
 
+def test_a_file_that_another_process_removes_meanwhile_is_not_write_protected(tmp_path, monkeypatch):
+    path, access = tmp_path / "a", os.access
+    path.write_text("before")
+
+    def removed(*arguments, **options):
+        path.unlink(missing_ok=True)
+        return access(*arguments, **options)
+
+    monkeypatch.setattr(os, "access", removed)
+    check_output(path)
+    write_atomically(path, b"after")
+    assert path.read_bytes() == b"after"
+
+
 def test_an_output_is_never_a_source_nor_inside_one(tmp_path):
     source, other = tmp_path / "source", tmp_path / "other"
     (source / "below").mkdir(parents=True)

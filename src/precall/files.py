@@ -298,7 +298,7 @@ def _check_regular(path: Path) -> None:
         raise OutputError(f"{place} must be the path of a file; {error}.") from None
     if not stat.S_ISREG(mode):
         raise OutputError(f"{place} is {_kind(path)}; only regular files can be written. Choose another path.")
-    if not os.access(path, os.W_OK):
+    if not os.access(path, os.W_OK) and os.path.lexists(path):  # another process may have removed it by now
         raise OutputError(f"{place} is write-protected. Choose another path, or change its permissions.")
 
 
