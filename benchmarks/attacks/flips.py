@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.attacks.children import precall
+from benchmarks.attacks.children import WALL_LIMIT, precall
 from benchmarks.attacks.findings import Tally
 from benchmarks.attacks.kills import ground, victim
 
@@ -97,8 +97,8 @@ class Checkpoint:
         """Interrupt a run when it has logged its first scores; again, if it finished all the same."""
         for _ in range(9):
             self.killed.reset()
-            child = self.killed.start()
-            while not (self.run / "log.csv").exists() and not child.ended():
+            child, deadline = self.killed.start(), time.monotonic() + WALL_LIMIT
+            while not (self.run / "log.csv").exists() and not child.ended() and time.monotonic() < deadline:
                 time.sleep(0.001)
             if not child.ended():
                 child.signal(signal.SIGINT)
