@@ -13,7 +13,8 @@ from experiments.common.feature_maps import frozen
 from experiments.common.gan import Adversaries, copied, late_bins, summed
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.gan_dials import Options
-from experiments.extensions.gan_features import DIALS, KNOBS, PLAIN, SETTINGS, gentle, planned
+from experiments.extensions.gan_features import CENTRAL as STRENGTHS_OF
+from experiments.extensions.gan_features import DIALS, KNOBS, PLAIN, SETTINGS, gentle, planned, settings
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
@@ -158,6 +159,50 @@ def test_the_published_critics_mend_at_every_slope(found, judge, seed):
         for name in ("beta(0.1)", "alpha(10)"):
             assert features["low"][name] > further["high"][name]
             assert features[name] - base[name] > (1 - base[name]) / 3
+
+
+@pytest.fixture(scope="module", params=["cifar-10", "fashion-mnist"])
+def central(request):
+    """The data, and what was published about central rejection."""
+    return request.param, json.loads((RESULTS / f"gan_features-{request.param}-central.json").read_text())
+
+
+def dial_of(name):
+    return STRENGTHS_OF[f"{name}, central rejection, K = 2"]
+
+
+def test_the_published_strengths_are_these(central):
+    _, results = central
+    lines = [(row["seed"], row["setting"]) for row in results["rows"]]
+    assert lines == [(seed, name) for name in settings(STRENGTHS_OF) for seed in (0, 1, 2)]
+    assert {row["n"] for row in results["rows"]} == {10_000}
+    for label, line in STRENGTHS_OF.items():
+        assert results["recall beyond"][label] == beyond_the_line(results["rows"], line)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_central_rejection_meets_every_requirement_of_a_dial(central, seed):
+    data, results = central
+    dial = dial_of("features")
+    precision, recall = (scores_of(results, seed, dial, score) for score in ("precision", "recall"))
+    assert (np.diff(precision) > 0).all()
+    assert (np.diff(recall) < 0).all()
+    assert precision[-1] - precision[0] > 0.149
+    assert recall[0] - recall[-1] > 0.18
+    middle, *others = scores_of(results, seed, [f"{n}{r}" for n in PLAIN[::-1] for r in (",reject=2", "")], "fid")
+    assert middle < min(others[1:]) - 0.6  # others[0] is `features` without rejection
+    rival = "further" if (data, seed) == ("cifar-10", "0") else "base"  # that base had collapsed
+    gains = results["recall beyond"][f"{rival}, central rejection, K = 2"]
+    compared = [gains[name][seed] for name in dial if seed in gains.get(name, {})]
+    assert len(compared) > 4
+    assert min(compared) > 0.05
+
+
+def test_one_published_base_had_collapsed():
+    results = json.loads((RESULTS / "gan_features-cifar-10-central.json").read_text())
+    recall = {seed: scores_of(results, seed, ["base"], "recall")[0] for seed in SEEDS}
+    assert recall["0"] < 0.01
+    assert min(recall["1"], recall["2"]) > 0.4
 
 
 def test_a_longer_training_makes_a_wider_tilt():
