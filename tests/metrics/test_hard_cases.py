@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from precall import assess
+from precall.metrics.classifiers.columns import _share_values
 from precall.metrics.classifiers.estimators import auto
 from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
 
@@ -92,6 +93,89 @@ def test_rounded_values_are_told_from_others(spread):
 def test_a_grid_that_is_not_decimal_is_told_from_others_by_its_recurring_values():
     fake = np.round(gaussian(600, 2, 14) * 3) / 7
     assert auto(real=gaussian(600, 2, 13) * 3 / 7, fake=fake).spectrum.total_variation > 0.9
+
+
+def one_column(x):
+    return np.eye(x.shape[1])[0]
+
+
+def columns_drawn(x, seed):
+    return np.stack([rng(seed, j).choice(column, len(column)) for j, column in enumerate(x.T)], axis=1)
+
+
+COPIED = {  # fakes that are made from the real values, and have nearly the same distribution
+    "one column shifted by 1e-8": lambda x: x + 1e-8 * one_column(x),
+    "one column shifted by 1e-4": lambda x: x + 1e-4 * one_column(x),
+    "one column shifted by 1e-2": lambda x: x + 1e-2 * one_column(x),
+    "all columns shifted": lambda x: x + 1e-4,
+    "one column scaled": lambda x: x * (1 + 1e-4 * one_column(x)),
+    "all columns scaled": lambda x: x * 1.0001,
+    "the same noise in each row": lambda x: x + 1e-4 * gaussian(1, x.shape[1], 50),
+    "noise in one column": lambda x: x + 1e-4 * gaussian(len(x), 1, 51) * one_column(x),
+    "one column replaced": lambda x: np.where(one_column(x) > 0, gaussian(*x.shape, 52), x),
+    "half of the rows": lambda x: np.concatenate(
+        [(x + 1e-4 * one_column(x))[::2], gaussian(len(x) // 2, x.shape[1], 53)]
+    ),
+    "columns permuted": lambda x: np.stack([rng(55, j).permutation(column) for j, column in enumerate(x.T)], axis=1),
+    "columns drawn with replacement": lambda x: columns_drawn(x, 56),
+}
+
+
+@pytest.mark.parametrize(
+    ("d", "kind"),
+    [(4, kind) for kind in COPIED]
+    + [(1, "all columns shifted"), (1, "columns drawn with replacement")]
+    + [(64, "one column shifted by 1e-4"), (64, "half of the rows"), (64, "columns drawn with replacement")],
+)
+def test_values_copied_from_the_real_set_are_not_a_difference(d, kind):
+    real = gaussian(200, d, 57)
+    one = assess(real=real, fake=COPIED[kind](real), metrics=("auto", "c2st"))
+    assert one.scores["area"].value > 0.9
+    assert one.scores["area"].interval.high == 1.0
+    assert one.scores["c2st"].settings["p_value"] > 0.001
+
+
+def test_a_copy_does_not_hide_a_real_difference():
+    real = gaussian(600, 4, 58)
+    moved, independent = (auto(real=real, fake=x + one_column(x)) for x in (real, gaussian(600, 4, 59)))
+    assert moved.p_value < 0.001
+    assert moved.spectrum.total_variation == pytest.approx(0.38, abs=0.06)
+    assert moved.spectrum.area == pytest.approx(independent.spectrum.area, abs=0.08)
+
+
+@pytest.mark.parametrize("side", [True, False])
+def test_values_that_recur_in_one_set_are_still_a_difference(side):
+    """One set has 400 values only; in the other, half of the samples have these values and half have new ones."""
+    values, x = gaussian(400, 1, 60)[:, 0], gaussian(600, 4, 61)
+    few, half = x.copy(), x.copy()
+    few[:, 0] = values[rng(62).integers(400, size=600)]
+    half[::2, 0] = values[rng(63).integers(400, size=300)]
+    half[:, 1:] = gaussian(600, 3, 64)
+    real, fake = (few, half) if side else (half, few)
+    result = auto(real=real, fake=fake)
+    assert result.p_value < 0.01
+    assert result.spectrum.area < 0.85
+
+
+def shared(p, q):
+    """Whether the samples p and q share too many values."""
+    values = np.unique(np.concatenate([p, q]))
+    counts = ((one[:, None] == values).sum(axis=0) for one in (p, q))
+    return _share_values(*counts)
+
+
+def test_independent_samples_do_not_share_too_many_values_and_copies_do():
+    x = gaussian(300, 1, 65)[:, 0]
+    assert not shared(x, gaussian(300, 1, 66)[:, 0])
+    assert shared(x, x)
+    assert shared(x, np.repeat(x[:100], 3))
+    assert shared(x, np.concatenate([x[:30], gaussian(270, 1, 67)[:, 0]]))
+    zeros = np.where(rng(68).random(300) < 0.5, 0.0, x)
+    assert shared(zeros, zeros)  # a frequent value does not hide the others
+    for kinds in (30, 300, 3000):
+        samples = [(rng(69, i).integers(kinds, size=300), rng(70, i).integers(kinds, size=200)) for i in range(50)]
+        assert sum(shared(p, q) for p, q in samples) <= 5
+        assert all(shared(p, p) for p, _ in samples[:5]) or kinds == 30  # all of 30 values have cells of their own
 
 
 def test_repeated_rows_are_not_a_difference():

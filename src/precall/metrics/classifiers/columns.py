@@ -20,6 +20,7 @@ Values: TypeAlias = npt.NDArray[np.number[Any]]
 FINEST = 64  # largest number of bins of one column
 PER_BIN = 12  # fewest training values per bin
 ATOM = 50  # a value with at least 1/ATOM of the training values of a column has a cell of its own
+SURE = 2.0  # number of standard errors from which two sets share too many values to be independent
 EXTREMES = 8  # number of extreme values that give the spacing at the end of a column
 
 
@@ -95,21 +96,52 @@ def _derived(train: Matrix, labels: Flags, test: Matrix) -> list[tuple[Values, V
 
 
 def _recurrence(train: Matrix, labels: Flags, test: Matrix) -> tuple[Index, Index]:
-    """Whether each value also occurs in the training sample of each class: 0 to 3; a training value skips itself."""
-    found = [_occurrences(np.sort(train[mask]), train) for mask in (labels, ~labels)]
-    at_train = (found[0] > labels) + 2 * (found[1] > ~labels)
-    at_test = [_occurrences(np.sort(train[mask]), test) > 0 for mask in (labels, ~labels)]
-    return at_train, at_test[0] + 2 * at_test[1]
+    """Whether each value also occurs in the training sample of each class: 0 to 3; a training value skips itself.
+
+    All are 0 if the sets share more values than independent ones would: then recurrence shows copying, not a
+    difference. A value of the one set would otherwise mark its copy as a sample of the other.
+    """
+    values, at = np.unique(train, return_inverse=True)
+    reals, fakes = (np.bincount(at[mask], minlength=len(values)) for mask in (labels, ~labels))
+    if _share_values(reals, fakes):
+        return np.zeros(len(train), dtype=np.int64), np.zeros(len(test), dtype=np.int64)
+    found = _atom(values, test)
+    at_test = np.where(found < 0, 0, (reals[found] > 0) + 2 * (fakes[found] > 0))
+    return (reals[at] > labels) + 2 * (fakes[at] > ~labels), at_test
 
 
-def _occurrences(sorted_values: Matrix, x: Matrix) -> Index:
-    return np.searchsorted(sorted_values, x, side="right") - np.searchsorted(sorted_values, x, side="left")
+def _share_values(reals: Index, fakes: Index) -> bool:
+    """Whether two sets have more rare values in common than independent sets would.
+
+    Independent sets satisfy `Σ pq ≤ √(Σ p² Σ q²)` (Cauchy-Schwarz). Times nm, the left side is estimated by the number
+    of equal pairs between the sets, and the right side by those within the sets. The standard error of the difference
+    is about `√(2 within)`; one pair is added in case there are none. Values that are frequent enough to have cells of
+    their own are left out, because their many pairs would hide the others.
+
+    Args:
+        reals: Number of times that each value occurs in the first set.
+        fakes: The same for the second set.
+
+    References:
+        docs/theory.md, Classifiers.
+    """
+    n, m = reals.sum(), fakes.sum()
+    rare = reals + fakes < _fewest_of_atom(n + m)
+    p, q = reals[rare].astype(np.float64), fakes[rare].astype(np.float64)
+    between = p @ q
+    within = np.sqrt((p @ (p - 1)) * (q @ (q - 1)) * (n / (n - 1)) * (m / (m - 1)))
+    return bool(between - within > SURE * (1 + np.sqrt(2 * within)))
+
+
+def _fewest_of_atom(n: int) -> float:
+    """How often a value must occur among n values to have a cell of its own."""
+    return max(5, n / ATOM)
 
 
 def _discrete_log_ratio(train: Values, labels: Flags, test: Values, penalty: float) -> Array:
     """Log-ratio of one column with ties: cells for frequent values, and merged quantile bins for the others."""
     values, counts = np.unique(train, return_counts=True)
-    atoms = values[counts >= max(5, len(train) / ATOM)]
+    atoms = values[counts >= _fewest_of_atom(len(train))]
     at_train, at_test = _atom(atoms, train), _atom(atoms, test)
     rest = train[at_train < 0]
     bins = _bins(len(rest))
