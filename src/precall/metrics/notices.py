@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.theory.arrays import Array
+from precall.metrics.classifiers.repeats import Matrix, first_places, of_categories, row_keys
+from precall.theory.arrays import Array, Index
 
 if TYPE_CHECKING:
     from precall.metrics.inputs import Side
@@ -17,10 +18,13 @@ MOST_TEXTS = 20_000  # texts whose length is measured, evenly spaced
 APART = 0.3  # distance between the distributions of lengths above which they differ a lot
 RATIO = 1.5  # of quantiles, above which they differ a lot
 LEVEL = 1.95  # quantile of Kolmogorov's distribution, 99.9 %
+MOST_ROWS = 50_000  # rows that are compared with each other
+FEWEST = 20  # repeats in a set that are worth a sentence
+REPEATS = 0.1  # share of rows that a set alone repeats from which this is said
 
 
 def notices(sides: Mapping[str, Side]) -> list[str]:
-    """Sentences about the samples of the sides: what was replaced or left out, and lengths of texts that differ.
+    """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ.
 
     Args:
         sides: The sides of an assessment by name, with `"real"` first.
@@ -29,6 +33,7 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
     found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
     found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
     for name, side in others:
+        found += _repeats(real[1], side, name)
         if real[1].samples is not None and side.samples is not None:
             found += [*_extra_columns(real[1].samples, side.samples, name), *_lengths(real[1], side, name)]
     return found
@@ -44,6 +49,31 @@ def _extra_columns(real: SampleSet, other: SampleSet, name: str) -> list[str]:
 
     listed = shown(", ".join(extra[:20]))
     return [f"{name}: columns that `real` does not have are ignored: {listed}."]
+
+
+def _repeats(real: Side, other: Side, name: str) -> list[str]:
+    """Samples that occur several times in one side and never in the other."""
+    a, b = real.features, other.features
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or len(a) + len(b) > MOST_ROWS:
+        return []
+    first = first_places(row_keys(a) + row_keys(b))
+    p, q = (np.bincount(one, minlength=len(first)) for one in (first[: len(a)], first[len(a) :]))
+    return _repeats_of(name, "real", q, p, [a, b]) + _repeats_of("real", name, p, q, [a, b])
+
+
+def _repeats_of(name: str, other: str, own: Index, others: Index, sides: Sequence[Matrix]) -> list[str]:
+    """A sentence if many samples of a side are repeats, most of which the other side does not contain."""
+    enough = max(FEWEST, REPEATS * own.sum(), own[own > 1].sum() / 2)
+    alone = (own > 1) & (others == 0)
+    if own[alone].sum() > enough:
+        alone &= ~of_categories(np.concatenate(sides), own)
+    if own[alone].sum() <= enough:
+        return []
+    cause = "" if name == "real" else "; if the model drew them, it has collapsed onto them"
+    return [
+        f"{name}: {own[alone].sum():,} of the {own.sum():,} samples are repeats of {alone.sum():,} distinct ones that "
+        f"`{other}` does not contain. If they were repeated when the file was made, remove the repeats{cause}."
+    ]
 
 
 def _lengths(real: Side, other: Side, name: str) -> list[str]:

@@ -6,6 +6,7 @@ like a distribution of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -17,6 +18,8 @@ from precall.theory.arrays import Array, Flags, Index
 Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 
 RECURRING = 10  # a row that occurs so often may be an atom of the distribution
+WHOLE = 0.9  # share of a set's rows that recur in it alone from which the set was repeated as a whole
+UNIQUE = 0.1  # share of values that occur once from which a column is continuous
 COMMON = 0.1  # share of one set from which a row is an atom: one fold cannot hold it without being mostly that row
 REPEATED = 4  # rows were repeated if they are so many times as often equal within the sets as between them
 NEIGHBORS = 64  # number of neighbours whose distance is the local scale
@@ -34,17 +37,26 @@ def first_equal_row(x: Matrix) -> Index:
         >>> first_equal_row(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
         array([0, 1, 0])
     """
+    return first_places(row_keys(x))
+
+
+def row_keys(x: Matrix) -> list[bytes]:
+    """A key of each row, which equal rows share."""
+    blocks = (np.ascontiguousarray(x[i : i + BLOCK] + 0.0) for i in range(0, len(x), BLOCK))  # −0 becomes 0
+    return [blake2b(row, digest_size=16).digest() for block in blocks for row in block]
+
+
+def first_places(keys: Sequence[bytes]) -> Index:
+    """Index of the first key that is equal to each key."""
     first: dict[bytes, int] = {}
-    zeroed = np.ascontiguousarray(x + 0.0)  # −0 becomes 0
-    return np.array([first.setdefault(blake2b(row, digest_size=16).digest(), i) for i, row in enumerate(zeroed)])
+    return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], dtype=np.int64)
 
 
 def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
     """The row that each row must stay with: the first equal one, or itself if the row is an atom of the distribution.
 
-    An atom occurs `RECURRING` times or more, and the value of each of its columns also occurs in other rows, as in a
-    table of few categories (a single column cannot show this, and counts alone decide); or it makes up the share
-    `COMMON` of one set. Its rows are samples like others, and no fold may be without it.
+    An atom occurs `RECURRING` times or more, and its set was not repeated as a whole, or its values are categories; or
+    it makes up the share `COMMON` of one set. Its rows are samples like others, and no fold may be without it.
 
     Args:
         x: The rows.
@@ -52,11 +64,33 @@ def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
         real: Whether each row is real.
     """
     p, q = (np.bincount(first[mask], minlength=len(first)) for mask in (real, ~real))
-    atom, distinct = p + q >= RECURRING, np.unique(first)
-    if x.shape[1] > 1 and atom.any():
-        atom[distinct] &= ~np.any([_occurs_once(column) for column in x[distinct].T], axis=0)
+    atom = (p + q >= RECURRING) & ~_copied(x, p, q) & ~_copied(x, q, p)
     atom |= (p > COMMON * real.sum()) | (q > COMMON * (~real).sum())
     return np.where(atom[first], np.arange(len(first)), first)
+
+
+def _copied(x: Matrix, own: Index, other: Index) -> Flags:
+    """Which rows are in this set alone, if it was repeated as a whole: nearly all of its rows recur in it alone."""
+    repeated = (own > 1) & (other == 0)
+    if own[repeated].sum() <= WHOLE * own.sum():
+        return np.zeros(len(own), dtype=bool)
+    return np.asarray((other == 0) & ~of_categories(x, own))
+
+
+def of_categories(x: Matrix, count: Index) -> Flags:
+    """Which rows have no value of a continuous column: one in which many values occur in one of the rows alone.
+
+    A single column cannot show this.
+
+    Args:
+        x: The rows.
+        count: How often each row occurs; 0 for those that are left out.
+    """
+    found, rows = np.ones(len(x), dtype=bool), np.flatnonzero(count)
+    if x.shape[1] > 1:
+        once = np.stack([_occurs_once(column) for column in x[rows].T])
+        found[rows] = ~np.any(once[once.mean(axis=1) > UNIQUE], axis=0)
+    return found
 
 
 def _occurs_once(values: Matrix) -> Flags:

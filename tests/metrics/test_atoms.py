@@ -1,0 +1,123 @@
+"""Samples that occur many times: atoms of a law, and sets whose rows were repeated."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from precall import RatioSpectrum, assess
+from precall.metrics.classifiers.repeats import first_equal_row, kept_together
+
+N = 1000
+
+
+def masses(seed, k=60):
+    return np.random.default_rng([seed, k]).dirichlet(np.ones(k), size=2)
+
+
+def outcomes(kind, k=60):
+    """The k rows of a discrete law: of one category, of a codebook, or of a table of several categories."""
+    rng = np.random.default_rng(1)
+    return {
+        "one-hot": np.eye(k),
+        "codebook": rng.normal(size=(k, 8)),
+        "table": np.stack([np.arange(k) // 10, np.arange(k) % 10], axis=1).astype(float),
+    }[kind]
+
+
+def drawn(rows, law, seed):
+    return rows[np.random.default_rng([seed, 2]).choice(len(rows), N, p=law)]
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "codebook", "table"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_law_of_recurring_rows_has_its_exact_curve(kind, seed):
+    p, q = masses(seed)
+    exact, rows = RatioSpectrum.from_masses(p=p, q=q), outcomes(kind)
+    found = assess(real=drawn(rows, p, seed), fake=drawn(rows, q, seed + 10), metrics=("auto",))
+    for name, truth in (("area", exact.area), ("tv", exact.total_variation)):
+        score = found.scores[name]
+        assert score.value == pytest.approx(truth, abs=0.1)
+        assert kind == "table" or score.interval.low - 0.03 < truth < score.interval.high + 0.03
+    assert "Indistinguishable" not in found.verdict
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "codebook"])
+def test_two_samples_of_one_law_of_recurring_rows_do_not_differ(kind):
+    p, _ = masses(3)
+    rows = outcomes(kind)
+    found = assess(real=drawn(rows, p, 4), fake=drawn(rows, p, 5), metrics=("auto", "c2st"))
+    assert found.scores["area"].value > 0.97
+    assert found.scores["c2st"].settings["p_value"] > 0.01
+
+
+def test_categories_without_a_common_one_are_disjoint():
+    rows = np.eye(50)
+    rng = np.random.default_rng(6)
+    found = assess(real=rows[rng.integers(25, 50, N)], fake=rows[rng.integers(0, 25, N)], metrics=("auto",))
+    assert found.scores["area"].interval.high < 0.05
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.parametrize("side", ["real", "fake"])
+def test_a_few_rows_that_recur_in_one_set_alone_are_its_share(side, share):
+    """As texts that a model says again and again."""
+    rng = np.random.default_rng(7)
+    sets = {"real": rng.normal(size=(N, 5)), "fake": rng.normal(size=(N, 5))}
+    places, stock = rng.permutation(N)[: int(share * N)], rng.normal(size=(20, 5)) + 3
+    sets[side][places] = stock[rng.integers(20, size=len(places))]
+    with pytest.warns(UserWarning, match=rf"^{side}: {len(places)} of the 1,000 samples are repeats of 20 distinct"):
+        found = assess(**sets, metrics=("auto", "c2st"))
+    score = found.scores["invented" if side == "fake" else "missed"]
+    assert score.value == pytest.approx(share, abs=0.05)
+    assert score.interval.high - score.interval.low > 0.03  # not less than the noise of the share itself
+    assert found.scores["c2st"].settings["p_value"] < 0.01
+
+
+@pytest.mark.parametrize("times", [3, 12])
+def test_a_set_that_was_repeated_as_a_whole_is_named(times):
+    rng = np.random.default_rng(8)
+    fake = np.repeat(rng.normal(size=(120, 4)), times, axis=0)
+    with pytest.warns(UserWarning, match="^fake: .* distinct ones that `real` does not contain"):
+        found = assess(real=rng.normal(size=(400, 4)), fake=fake, metrics=("fid",))
+    assert any("the model drew them" in one for one in found.protocol["notices"])
+
+
+def test_nothing_is_said_of_rows_that_both_sets_repeat():
+    p, q = masses(9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assess(real=drawn(outcomes("codebook"), p, 1), fake=drawn(outcomes("codebook"), q, 2), metrics=("fid",))
+
+
+def together(real, fake):
+    x = np.concatenate([real, fake])
+    return kept_together(x, first_equal_row(x), np.arange(len(x)) < len(real))
+
+
+def test_only_a_set_that_is_nearly_all_repeats_was_repeated():
+    rng = np.random.default_rng(10)
+    other, rows = rng.normal(size=(500, 3)), rng.normal(size=(40, 3))
+    repeated = np.repeat(rows, 12, axis=0)
+    for real, fake in ((repeated, other), (other, repeated)):
+        assert (together(real, fake) != np.arange(980)).sum() == 40 * 11
+    mixed = np.concatenate([repeated, rng.normal(size=(60, 3))])  # eight of nine rows
+    assert np.array_equal(together(mixed, other), np.arange(1040))
+    shared = np.concatenate([other, rows])  # each of these rows once in the other set
+    assert np.array_equal(together(repeated, shared), np.arange(1020))
+
+
+def test_a_rare_value_does_not_make_a_column_continuous():
+    """Each one-hot row has the only 1 of its column; a column with other values in each row is continuous."""
+    rows = np.repeat(np.eye(30), 12, axis=0)
+    noise = np.repeat(np.random.default_rng(11).normal(size=(30, 1)), 12, axis=0)
+    other = np.random.default_rng(12).normal(size=(400, 31))
+    assert np.array_equal(together(rows, other[:, :30]), np.arange(760))
+    assert not np.array_equal(together(np.concatenate([rows, noise], axis=1), other), np.arange(760))
+
+
+def test_the_notice_counts():
+    rng = np.random.default_rng(13)
+    fake = np.concatenate([rng.normal(size=(70, 2)), np.repeat(rng.normal(size=(10, 2)), 3, axis=0)])
+    with pytest.warns(UserWarning, match="^fake: 30 of the 100 samples are repeats of 10 distinct ones"):
+        assess(real=rng.normal(size=(100, 2)), fake=fake, metrics=("fid",))
