@@ -66,9 +66,10 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
 
 
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
-    """What the verdict rests on: the estimator and the test."""
-    test = scores.get("c2st")
-    return estimator if test is None else f"{estimator}, p = {test.settings['p_value']:.2g}"
+    """What the verdict rests on: the estimator, the test, and samples that were counted once."""
+    test, repeats = scores.get("c2st"), scores["tv"].settings.get("repeats_left_out", 0)
+    basis = estimator if test is None else f"{estimator}, p = {test.settings['p_value']:.2g}"
+    return f"{basis}; {repeats:,} repeated samples are not counted" if repeats else basis
 
 
 def _differs(scores: Mapping[str, Score], certificate: Certificate | None) -> bool:

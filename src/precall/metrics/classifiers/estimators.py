@@ -249,6 +249,7 @@ def _result(
 ) -> ClassifierResult:
     """The result from cross-fitted scores of all samples and from scores of the held-out half for the certificate."""
     real, counted = samples.real, samples.independent[samples.held_out]
+    repeats = {"repeats_left_out": int((~samples.independent).sum())} if not samples.independent.all() else {}
     return ClassifierResult(
         name=name,
         spectrum=spectrum,
@@ -256,7 +257,7 @@ def _result(
         log_ratio_fake=log_ratio[~real],
         scores_real=held_out.scores[real],
         scores_fake=held_out.scores[~real],
-        settings={**settings, "identical_rows": samples.identical},
+        settings={**settings, "identical_rows": samples.identical, **repeats},
         held_out=held_out.rows(samples.independent),
         **certify(certified_scores[counted], real[samples.held_out][counted]),
     )
