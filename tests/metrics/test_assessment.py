@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 import precall
 from precall.metrics.assessment import assess
@@ -333,6 +334,9 @@ WRONG = {
     "engine": ({"engine": "cloud"}, "`engine` must be one of local"),
     "no model": ({"fake": {}}, "`fake` must hold at least one model"),
     "groups": ({"groups": {"real": ["a"] * 40}}, "`groups` must map 'real' and 'fake' to labels"),
+    "groups by name": ({"groups": "sex"}, "`groups` must map 'real' and 'fake' to labels; got str"),
+    "sparse": ({"real": csr_array(X)}, "`source` must be dense; got a sparse csr_array. Pass `source.toarray"),
+    "few for a curve": ({"metrics": ("auto",)}, "at least 50 samples; got 40. `auto` needs them; with fewer, pass"),
     "group of one": ({"groups": {"real": ["a"] * 39 + ["b"], "fake": ["a"] * 40}}, "b"),
     "file": ({"real": "no/such/folder"}, "must be a folder or file that exists"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from precall.metrics.features import Pair, check_count
+from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
@@ -37,7 +37,10 @@ def check_sizes(pair: Pair, metrics: Sequence[Metric]) -> None:
     """Check that there are enough samples for every metric."""
     for metric in metrics:
         for name, n in zip(("real", "fake"), pair.sizes, strict=True):
-            check_count(name, n, metric.fewest)
+            if n < metric.fewest:
+                way_out = 'with fewer, pass `metrics=("neighbors", "fid", "kid")` (--metrics neighbors,fid,kid)'
+                expected = f"at least {metric.fewest} samples; got {n}"
+                raise ValueError(f"`{name}` must hold {expected}. `{metric.name}` needs them; {way_out}.")
 
 
 def check_groups(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> None:
@@ -64,6 +67,9 @@ def check_statistics(name: str, found: Side, metrics: Sequence[Metric], groups: 
 
 def groups_of(groups: Groups | None, name: str) -> Groups | None:
     """The groups of one model."""
+    if groups is not None and not isinstance(groups, Mapping):
+        way_out = 'For a column of tables, pass `{"real": real["name"], "fake": fake["name"]}`.'
+        raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {type(groups).__name__}. {way_out}")
     if groups is None or not isinstance(labels := groups.get("fake"), Mapping):
         return groups
     if name not in labels:

@@ -239,6 +239,8 @@ def separate_shards(source: str) -> list[str]:
 
 
 def _open_python(source: object, key: str | None, n: int | None, seed: int, on_error: ErrorPolicy) -> SampleSet:
+    if hasattr(source, "toarray"):
+        raise ValueError(f"`source` must be dense; got a sparse {type(source).__name__}. Pass `source.toarray()`.")
     ordered = not isinstance(source, dict | bytes | set | frozenset)
     if ordered and isinstance(source, streams.Indexable):
         return streams.open_sequence(source, key, on_error)
