@@ -272,6 +272,31 @@ def test_a_holdout_that_does_not_fit_is_refused(given, message):
         assess(real=train, fake=fake, **{"metrics": ("fid",), **given})
 
 
+def test_a_holdout_of_another_law_is_named_beside_copies():
+    rng = np.random.default_rng(5)
+    train, fake, other = rng.normal(size=(3, 600, 8))
+    found = assess(real=train, fake=fake, holdout=other + 1.0, metrics=("fid",))
+    assert found.scores["memorized"].settings["holdout_p_value"] == 0.001
+    assert "but the holdout differs from the training data, p = 0.001" in found.verdict
+    fake[:200] = train[:200]
+    found = assess(real=train, fake=fake, holdout=other, metrics=("fid",))
+    assert found.verdict.startswith("Copies")
+    assert "differs" not in found.verdict
+
+
+def test_the_test_of_the_holdout_has_its_level():
+    """Also with rows that both sets have, and with sets of different sizes."""
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng([6, seed])
+        train, holdout = rng.normal(size=(150, 4)), rng.normal(size=(60, 4))
+        holdout[:10], train[20:30] = train[:10], train[10:20]
+        scores = memorization(real=train, fake=rng.normal(size=(100, 4)), holdout=holdout)
+        found.append(scores["memorized"].settings["holdout_p_value"])
+    assert np.mean(np.array(found) <= 0.1) <= 0.225  # four standard errors above 0.1
+    assert 0.35 < np.mean(found) < 0.65
+
+
 def test_one_row_repeated_is_refused():
     with pytest.raises(ValueError, match="at least two different rows"):
         memorization(real=np.ones((9, 2)), holdout=np.ones((9, 2)), fake=np.ones((9, 2)))

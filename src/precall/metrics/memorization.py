@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 LISTED = 16  # number of nearest samples kept per sample
 MOST_LISTED = 64  # the same if one set is much smaller than the other
 TWIN = 0.1  # rows nearer than this share of the distance to their fourth neighbour are twins
+NEIGHBOURS = 3  # neighbours of each row that show whether training samples and holdout are of one law
 STEPS = 25  # steps of expectation maximisation
 NARROWEST = 1e-4  # smallest variance of a component, as a share of the typical squared distance per dimension
 COPIES_COVERED = (
@@ -61,7 +62,8 @@ def memorization(
     share of training samples whose copies are visible.
 
     The p-value of `memorized` is that of an exact test, which recomputes the excess with permuted labels and gives the
-    closest fakes the most weight. The fakes need not be independent of each other.
+    closest fakes the most weight. The fakes need not be independent of each other. A holdout of another law than the
+    training samples looks like copying; `holdout_p_value` is that of an exact test of this, by nearest neighbours.
 
     Args:
         real: Features of the samples that the model was trained on, shape (n, d).
@@ -273,6 +275,7 @@ def _memorized(closest: Closest, seed: int, level: float) -> Score:
     settings = {
         "test": "permutation of the labels training and holdout (exact)",
         "p_value": close.p_value(closest.owner, seed),
+        "holdout_p_value": _of_one_law(closest, seed),
         "permutations": PERMUTATIONS,
         "ratio": found.t,
         "close_to_train": int(found.train.sum()),
@@ -282,6 +285,20 @@ def _memorized(closest: Closest, seed: int, level: float) -> Score:
     }
     interval = _share_interval(share, noise / closest.n_fake**2, most, closest.n_fake, level)
     return _score(closest, value, interval, 0.0, settings)
+
+
+def _of_one_law(closest: Closest, seed: int) -> float:
+    """The exact p-value that training and holdout records are of one law: how often neighbours are of the same set."""
+    index = closest.within.index[:, :NEIGHBOURS]
+    a, b = np.repeat(closest.record, index.shape[1]), closest.record[index.ravel()]
+    kept = (a != b) & (closest.owner[a] != BOTH) & (closest.owner[b] != BOTH)
+    pure = closest.owner != BOTH
+    place = np.cumsum(pure) - 1
+    a, b, labels = place[a[kept]], place[b[kept]], closest.owner[pure] == TRAIN
+    rng, observed = np.random.default_rng(seed), int((labels[a] == labels[b]).sum())
+    permuted = (rng.permutation(labels) for _ in range(PERMUTATIONS))
+    reached = sum(int((one[a] == one[b]).sum()) >= observed for one in permuted)
+    return (1 + reached) / (1 + PERMUTATIONS)
 
 
 def _noise(holdout: Array, close: CloseFakes) -> float:

@@ -56,6 +56,8 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
         if memorized.settings["p_value"] > LEVEL or memorized.value < SHARE:
             return None
         basis = f"holdout, p = {memorized.settings['p_value']:.2g}"
+        if (other_law := memorized.settings.get("holdout_p_value", 1.0)) <= LEVEL:
+            basis += f"; but the holdout differs from the training data, p = {other_law:.2g}, which looks the same"
         return f"Copies: {_amount(memorized)} of its samples are copies of the training data ({basis})."
     copies = scores.get("copies")
     # in few dimensions many samples look copied by chance
