@@ -52,6 +52,14 @@ def test_two_files_one_answer(run, files):
     assert "chance" in lines[3]
 
 
+def test_a_notice_names_its_model(run, files):
+    rows = np.load(files["same"])
+    np.save(files["same"], np.repeat(rows[:40], 3, axis=0))
+    done = run("assess", "--real", files["real"], "--fake", f"ours={files['same']}", "--fake", files["far"], *QUICK)
+    assert "ours: 120 of the 120 samples are repeats of 40 distinct ones" in " ".join(done.output.split())
+    assert "far.npy: 1" not in done.output
+
+
 def test_json_on_stdout_is_the_assessment(run, files):
     done = run("assess", "--real", files["real"], "--fake", f"away={files['far']}", *QUICK, "--json", "--seed", 7)
     found = json.loads(done.stdout)

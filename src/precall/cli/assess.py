@@ -431,8 +431,13 @@ def _report_shared_rows(found: Comparison) -> None:
 
 
 def _report_notices(found: Comparison) -> None:
-    """Print the notices about the samples; those that several models share, once."""
-    for notice in dict.fromkeys(notice for one in found.values() for notice in one.protocol.get("notices", ())):
+    """Print the notices about the samples, with the names of the models; those that several models share, once."""
+    said = (
+        (f"{name}: {notice.removeprefix('fake: ')}" if notice.startswith("fake: ") else notice)
+        for name, one in found.items()
+        for notice in one.protocol.get("notices", ())
+    )
+    for notice in dict.fromkeys(said):
         note(notice)
 
 
