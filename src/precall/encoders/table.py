@@ -61,7 +61,7 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
     | number, integer | (x − median)/spread, with the spread of the central half; far tails are compressed |
     | ordered | its rank among the levels, like a number |
     | date | days, like a number, with weekday, month and time of day as points on small circles |
-    | category, boolean | one entry per category; rare categories share one |
+    | category, boolean | one entry per category; rare categories share one, until `assess` compares two tables |
     | text, identifier | left out with a `ColumnWarning`; a text whose kind was given is encoded by its length |
 
     Missing numbers and dates are at the median, with an indicator; missing categories are a category. In the last

@@ -20,6 +20,7 @@ import torch
 from precall.improve.planning import Plan, plan
 from precall.improve.ratio import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.rejection import largest_finite, ratios_of
+from precall.metrics.category_levels import with_shared_levels
 from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import device_of, same_dimension
@@ -255,6 +256,7 @@ def judge(
     data = _samples(side("real", real, progress=stage_of(progress, "encode real"), **how), "real")
     model = _samples(side("fake", fake, reference=data, progress=stage_of(progress, "encode fake"), **how), "fake")
     same_dimension(real=data.features, fake=model.features)
+    data, model = with_shared_levels(data, model)
     judging = stage_of(progress, estimator)
     return JudgedSamples(
         data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)

@@ -80,17 +80,27 @@ class ColumnDrift:
         return cls({name: Score.from_dict(score) for name, score in saved["columns"].items()}, pairs)
 
 
-def column_drift(*, real: Features, fake: Features, columns: Plan, seed: int = 0) -> ColumnDrift:
+def column_drift(
+    *,
+    real: Features,
+    fake: Features,
+    columns: Plan,
+    levels: Mapping[str, Counts] | None = None,
+    seed: int = 0,
+) -> ColumnDrift:
     """Compare two encoded tables column by column and pair by pair.
 
     A column with values in cells has the masses p and q, and its drift is TV = ½ Σ |p − q| = 1 − α(1): the share of the
-    fakes that would have to move in this column. Intervals and chance levels come from samples that are drawn from the
-    masses; p-values from a gamma distribution with the mean and variance of the readings of equal tables.
+    fakes that would have to move in this column. Intervals come from samples that are drawn from the masses, and chance
+    levels from rows that are exchanged at random between the tables, which is exact for rare categories, too. p-values
+    come from a gamma distribution with the mean and variance of the readings of such tables.
 
     Args:
         real: Features of the real rows from the encoder of tables, shape (n, d).
         fake: Features of the fake rows, shape (m, d).
         columns: The columns in the protocol of the encoder: kinds and places of the features.
+        levels: For columns of categories, the category of each row of both tables as a number, the reals first. Other
+            columns, and those of tables without their cells, are compared by their features.
         seed: Seed of the draws.
 
     Returns:
@@ -104,11 +114,14 @@ def column_drift(*, real: Features, fake: Features, columns: Plan, seed: int = 0
         0.40 [0.34, 0.46]
     """
     n, m = len(real), len(fake)
-    labels = {name: _labels(real, fake, one, _bins(n, m), grid=True) for name, one in columns.items()}
+    known = dict(levels or {})
+    binned = {name: one for name, one in columns.items() if name not in known}
+    labels = known | {name: _labels(real, fake, one, _bins(n, m), grid=True) for name, one in binned.items()}
     rng = np.random.default_rng(seed)
-    found = {name: _column_score(*_histograms(both, n), len(columns), rng) for name, both in labels.items()}
+    found = {name: _column_score(*_histograms(labels[name], n), len(columns), rng) for name in columns}
     few = _coarse(n, m)
-    coarse = {name: _merged(_labels(real, fake, one, few), few + 1) for name, one in columns.items()}
+    rough = known | {name: _labels(real, fake, one, few) for name, one in binned.items()}
+    coarse = {name: _merged(rough[name], few + 1) for name in columns}
     return ColumnDrift(_sorted(found), _pairs(coarse, n, rng))
 
 
@@ -192,9 +205,9 @@ def _column_score(real: Counts, fake: Counts, tests: int, rng: np.random.Generat
     """The total variation of two histograms."""
     n, m = int(real.sum()), int(fake.sum())
     value = RatioSpectrum.from_counts(real=real, fake=fake).total_variation
-    pooled = (real + fake) / (n + m)
     drawn = _tv(rng.multinomial(n, real / n, DRAWS) / n, rng.multinomial(m, fake / m, DRAWS) / m)
-    equal = _tv(rng.multinomial(n, pooled, DRAWS) / n, rng.multinomial(m, pooled, DRAWS) / m)
+    exchanged = rng.multivariate_hypergeometric(real + fake, n, DRAWS, method="marginals")
+    equal = _tv(exchanged / n, (real + fake - exchanged) / m)
     return _score(value, drawn, equal, (n, m), len(real), tests)
 
 
@@ -216,8 +229,8 @@ def _tail(value: float, mean: float, variance: float) -> float:
     """P(X ≥ value) of a gamma variable with this mean and variance."""
     from scipy.special import gammaincc
 
-    if variance <= 0 or mean <= 0:
-        return 1.0 if value <= mean + 1e-12 else 0.0
+    if variance <= (1e-9 * mean) ** 2:  # all readings are equal, up to rounding
+        return 1.0 if value <= mean + 1e-9 else 0.0
     return float(gammaincc(mean**2 / variance, value * mean / variance))
 
 

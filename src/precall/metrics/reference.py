@@ -12,6 +12,7 @@ import numpy as np
 
 from precall.devices import check_device
 from precall.metrics.baseline import real_against_real
+from precall.metrics.category_levels import pooled_notices, with_shared_levels
 from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.clusters import centres_of_cells
 from precall.metrics.features import Features, Pair, device_of, same_dimension
@@ -329,7 +330,7 @@ class Reference:
         settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder, "pilot": self.pilot}
         protocol = {"device": device_of(self.features), "versions": versions()}
         protocol |= {"real": dict(self.side.protocol)} if self.side.protocol else {}
-        said = notices({"real": self.side})
+        said = notices({"real": self.side}) + pooled_notices(self.side)
         if balls.approximation is not None:
             protocol |= {"approximate_radii": balls.approximation}
             said.append(f"approximate radii: {balls.approximation}.")
@@ -374,7 +375,16 @@ class Reference:
         same_dimension(real=self.features, fake=found.features)
         if self.preset is not None and found.moments is None:
             return self._by_preset(self.preset, found, names, name, groups, progress)
-        return self._complete(found, names, name, groups, progress)
+        shared, found = self._sharing_levels(found)
+        return shared._complete(found, names, name, groups, progress)
+
+    def _sharing_levels(self, fake: Side) -> tuple[Reference, Side]:
+        """The reference and a model, with the categories that are frequent in the two tables together."""
+        known = [] if self.holdout is None else [self.holdout]
+        real, found, *holdout = with_shared_levels(self.side, fake, *known)
+        if real is self.side:
+            return self, fake
+        return replace(self, side=real, holdout=next(iter(holdout), None), swept={}), found
 
     def _complete(
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall import __version__
+from precall.metrics.category_levels import category_codes, category_notices
 from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Pair, device_of
 from precall.metrics.inputs import Side
@@ -225,7 +226,8 @@ class Run:
         if plan is None or self.side.table is None:
             return None
         real, fake = self.pair.to_numpy()
-        return column_drift(real=real, fake=fake, columns=plan["columns"], seed=self.seed)
+        levels = category_codes(self.reference.side, self.side)
+        return column_drift(real=real, fake=fake, columns=plan["columns"], levels=levels, seed=self.seed)
 
     def _real_samples(self, classifier: ClassifierResult | None) -> PerSample:
         swept = self.so_far
@@ -281,7 +283,8 @@ class Run:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(self._sides()) + [f"approximate radii: {said}." for said in self._approximation().values()]
+        found = notices(self._sides()) + category_notices(self.reference.side, self.side, "fake")
+        found += [f"approximate radii: {said}." for said in self._approximation().values()]
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return {"notices": found} if found else {}

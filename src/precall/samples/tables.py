@@ -7,7 +7,7 @@ import io
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -71,6 +71,12 @@ class TableRows(SampleSet):
         """All cells of a column; rows with another number of cells are left out."""
         at, comma = self.columns.index(column), column in self.decimal_commas
         cells = [row[at].strip() for row in self.rows if len(row) == len(self.columns)]
+        return list(map(with_point, cells)) if comma else cells
+
+    def cells_of(self, column: str, rows: Iterable[int]) -> list[str]:
+        """The cells of a column in some rows, which must have a cell for each column."""
+        at, comma = self.columns.index(column), column in self.decimal_commas
+        cells = [self.rows[int(row)][at].strip() for row in rows]
         return list(map(with_point, cells)) if comma else cells
 
     def chosen(self, choice: TableChoice) -> TableRows:
