@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from precall import assess
+from precall.metrics.classifiers.folds import joined
 from precall.metrics.classifiers.repeats import RECURRING, first_equal_row, kept_together
 from precall.metrics.classifiers.result import certify
 from precall.metrics.classifiers.stacking import weighted
@@ -13,6 +14,22 @@ from precall.metrics.classifiers.tasks import UNROUNDED, last_digit
 from precall.metrics.neighbors.influence import Spread
 from precall.metrics.notices import lengths_differ
 from precall.theory.logistic import CAP
+
+
+@pytest.mark.parametrize("unit", [1e-31, 1e-300, 1e-310])
+def test_a_column_in_tiny_units_is_seen_as_in_others(unit):
+    """Squares of such values are 0."""
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(2, 150, 3))
+    fake[:, 0] += 1
+    x, _ = joined(real, fake)
+    other, is_real = joined(real * [unit, 1, 1], fake * [unit, 1, 1])
+    assert 0.5 <= np.abs(other[:, 0]).max() < 1
+    np.testing.assert_allclose(other[:, 0] / other[0, 0], x[:, 0] / x[0, 0], rtol=1e-9)
+    np.testing.assert_array_equal(other[:, 1:], x[:, 1:])
+    assert is_real.sum() == 150
+    found = assess(real=real * [unit, 1, 1], fake=fake * [unit, 1, 1], metrics=("linear",))
+    assert found.scores["tv"].interval.low > 0.2
 
 
 @pytest.mark.parametrize(("times", "is_atom"), [(RECURRING, True), (RECURRING - 1, False)])

@@ -13,6 +13,7 @@ from precall.metrics.classifiers.tasks import Matrix, Task, Views
 from precall.theory.arrays import Array, Flags, Index
 
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
+TINY = 1e-30  # largest value of a column whose squares may be too small
 RARE = 0.05  # share of rows up to which a value of a column with two values is rare
 SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 
@@ -91,8 +92,16 @@ class FoldedSamples:
 
 
 def joined(real: Matrix, fake: Matrix) -> tuple[Matrix, Flags]:
-    """Features of both sets in one matrix, real samples first, and whether each row is real."""
-    return np.concatenate([real, fake]), np.arange(len(real) + len(fake)) < len(real)
+    """Features of both sets in one matrix, real samples first, and whether each row is real.
+
+    Columns of tiny values are multiplied by a power of two, because squares of them would be 0.
+    """
+    x = np.concatenate([real, fake])
+    largest = np.maximum(x.max(axis=0), -x.min(axis=0))
+    tiny = (largest > 0) & (largest < TINY)
+    if tiny.any():
+        x[:, tiny] = np.ldexp(x[:, tiny], -np.frexp(largest[tiny])[1])
+    return x, np.arange(len(x)) < len(real)
 
 
 def _renumbered(together: Index, part: Flags) -> Index:
