@@ -136,6 +136,8 @@ def test_identifiers_are_left_out_with_a_warning_and_kinds_can_be_given(make):
         "column patient_id is left out",
         "column n is left out",
     ]
+    assert ["=category" in str(one.message) for one in said] == [True, False]
+    assert "--kinds n=integer" in str(said[1].message)
     assert list(encoder.protocol["columns"]) == ["x"]
     assert encoder.protocol["left_out"] == {"patient_id": "identifier", "n": "identifier"}
     given = table_encoder(reference=real.chosen(TableChoice(kinds={"n": "number"}, ignore=["patient_id"])))

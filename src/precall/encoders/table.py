@@ -13,9 +13,9 @@ import numpy as np
 from precall.encoders.column_codes import Code, fit_code
 from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.samples import SampleSet, hashing
-from precall.samples.columns import ColumnKind, kind_of, missing_spellings
+from precall.samples.columns import FITTING, ColumnKind, kind_of, missing_spellings
 from precall.samples.sampleset import SampleWarning, shown
-from precall.samples.tables import TableRows
+from precall.samples.tables import TableRows, is_number
 
 Row = Mapping[str, str]
 
@@ -85,9 +85,9 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
     }
     columns = [_column(reference, name, kind) for name, kind in kinds.items() if name not in left_out]
     if not columns:
-        way_out = "Pass `kinds` (--kinds NAME=category) or other `columns` (--columns)."
+        way_out = "Pass `kinds` (--kinds NAME=integer, --kinds NAME=category) or other `columns` (--columns)."
         raise ValueError(f"`{shown(reference.name)}` must have a column to compare; all are left out. {way_out}")
-    notes = [_note(name, kind) for name, kind in left_out.items() if name not in given]
+    notes = [_note(name, kind, reference.cells(name)) for name, kind in left_out.items() if name not in given]
     for note in notes:
         warnings.warn(note, ColumnWarning, stacklevel=2)
     protocol = _protocol(columns, left_out, notes, names=reference.choice.show_rows)
@@ -123,14 +123,12 @@ def _column(reference: TableRows, name: str, kind: ColumnKind) -> Column:
     return Column(name, kind, given, private, share, fit_code(kind, cells))
 
 
-def _is_left_out(kind: ColumnKind, *, given: bool) -> bool:
-    return kind == "identifier" or (kind == "text" and not given)
-
-
-def _note(name: str, kind: ColumnKind) -> str:
-    """The sentence about a column that is left out."""
-    reason = "an identifier" if kind == "identifier" else "free text"
-    way_out = f"pass `kinds` (--kinds {shown(name)}={'category' if kind == 'identifier' else 'text'}) to use it"
+def _note(name: str, kind: ColumnKind, cells: Sequence[str]) -> str:
+    """The sentence about a column that is left out, and the kind with which it would be used."""
+    reason, used = ("free text", "text") if kind == "text" else ("an identifier", "category")
+    if kind == "identifier" and sum(map(is_number, cells)) >= FITTING * len(cells):
+        used = "integer"
+    way_out = f"pass `kinds` (--kinds {shown(name)}={used}) to use it"
     return f"column {shown(name)} is left out: it looks like {reason}; {way_out}."
 
 

@@ -40,7 +40,16 @@ NAMES = frozenset(  # last words of the names of identifiers
         "ssn",
         "patient",
         "subject",
+        "customer",
+        "user",
+        "serial",
+        "invoice",
+        "transaction",
     )
+)
+TIMES = frozenset(("year", "month", "day", "date", "time", "timestamp", "epoch"))  # last words of names of times
+EVEN = (
+    0.8  # standard deviation of the gaps between rising integers, in units of their mean, below which they are issued
 )
 PERSONAL = frozenset(("name", "surname", "firstname", "lastname", "email", "mail", "phone", "telephone", "address"))
 SCALES = (
@@ -103,8 +112,9 @@ def kind_of(name: str, cells: Sequence[str]) -> ColumnKind:
 
     A column of numbers, dates or truth values may contain other texts in up to a tenth of its cells. Integers are
     identifiers if they hardly ever repeat although their range is small (a running number), if they increase from row
-    to row, or if they are nearly unique and the column has the name of an identifier. Texts are identifiers, or free
-    text if they are long, if most of them are rare.
+    to row in fairly even steps, or if they are nearly unique and the column has the name of an identifier. Measurements
+    that were sorted increase in uneven steps. A column with the name of a time has no identifiers. Texts are
+    identifiers, or free text if they are long, if most of them are rare.
 
     Args:
         name: The name of the column.
@@ -202,11 +212,23 @@ def _kind_of_numbers(name: str, present: Sequence[str], counts: Mapping[str, int
 def _are_identifiers(name: str, values: Array) -> bool:
     """Whether integers are identifiers rather than measurements."""
     n, distinct = len(values), len(np.unique(values))
+    if _words(name)[-1:] and _words(name)[-1] in TIMES:
+        return False
     if n < 10 or distinct < UNIQUE * n:
         return _is_named(name) and distinct > max(MOST_LEVELS, n / 10)
     digits = {len(f"{abs(value):.0f}") for value in values}
-    increasing = bool((np.diff(values) > 0).all())
-    return _is_named(name) or increasing or _never_repeats(values) or min(digits) >= 12 or (digits == {max(9, *digits)})
+    long = min(digits) >= 12 or digits == {max(9, *digits)}
+    return _is_named(name) or _are_issued(values) or _never_repeats(values) or long
+
+
+def _are_issued(values: Array) -> bool:
+    """Whether integers increase from row to row in fairly even steps, as numbers do that are issued one by one.
+
+    Independent values that were sorted have gaps like those of a mixture of exponential distributions, whose standard
+    deviation is at least their mean.
+    """
+    gaps = np.diff(values)
+    return bool((gaps > 0).all() and gaps.std() < EVEN * gaps.mean())
 
 
 def _never_repeats(values: Array) -> bool:
@@ -219,7 +241,7 @@ def _never_repeats(values: Array) -> bool:
     inner = values[(values >= low) & (values <= high)]
     expected = len(inner) * (len(inner) - 1) / 2 / max(1.0, high - low + 1)
     _, counts = np.unique(inner, return_counts=True)
-    return bool(expected >= 5 and (counts * (counts - 1) / 2).sum() < expected / 4)
+    return bool(expected >= 10 and (counts * (counts - 1) / 2).sum() < expected / 4)
 
 
 def _kind_of_texts(name: str, counts: Counter[str]) -> ColumnKind:
