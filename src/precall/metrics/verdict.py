@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05  # significance level of the tests
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
-SHARE = 0.02  # least share of missed or invented mass that is named
+SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
 MAIN = 0.4  # missed or invented mass is named if it is at least this part of the total variation
 MISPLACED = 0.1  # least total variation that is not "close"
 
@@ -69,9 +69,11 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
 
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
     """What the verdict rests on: the estimator, the test, and samples that were counted once."""
-    test, repeats = scores.get("c2st"), scores["tv"].settings.get("repeats_left_out", 0)
+    test, tv = scores.get("c2st"), scores["tv"]
+    repeats = tv.settings.get("repeats_left_out", 0)
     basis = estimator if test is None else f"{estimator}, p = {test.settings['p_value']:.2g}"
-    return f"{basis}; {repeats:,} repeated samples are not counted" if repeats else basis
+    many = repeats > SHARE * ((tv.n_real or 0) + (tv.n_fake or 0))
+    return f"{basis}; {repeats:,} repeated samples are not counted" if many else basis
 
 
 def _differs(scores: Mapping[str, Score], certificate: Certificate | None) -> bool:
