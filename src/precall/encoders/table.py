@@ -17,6 +17,8 @@ from precall.samples.columns import FITTING, ColumnKind, kind_of, missing_spelli
 from precall.samples.sampleset import SampleWarning, shown
 from precall.samples.tables import TableRows, is_number
 
+READING = 2  # how cells are read; another number for every change, so that cached features are computed again
+
 Row = Mapping[str, str]
 
 
@@ -143,7 +145,7 @@ def _protocol(
         "left_out": dict(left_out),
         "notes": list(notes),
         "rows_shown": names,
-        "plan": hashing.combined([json.dumps(plan)]),
+        "plan": hashing.combined([json.dumps([READING, plan])]),
     }
 
 

@@ -27,6 +27,7 @@ Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 MOST_LEVELS = 400  # categories of a column with an entry of their own
 FEWEST = 2  # rows of both tables that such a category has
 MOST_VALUES = 40_000_000  # values of all entries of a column; with more rows, fewer categories have an entry
+SPELLING = " Check that both tables spell the categories alike, for example 3 and 3.0, or yes and Yes."
 MOSTLY = 0.5  # share of rows without an entry of their own from which this is said
 BEYOND, ERRORS = 0.02, 4.0  # share of unknown categories beyond that expected, and its standard errors, that are said
 
@@ -99,7 +100,7 @@ def _unknown(column: str, real: Counts, fake: Counts, name: str) -> list[str]:
         return []
     return [
         f"{name}: {share:.0%} of the cells of column {shown(column)} have a category that `real` does not have; of "
-        f"fresh real rows, about {expected:.0%} would."
+        f"fresh real rows, about {expected:.0%} would.{'' if share < 1 else SPELLING}"
     ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall import __version__
-from precall.metrics.category_levels import category_codes, category_notices
+from precall.metrics.category_levels import category_codes
 from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Pair, device_of
 from precall.metrics.inputs import Side
@@ -23,6 +23,7 @@ from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_
 from precall.metrics.notices import notices
 from precall.metrics.parallel import go_on, side_by_side
 from precall.metrics.results import Assessment, PerSample
+from precall.metrics.table_notices import table_notices
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Index
 
@@ -283,7 +284,7 @@ class Run:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(self._sides()) + category_notices(self.reference.side, self.side, "fake")
+        found = notices(self._sides()) + table_notices(self.reference.side, self.side, "fake")
         found += [f"approximate radii: {said}." for said in self._approximation().values()]
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)

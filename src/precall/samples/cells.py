@@ -15,6 +15,9 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 _DECORATION = re.compile(r"^([-+]?)\s*[$€£¥]?\s*([-+]?[\d.,eE+-]+)\s*[%€$£¥]?$")
 _THOUSANDS = re.compile(r"^[-+]?\d{1,3}(,\d{3})+(\.\d*)?$")
 _COMMA = re.compile(r"^[-+]?(\d{1,3}([. '\u00a0\u202f]\d{3})+|\d+),\d+$")
+_SPACED = re.compile(r"^(\D*)(\d{1,3}(?:[ '’\u00a0\u202f]\d{3})+)(?!\d)(.*)$")
+_ONLY_POINT = re.compile(r"^[-+]?(0?\.\d+|\d+\.(\d{1,2}|\d{4,}))$")
+_POINTED = re.compile(r"^[-+]?[1-9]\d{0,2}(\.\d{3})+$")
 _ONLY_COMMA = re.compile(r"^[-+]?(0,\d+|\d+,(\d{1,2}|\d{4,})|\d{1,3}([. '\u00a0\u202f]\d{3})+,\d+)$")
 
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*([AaPp][Mm])?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
@@ -41,8 +44,8 @@ def number(cell: str) -> float:
     """The finite number in a cell, or NaN. Thousands separators, a currency sign and a percent sign are ignored.
 
     Example:
-        >>> number(" -1e3 "), number("$1,200.50"), number("12 %"), number("inf"), number("1,5")
-        (-1000.0, 1200.5, 12.0, nan, nan)
+        >>> number(" -1e3 "), number("$1,200.50"), number("1 200 %"), number("inf"), number("1,5")
+        (-1000.0, 1200.5, 1200.0, nan, nan)
     """
     try:
         value = float(cell) if "_" not in cell else math.nan
@@ -53,6 +56,8 @@ def number(cell: str) -> float:
 
 def _decorated(cell: str) -> float:
     """A number with a sign for its currency, for per cent, or between its thousands."""
+    if (spaced := _SPACED.match(cell)) is not None:
+        cell = spaced[1] + re.sub(r"\D", "", spaced[2]) + spaced[3]
     if (found := _DECORATION.match(cell)) is None:
         return math.nan
     digits = "".join(found.groups())
@@ -62,18 +67,43 @@ def _decorated(cell: str) -> float:
         return math.nan
 
 
-def has_decimal_commas(cells: Iterable[str]) -> bool:
+def has_decimal_commas(cells: Iterable[str], *, expected: bool = False) -> bool:
     """Whether a column writes decimals after a comma: `1,5`, or `1.234,5` with points between thousands.
 
-    At least one cell must leave no other reading (`1,234` does), and nine tenths of the cells with a comma must fit.
+    Nine tenths of the cells with a comma must fit. Unless decimal commas are `expected`, at least one of them must
+    leave no other reading (`1,234` does).
 
     Example:
         >>> has_decimal_commas(["1,5", "2", "1.234,25"]), has_decimal_commas(["1,234", "5,678"])
         (True, False)
+        >>> has_decimal_commas(["1,234", "5,678"], expected=True), has_decimal_commas(["1,234,567"], expected=True)
+        (True, False)
     """
     with_comma = [cell.strip() for cell in cells if "," in cell]
     fitting = sum(1 for cell in with_comma if _COMMA.match(cell))
-    return fitting > 0.9 * len(with_comma) and any(map(_ONLY_COMMA.match, with_comma))
+    return fitting > 0.9 * len(with_comma) and (expected or any(map(_ONLY_COMMA.match, with_comma)))
+
+
+def has_decimal_points(cells: Iterable[str]) -> bool:
+    """Whether most cells with a point leave no other reading than decimals after it: `1.5` and `0.125`, not `1.234`.
+
+    Example:
+        >>> has_decimal_points(["1.5", "2", "0.125"]), has_decimal_points(["1.234", "29.2.2024"])
+        (True, False)
+    """
+    with_a_point = [cell.strip() for cell in cells if "." in cell]
+    return 2 * sum(1 for cell in with_a_point if _ONLY_POINT.match(cell)) > len(with_a_point)
+
+
+def has_thousands_points(cells: Iterable[str]) -> bool:
+    """Whether all points in a column can separate thousands: `1.234` and `999`, not `0.125`.
+
+    Example:
+        >>> has_thousands_points(["1.234", "999"]), has_thousands_points(["1.234", "0.125"])
+        (True, False)
+    """
+    with_a_point = [cell.strip() for cell in cells if "." in cell]
+    return bool(with_a_point) and all(map(_POINTED.match, with_a_point))
 
 
 def with_point(cell: str) -> str:

@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from precall.samples import hashing, reading
-from precall.samples.cells import has_decimal_commas, moment, number, with_point
+from precall.samples.cells import (
+    has_decimal_commas,
+    has_decimal_points,
+    has_thousands_points,
+    moment,
+    number,
+    with_point,
+)
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
@@ -59,13 +65,27 @@ class TableRows(SampleSet):
 
     @cached_property
     def decimal_commas(self) -> tuple[str, ...]:
-        """The columns in which decimals follow a comma."""
-        with_comma = Counter(at for cells in self.rows for at, cell in enumerate(cells) if "," in cell)
-        return tuple(
-            column
-            for at, column in enumerate(self.columns)
-            if with_comma[at] and has_decimal_commas(cells[at] for cells in self.rows if at < len(cells))
-        )
+        """The columns in which decimals follow a comma, and points separate thousands.
+
+        `12,345` has decimals if the delimiter is a semicolon and no column has decimal points. `12.345` has thousands
+        if another column has decimal commas.
+        """
+        expected = self.delimiter == ";" and not any(map(has_decimal_points, self._cells_with(".").values()))
+        commas = self._cells_with(",")
+        found = {column for column, cells in commas.items() if has_decimal_commas(cells, expected=expected)}
+        if found:
+            points = {column: cells for column, cells in self._cells_with(".").items() if column not in commas}
+            found |= {column for column, cells in points.items() if has_thousands_points(cells)}
+        return tuple(column for column in self.columns if column in found)
+
+    def _cells_with(self, sign: str) -> dict[str, list[str]]:
+        """The cells that contain a sign, by column; none for a column without such cells."""
+        found: dict[int, list[str]] = {}
+        for cells in self.rows:
+            for at, cell in enumerate(cells[: len(self.columns)]):
+                if sign in cell:
+                    found.setdefault(at, []).append(cell)
+        return {self.columns[at]: cells for at, cells in found.items()}
 
     def cells(self, column: str) -> list[str]:
         """All cells of a column; rows with another number of cells are left out."""

@@ -1,0 +1,56 @@
+"""Notices about tables: numbers that the two files seem to write differently."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precall.metrics.category_levels import category_notices
+from precall.printing import shown
+
+if TYPE_CHECKING:
+    from precall.metrics.inputs import Side
+    from precall.samples.tables import TableRows
+
+THOUSAND = 1.5  # a ratio of medians is about 1,000 if it is at most by this factor larger or smaller
+
+
+def table_notices(real: Side, fake: Side, name: str) -> list[str]:
+    """Sentences about columns that the two tables write differently, and about rare and unknown categories."""
+    return [*_separators(real, fake, name), *category_notices(real, fake, name)]
+
+
+def _separators(real: Side, fake: Side, name: str) -> list[str]:
+    """A sentence for each column of numbers whose medians differ by a factor of about 1,000."""
+    from precall.samples.tables import TableRows
+
+    a, b = real.samples, fake.samples
+    if real.table is None or not isinstance(a, TableRows) or not isinstance(b, TableRows):
+        return []
+    numbers = [name for name, column in real.table["columns"].items() if column["kind"] in ("number", "integer")]
+    medians = {column: (_median(a, column), _median(b, column)) for column in numbers}
+    return [
+        f"column {shown(column)}: the median is {p:.6g} in `real` and {q:.6g} in `{name}`, a factor of about 1,000. If "
+        f"the files write numbers differently, correct one of them. As they were read, {_reading(a, column)} in `real` "
+        f"and {_reading(b, column)} in `{name}`."
+        for column, (p, q) in medians.items()
+        if min(p, q) > 0 and abs(np.log(max(p, q) / min(p, q) / 1000)) < np.log(THOUSAND)
+    ]
+
+
+def _median(table: TableRows, column: str) -> float:
+    """Median of the absolute values of a column, or 0 if it has no numbers."""
+    from precall.samples.cells import number
+
+    values = np.abs([value for cell in table.cells(column) if (value := number(cell)) == value])
+    return float(np.median(values)) if len(values) else 0.0
+
+
+def _reading(table: TableRows, column: str) -> str:
+    """How the numbers of a column were read."""
+    if column in table.decimal_commas:
+        return "decimals follow a comma"
+    return (
+        "commas separate thousands" if any("," in cell for cell in table.cells(column)) else "decimals follow a point"
+    )

@@ -1,0 +1,48 @@
+"""Notices about tables whose files write numbers or categories differently."""
+
+import numpy as np
+import pytest
+
+from precall.metrics.inputs import side
+from precall.metrics.table_notices import table_notices
+from precall.samples.columns import TableChoice
+
+
+def notices_of(tmp_path, real, fake, **kinds):
+    """The notices about two files; `real` and `fake` are their texts."""
+    loaded, paths = {}, {"real": tmp_path / "real.csv", "fake": tmp_path / "fake.csv"}
+    for name, text in (("real", real), ("fake", fake)):
+        paths[name].write_text(text, encoding="utf-8")
+    one = side("real", str(paths["real"]), table=TableChoice(kinds=kinds), loaded=loaded)
+    return table_notices(one, side("fake", str(paths["fake"]), reference=one, loaded=loaded), "fake")
+
+
+def csv_of(cells, delimiter=","):
+    return "\n".join([f"v{delimiter}w", *(f"{cell}{delimiter}{i % 7}.5" for i, cell in enumerate(cells))])
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda x: f'"{x:.3f}"'.replace(".", ","), 1),  # read as thousands: the delimiter is a comma
+        (lambda x: f"{x:.3f}", 0),
+        (lambda x: f"{10 * x:.3f}", 0),
+    ],
+)
+def test_a_factor_of_a_thousand_says_how_numbers_were_read(tmp_path, write, said):
+    values = np.random.default_rng(0).uniform(10, 90, (2, 200))
+    found = notices_of(tmp_path, csv_of(f"{x:.3f}" for x in values[0]), csv_of(map(write, values[1])))
+    assert len(found) == said
+    if said:
+        assert found[0].startswith("column v: the median is")
+        assert "a factor of about 1,000" in found[0]
+        assert found[0].endswith("decimals follow a point in `real` and commas separate thousands in `fake`.")
+
+
+def test_categories_that_never_agree_may_be_spelled_differently(tmp_path):
+    codes = np.random.default_rng(0).integers(1, 6, (2, 200))
+    real, fake = csv_of(codes[0]), csv_of(f"{code}.0" for code in codes[1])
+    (said,) = notices_of(tmp_path, real, fake, v="category")
+    assert said.startswith("fake: 100% of the cells of column v have a category that `real` does not have")
+    assert said.endswith("Check that both tables spell the categories alike, for example 3 and 3.0, or yes and Yes.")
+    assert notices_of(tmp_path, real, csv_of(codes[1]), v="category") == []
