@@ -114,10 +114,11 @@ def texts(n, words, seed):
 
 
 @pytest.mark.parametrize("fake", [texts(80, 80, 1), [text[:20] for text in texts(80, 12, 1)], texts(80, 3, 1)])
+@pytest.mark.filterwarnings("ignore:.* samples are repeats")
 def test_lengths_that_differ_a_lot_are_named(fake):
     with pytest.warns(SampleWarning, match="the lengths of the texts differ: the median is"):
         found = precall.assess(real=texts(80, 12, 0), fake=fake, metrics=("fid",))
-    assert "cut both sides to the same length" in found.protocol["notices"][0]
+    assert any("cut both sides to the same length" in one for one in found.protocol["notices"])
 
 
 def test_lengths_of_the_same_law_are_no_notice():
