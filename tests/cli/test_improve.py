@@ -379,3 +379,13 @@ def test_lam_prefers_central_samples(run, arrays):
         kept[lam] = radius[found["indices"]].mean()
     assert kept[4] < kept[1] < kept[0.2]
     assert run(*arrays, "--budget", 4).stdout == run(*arrays, "--budget", 4, "--lam", 1).stdout
+
+
+def test_a_column_that_is_left_out_is_a_remark(run, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("real", "fake"):
+        rows = [f"{i + 5000},{x:.4f},{y:.4f}" for i, (x, y) in enumerate(rng.normal(size=(80, 2)))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,x,y", *rows]))
+    done = run("--real", tmp_path / "real.csv", "--fake", tmp_path / "fake.csv", "--budget", 2, *QUICK)
+    assert done.stderr.count("column id is left out: it looks like an identifier") == 1
+    assert "Warning" not in done.stderr

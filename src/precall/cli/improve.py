@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,7 +128,7 @@ def improve(
     if folder is not None:
         check_new(folder, (real, fake), option)
     write_rows = None if folder is None else writer_of(real=data, fake=samples, link=link)
-    with bars() as progress:
+    with _sample_warnings_as_notes(), bars() as progress:
         judged = judge(
             real=data,
             fake=samples,
@@ -187,6 +188,21 @@ def _keep(
     elif write is None:
         emit(one_per_line(kept.ids).decode().removesuffix("\n"))
     _print_summary(kept, out)
+
+
+@contextmanager
+def _sample_warnings_as_notes() -> Iterator[None]:
+    """Print warnings about samples as remarks, each once."""
+    from precall.samples.sampleset import SampleWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SampleWarning)
+        yield
+    about = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, SampleWarning))
+    for sentence in about:
+        note(sentence)
+    for one in (one for one in caught if not issubclass(one.category, SampleWarning)):
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def _print_summary(kept: Selection, out: Path | None) -> None:
