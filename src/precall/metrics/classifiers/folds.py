@@ -14,8 +14,6 @@ from precall.theory.arrays import Array, Flags, Index
 
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
 TINY = 1e-30  # largest value of a column whose squares may be too small
-RARE = 0.05  # share of rows up to which a value of a column with two values is rare
-SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ class FoldedSamples:
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         first = first_equal_row(x)
-        together = linked_rows(_without_rare_entries(x), kept_together(x, first, is_real), is_real)
+        together = linked_rows(x, kept_together(x, first, is_real), is_real)
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
@@ -123,19 +121,3 @@ def spread(groups: Flags, parts: int, rng: np.random.Generator, together: Index 
     for group in (groups & free, ~groups & free):
         part[group] = rng.permutation(np.arange(group.sum()) % parts)
     return part if together is None else part[together]
-
-
-def _without_rare_entries(x: Matrix) -> Matrix:
-    """The columns without those of rare categories: rows of one category are close to each other, but not copies.
-
-    Such a column has two values, one of which is in few of the rows. If there are no others, all columns are returned.
-    """
-    chosen = np.flatnonzero(_are_rare_entries(x[:: -(-len(x) // SCREENED_ROWS)], np.inf))
-    chosen = chosen[_are_rare_entries(x[:, chosen], RARE)]
-    return x if len(chosen) in (0, x.shape[1]) else np.delete(x, chosen, axis=1)
-
-
-def _are_rare_entries(x: Matrix, most: float) -> Flags:
-    """Whether a column has at most two values, one of which is in at most this share of the rows."""
-    low, high = x == x.min(axis=0), x == x.max(axis=0)
-    return np.asarray((low | high).all(axis=0) & (np.minimum(low.mean(axis=0), high.mean(axis=0)) <= most))

@@ -25,6 +25,8 @@ REPEATED = 4  # rows were repeated if they are so many times as often equal with
 NEIGHBORS = 64  # number of neighbours whose distance is the local scale
 QUERIES = 512  # rows that are examined before all are
 FEW = 0.02  # share of the examined rows with a twin up to which no rows were repeated
+RARE = 0.05  # share of rows up to which a value of a column with two values is rare
+SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 SKETCH = 32  # number of dimensions in which neighbours are searched
 SCALE_ROWS = 2000  # rows from which the scale of each column is computed
 BLOCK = 512  # rows whose distances are in memory at the same time
@@ -115,7 +117,7 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
         return together
-    rows = _sketched(x[single])
+    rows = _sketched(_without_rare_entries(x)[single])
     queries = np.random.default_rng(0).permutation(len(rows))[:QUERIES]
     a, b = _twins(rows, queries)
     if len(np.unique(a)) <= FEW * len(queries) or not _within_sets(real[single[a]], real[single[b]], real):
@@ -125,6 +127,22 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     linked = np.arange(len(x))
     linked[single] = single[np.where(crowded[groups], np.arange(len(rows)), groups)]
     return np.asarray(linked[together])
+
+
+def _without_rare_entries(x: Matrix) -> Matrix:
+    """The columns without those of rare categories: rows of one category are close to each other, but not copies.
+
+    Such a column has two values, one of which is in few of the rows. If there are no others, all columns are returned.
+    """
+    chosen = np.flatnonzero(_are_rare_entries(x[:: -(-len(x) // SCREENED_ROWS)], np.inf))
+    chosen = chosen[_are_rare_entries(x[:, chosen], RARE)]
+    return x if len(chosen) in (0, x.shape[1]) else np.delete(x, chosen, axis=1)
+
+
+def _are_rare_entries(x: Matrix, most: float) -> Flags:
+    """Whether a column has at most two values, one of which is in at most this share of the rows."""
+    low, high = x == x.min(axis=0), x == x.max(axis=0)
+    return np.asarray((low | high).all(axis=0) & (np.minimum(low.mean(axis=0), high.mean(axis=0)) <= most))
 
 
 def _sketched(x: Matrix) -> Array:
