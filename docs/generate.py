@@ -1,7 +1,8 @@
-"""Write the parts of docs/ that are generated from the code.
+"""Write the parts of docs/ that are generated from the code and from the results of benchmarks.
 
-These are the help pages (cli.md), the tables of metrics (metrics.md), one card per metric (cards/) and the pages of the
-API reference (reference/), which mkdocs fills with the docstrings.
+These are the help pages (cli.md), the tables of metrics (metrics.md), one card per metric (cards/), the pages of the
+API reference (reference/), which mkdocs fills with the docstrings, and the tables of how_well.md, which come from the
+files in benchmarks/results.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    fails if one of them is out of date
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from precall.metrics.score import ScoreInfo
 
 DOCS = Path(__file__).parent
+sys.path.append(str(DOCS.parent))  # for the benchmarks
 VERBS = (
     *("assess", "tradeoff", "tune", "improve", "encode", "report", "demo", "cache", "presets", "sketch", "merge"),
     "cite",
@@ -53,6 +55,18 @@ def presets_page() -> str:
     """docs/presets.md with its table as the presets are now."""
     head, _, rest = (DOCS / "presets.md").read_text().partition(BEGIN)
     return head + BEGIN + "\n" + _presets() + "\n" + END + rest.partition(END)[2]
+
+
+def how_well_page() -> str:
+    """docs/how_well.md with the tables of the published results."""
+    from benchmarks import coverage, curve_error, pool, sanity
+
+    files = {part: (curve_error, file) for part, file in curve_error.PUBLISHED.items()}
+    files |= {"coverage": (coverage, coverage.PUBLISHED), "sanity": (sanity, sanity.PUBLISHED)}
+    text = (DOCS / "how_well.md").read_text()
+    for part, (benchmark, file) in files.items():
+        text = pool.replaced(text, part, benchmark.markdown(pool.read([pool.RESULTS / file])))
+    return text
 
 
 def _presets() -> str:
@@ -248,7 +262,7 @@ def main() -> None:
     from precall.metrics.registry import METRICS
 
     pages = {DOCS / "cli.md": help_pages(), DOCS / "metrics.md": metrics_page()}
-    pages |= {DOCS / "presets.md": presets_page(), **reference_pages()}
+    pages |= {DOCS / "presets.md": presets_page(), DOCS / "how_well.md": how_well_page(), **reference_pages()}
     pages |= {DOCS / "cards" / f"{name}.md": card(metric) for name, metric in METRICS.items()}
     for path, text in pages.items():
         if "--check" not in sys.argv:
