@@ -1,8 +1,8 @@
 """Write the parts of docs/ that are generated from the code and from the results of benchmarks.
 
 These are the help pages (cli.md), the tables of metrics (metrics.md), one card per metric (cards/), the pages of the
-API reference (reference/), which mkdocs fills with the docstrings, and the tables of how_well.md, which come from the
-files in benchmarks/results.
+API reference (reference/), which mkdocs fills with the docstrings, and the tables of how_well.md, SECURITY.md and
+CONTRIBUTING.md that come from the files in benchmarks/results.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    fails if one of them is out of date
@@ -57,16 +57,21 @@ def presets_page() -> str:
     return head + BEGIN + "\n" + _presets() + "\n" + END + rest.partition(END)[2]
 
 
-def how_well_page() -> str:
-    """docs/how_well.md with the tables of the published results."""
-    from benchmarks import coverage, curve_error, pool, sanity
+def measured_pages() -> dict[Path, str]:
+    """The pages with tables of published results: how_well.md, SECURITY.md and CONTRIBUTING.md."""
+    from benchmarks import attack, coverage, curve_error, mutants, pool, sanity
 
-    files = {part: (curve_error, file) for part, file in curve_error.PUBLISHED.items()}
-    files |= {"coverage": (coverage, coverage.PUBLISHED), "sanity": (sanity, sanity.PUBLISHED)}
-    text = (DOCS / "how_well.md").read_text()
-    for part, (benchmark, file) in files.items():
-        text = pool.replaced(text, part, benchmark.markdown(pool.read([pool.RESULTS / file])))
-    return text
+    how_well, root = DOCS / "how_well.md", DOCS.parent
+    tables = [(how_well, part, curve_error.markdown, file) for part, file in curve_error.PUBLISHED.items()]
+    tables += [(how_well, "coverage", coverage.markdown, coverage.PUBLISHED)]
+    tables += [(how_well, "sanity", sanity.markdown, sanity.PUBLISHED)]
+    tables += [(root / "SECURITY.md", "attack", attack.markdown, "attack.json")]
+    tables += [(root / "CONTRIBUTING.md", "mutants", mutants.summary, "mutants.json")]
+    pages: dict[Path, str] = {}
+    for page, part, table, file in tables:
+        text = pages.get(page) or page.read_text()
+        pages[page] = pool.replaced(text, part, table(pool.read([pool.RESULTS / file])))
+    return pages
 
 
 def _presets() -> str:
@@ -262,7 +267,7 @@ def main() -> None:
     from precall.metrics.registry import METRICS
 
     pages = {DOCS / "cli.md": help_pages(), DOCS / "metrics.md": metrics_page()}
-    pages |= {DOCS / "presets.md": presets_page(), DOCS / "how_well.md": how_well_page(), **reference_pages()}
+    pages |= {DOCS / "presets.md": presets_page(), **measured_pages(), **reference_pages()}
     pages |= {DOCS / "cards" / f"{name}.md": card(metric) for name, metric in METRICS.items()}
     for path, text in pages.items():
         if "--check" not in sys.argv:
