@@ -180,11 +180,11 @@ def mean_errors(of: dict[int, list[Row]]) -> list[str]:
 
 def errors_of_pairs(of: dict[int, list[Row]]) -> list[str]:
     """One line per pair: the errors of auto and of the fixed estimator that is best on this pair."""
-    lines = head("pair", "d", *(title for n in of for title in (f"auto, {n:,}", "best fixed")))
+    lines = head("auto/best fixed", "d", *(f"n = {n:,}" for n in of))
     cells: dict[tuple[str, int], list[str]] = defaultdict(list)
     for mine in of.values():
         for (_, pair, dim), group in means(mine).items():
-            cells[pair, dim] += [four(group["auto"]), four(min(group[name] for name in FIXED))]
+            cells[pair, dim].append(f"{four(group['auto'])}/{four(min(group[name] for name in FIXED))}")
     return lines + [line(*pair, *errors) for pair, errors in cells.items()]
 
 
