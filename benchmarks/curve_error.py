@@ -179,13 +179,18 @@ def mean_errors(of: dict[int, list[Row]]) -> list[str]:
 
 
 def errors_of_pairs(of: dict[int, list[Row]]) -> list[str]:
-    """One line per pair: the errors of auto and of the fixed estimator that is best on this pair."""
-    lines = head("auto/best fixed", "d", *(f"n = {n:,}" for n in of))
-    cells: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for mine in of.values():
+    """One line per pair: mean errors over its dimensions, of auto and of the fixed estimator that is best in each."""
+    errors: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    dims: dict[str, set[int]] = defaultdict(set)
+    for n, mine in of.items():
         for (_, pair, dim), group in means(mine).items():
-            cells[pair, dim].append(f"{four(group['auto'])}/{four(min(group[name] for name in FIXED))}")
-    return lines + [line(*pair, *errors) for pair, errors in cells.items()]
+            errors[pair][n].append((group["auto"], min(group[name] for name in FIXED)))
+            dims[pair].add(dim)
+    lines = head("auto/best fixed", "d", *(f"n = {n:,}" for n in of))
+    for pair, by_size in errors.items():
+        cells = ["/".join(map(four, np.mean(by_size[n], axis=0))) for n in of]
+        lines.append(line(pair, ", ".join(map(str, sorted(dims[pair]))), *cells))
+    return lines
 
 
 def comparison(of: dict[int, list[Row]]) -> list[str]:
