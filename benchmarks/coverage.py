@@ -300,7 +300,7 @@ def interval_cells(rows: Sequence[Row]) -> tuple[str, ...]:
     widths = [row["relative_width"] for row in rows if row["relative_width"] is not None] or [math.nan]
     judged = sum(row["replicates"] >= ENOUGH and not row["given"] for row in rows)
     outside = f"{sum(bool(fault(row)) for row in rows)} of {judged}" if judged else "not judged"
-    return f"{min(coverage):.1f}–{max(coverage):.1f} ({np.mean(coverage):.1f})", f"{np.median(widths):.2f}", outside
+    return f"{min(coverage):.3g}–{max(coverage):.3g} ({np.mean(coverage):.3g})", f"{np.median(widths):.2f}", outside
 
 
 def fault_lines(rows: Sequence[Row]) -> list[str]:

@@ -323,6 +323,6 @@ def test_intervals_that_cover_too_rarely_are_named():
     about = {"part": "quick", "score": "tv", "pair": "scale", "n": 200, "given": False, "boundary": False}
     rows = [{**about, "replicates": 100, "coverage": share, "relative_width": 1.5} for share in (0.8, 1.0, 0.95)]
     text = coverage.markdown(rows)
-    assert "| tv | quick | 80.0–100.0 (91.7) | 1.50 | 2 of 3 |" in text
+    assert "| tv | quick | 80–100 (91.7) | 1.50 | 2 of 3 |" in text
     assert "| covers too rarely | 1 | tv, scale, n = 200: 80.0 ± 4.0 % |" in text
     assert "| covers too often | 1 |  |" in text
