@@ -36,6 +36,7 @@ KINDS = {  # the kind of a verdict, by a word that every wording of it has had
     "Invents": "invents",
     "Both": "drops and invents",
     "No ": "none",
+    "Differs": "cannot tell",
 }
 SMOKE = ("k-NN with ties", "moments and MAUVE")
 LAM = np.geomspace(1e-3, 1e3, 61)
@@ -107,6 +108,7 @@ def assessments(folder: Path) -> dict[str, Callable[[], Any]]:
     sharper = sharper / sharper.sum(1, keepdims=True)
     statistics = {"mu": np.zeros(4), "sigma": np.eye(4)}
     np.savez(folder / "statistics.npz", **statistics)
+
     def in_shards() -> Any:
         shards = {"real": np.array_split(normal(500, 6), 3), "fake": np.array_split(normal(400, 6, 0.3, seed=1), 2)}
         merging = ("clusters", "neighbors", "symmetric", "clipped", "copies", "fid", "kid")
@@ -133,7 +135,9 @@ def assessments(folder: Path) -> dict[str, Callable[[], Any]]:
         "sketched": sketched,
         "preset prdc": lambda: assess(real=real, fake=fake, preset="prdc"),
         "preset prd": lambda: assess(real=real, fake=fake, preset="prd"),
-        "several encoders": case(("neighbors", "fid"), encoder=["pixels", "random-vgg"], real=images[0], fake=images[1]),
+        "several encoders": case(
+            ("neighbors", "fid"), encoder=["pixels", "random-vgg"], real=images[0], fake=images[1]
+        ),
         "quick": case("quick", real=normal(300, 4), fake=normal(300, 4, 0.6, seed=1)),
         "further k-NN scores": case(("symmetric", "clipped", "probabilistic"), real=real, fake=fake),
         "default, texts": case(real=sentences(120, 0), fake=sentences(110, 1)),
