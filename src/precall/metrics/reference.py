@@ -141,8 +141,10 @@ class Reference:
         found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
             check_k(k, n_real=len(found.features))
+        from precall.encoders.registry import named_by_file
+
         stored = _stored(found)
-        encoder = encoder if stored is None or encoder is not None else stored.encoder
+        encoder = encoder if stored is None or encoder is not None else named_by_file(stored.encoder, stored.name)
         fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
         if stored is not None and (balls := load_balls(stored, found, k)) is not None:
             fitted.swept[None] = balls
@@ -194,18 +196,19 @@ class Reference:
         return save_side(path, self.side, self.balls(), settings)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str | None = None) -> Reference:
+    def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
         """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
 
         Args:
             path: The file.
+            encoder: The encoder that made it, if that is your own; a file never names code that is run.
             device: As in `assess`.
         """
         from precall.samples.references import open_reference
 
         opened = open_reference(Path(path))
         settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
-        return cls.fit(opened, device=device, **settings)
+        return cls.fit(opened, encoder=encoder, device=device, **settings)
 
     def sketch(self, shard: object, *, name: str | None = None, progress: Progress | None = None) -> Sketch:
         """Sketch a shard of a model's samples: what it contributes to the scores, to be merged with other shards.
