@@ -41,7 +41,7 @@ coverage: .venv/.dev  ## line coverage of every room; fails under 95 % of theory
 	$(BIN)/python tools/line_coverage.py --missing theory metrics
 
 mutants: .venv/.dev  ## seeded faults in theory and metrics, and how many the tests catch; resumes
-	$(BIN)/python -m benchmarks.mutants --jobs $$(nproc) --write
+	$(BIN)/python -m benchmarks.mutants --jobs $$(nproc)
 
 audit: .venv/.dev  ## licences and known vulnerabilities; fails if there is one, or if nobody can tell
 	$(PIP) --editable '.[audit]'

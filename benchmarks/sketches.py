@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if out is not None:
             pool.write(rows, out)
     if options.write:
-        pool.insert("scale.md", "sketches", markdown(rows))
+        pool.insert("docs/scale.md", "sketches", markdown(rows))
     print(markdown(rows))
 
 
