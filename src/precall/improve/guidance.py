@@ -189,7 +189,7 @@ class Guided(_Around):
 
     Both must predict the same quantity: the denoised sample, the noise or the velocity. With w = 1 it is D. A sample
     costs two evaluations per step. The best weight depends on the model: draw at several and compare them
-    (`precall.dial.FunctionKnob`, `precall tradeoff`). In a pipeline of `diffusers`, it takes the place of `unet`:
+    (`precall.improve.FunctionKnob`, `precall tradeoff`). In a pipeline of `diffusers`, it takes the place of `unet`:
     outputs may also be tuples or have a field `sample`, and all other attributes are those of D.
 
     Args:
@@ -231,7 +231,7 @@ class RatioGuided(_Around):
     may be learnt by classification (`ScoreMatching.ratio_loss` of `precall.tune`), which brings its values near, but
     not its slope. `ScoreMatching("kl", ratio).denoiser_loss(RatioGuided(denoiser, ratio), real=x)` trains the slope: up
     to a constant it bounds the KL divergence after guidance, and its gradients flow to the ratio alone. A sample costs
-    about three evaluations per step instead of one. The weight is a knob (`precall.dial.FunctionKnob`).
+    about three evaluations per step instead of one. The weight is a knob (`precall.improve.FunctionKnob`).
 
     Args:
         network: the denoiser D, called as `network(x, sigma)`, with further inputs such as labels after them.
