@@ -2,11 +2,11 @@
 
 This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
 its methods (`rejection`, `chains`, `transport`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
-samples (`selection`), the samples on which to fine-tune a model (`targets`) or a guide of it (`guidance`), the
-prediction of what a budget achieves (`planning`), and the sampling-time knobs of a generator (`knobs`) with the choice
-of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see `precall.tune`, which this
-room never imports. Acceptance rules and other mathematics without samples are in `precall.theory`, and the estimation
-of ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
+samples (`judging`, `selection`), the samples on which to fine-tune a model or a guide of it (`targets`, `guidance`),
+the prediction of what a budget achieves (`planning`), and the sampling-time knobs of a generator (`knobs`) with the
+choice of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see `precall.tune`,
+which this room never imports. Acceptance rules and other mathematics without samples are in `precall.theory`, and the
+estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.guidance import Guided as Guided
     from precall.improve.guidance import RatioGuided as RatioGuided
-    from precall.improve.guidance import Surplus as Surplus
-    from precall.improve.guidance import surplus as surplus
     from precall.improve.knobs import CentralKnob as CentralKnob
     from precall.improve.knobs import FunctionKnob as FunctionKnob
     from precall.improve.knobs import Knob as Knob
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from precall.improve.sampling import sample as sample
     from precall.improve.selection import Selection as Selection
     from precall.improve.selection import select as select
-    from precall.improve.targets import Target as Target
+    from precall.improve.targets import surplus as surplus
     from precall.improve.targets import target as target
 
 _HOME = {
@@ -60,15 +58,13 @@ _HOME = {
     "RejectionKnob": "knobs",
     "SamplingError": "sampling",
     "Selection": "selection",
-    "Surplus": "guidance",
-    "Target": "targets",
     "TruncationKnob": "knobs",
     "dial": "choosing",
     "plan": "planning",
     "sample": "sampling",
     "sample_with_rejection": "diffusion",
     "select": "selection",
-    "surplus": "guidance",
+    "surplus": "targets",
     "target": "targets",
 }
 __all__ = [*_HOME]
