@@ -28,7 +28,6 @@ ALLOWED = {
     "metrics": {"theory", "samples", "encoders", "engines"},
     "tune": {"theory", "metrics", "samples", "encoders", "engines"},
     "improve": {"theory", "metrics", "samples", "encoders", "engines"},
-    "dial": {"theory", "metrics", "tune", "improve", "samples", "encoders", "engines"},
     "report": {"theory", "metrics", "tune", "improve", "samples", "encoders", "engines"},
     "integrations": {"theory", "metrics", "report"},
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
@@ -253,7 +252,7 @@ def test_files_are_touched_only_through_the_two_doors():
 
 def test_no_module_has_the_name_of_what_its_package_offers():
     """Importing the module would put it in the place of the function."""
-    for name in ("", ".metrics", ".tune", ".tune.models", ".improve", ".dial"):
+    for name in ("", ".metrics", ".tune", ".tune.models", ".improve"):
         package = importlib.import_module(f"precall{name}")
         assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package._HOME)
 
