@@ -1,0 +1,5 @@
+"""Djolonga et al. (2020)."""
+
+from __future__ import annotations
+
+ENTRIES: list[object] = []

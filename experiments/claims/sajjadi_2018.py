@@ -1,0 +1,5 @@
+"""Sajjadi et al. (2018)."""
+
+from __future__ import annotations
+
+ENTRIES: list[object] = []

@@ -1,0 +1,5 @@
+"""Simon et al. (2019)."""
+
+from __future__ import annotations
+
+ENTRIES: list[object] = []
