@@ -644,5 +644,6 @@ def _pairs() -> list[Pair]:
 
 
 PAIRS: dict[str, Pair] = {pair.name: pair for pair in _pairs()}
+STORAGE = tuple(name for name in PAIRS if name.startswith("float16"))  # only the precision differs
 DEVELOPMENT = tuple(PAIRS)[::2]
 JUDGING = tuple(PAIRS)[1::2]
