@@ -40,6 +40,7 @@ import numpy as np
 from benchmarks import pool
 from benchmarks.candidates import CANDIDATES
 from benchmarks.common import Row, machine, parser
+from benchmarks.families import FAMILIES, Family
 from benchmarks.odd_families import DEVELOPMENT, JUDGING, LAM, PAIRS, STORAGE, TRUTHS, ends
 from benchmarks.pool import head, line
 from precall import assess
@@ -49,6 +50,7 @@ from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.stacking import RIDGE, stacking_weights, weighted
 from precall.metrics.features import Pair as Features
+from precall.theory import toys
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP, log_losses, nonnegative_logistic
 
@@ -62,12 +64,17 @@ ALL = {**MEMBERS, **CANDIDATES}
 FOLDS = 5
 CACHE = Path(tempfile.gettempdir()) / "precall_ablation"
 SEVEN = ("quadratic", "marginals", "edges", "radial", "modes", "islands", "mlp")
-SEEDS: Seeds = {"development": {500: 2, 1000: 2, 2000: 1}, "judging": {500: 2, 1000: 1, 2000: 1}}
+SEEDS: Seeds = {
+    "development": {500: 2, 1000: 2, 2000: 1},
+    "judging": {500: 2, 1000: 1, 2000: 1},
+    "published": {2000: 1},
+}
 COVERED = {200: 4, 500: 3, 1000: 2}  # numbers of seeds by sample size
-SHARES = {"members": 0.35, "coverage": 0.52, "search": 1.0}  # of the time after which a part stops
+SHARES = {"members": 0.4, "coverage": 0.5, "search": 1.0}  # of the time after which a part stops
 SCORES = ("area", "tv", "missed", "invented")
 LARGE = 0.2  # total variation that a verdict must not call indistinguishable
 LEVEL = 0.05
+PUBLISHED = {f"{toy.name}, d={dim}": toy for dim in (1, 8, 64, 512) for toy in toys.pairs(dim)} | FAMILIES
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,22 @@ class Cell:
 
     @property
     def half(self) -> str:
-        return "development" if self.pair in DEVELOPMENT else "judging"
+        """The set that the pair belongs to: a half of the odd pairs, or those of `benchmarks.curve_error`."""
+        return "published" if self.pair in PUBLISHED else "development" if self.pair in DEVELOPMENT else "judging"
+
+    @property
+    def truth(self) -> Row:
+        """The curve at `LAM`, and the scores of the odd pairs."""
+        return {"alpha": PUBLISHED[self.pair].alpha(LAM)} if self.pair in PUBLISHED else PAIRS[self.pair].truth
 
     def sample(self) -> tuple[Array, Array]:
-        return PAIRS[self.pair].sample(
-            self.n, np.random.default_rng([self.seed, zlib.crc32(self.pair.encode()), self.n])
-        )
+        """The real and the fake samples."""
+        rng = np.random.default_rng([self.seed, zlib.crc32(self.pair.encode()), self.n])
+        if self.pair in PAIRS:
+            return PAIRS[self.pair].sample(self.n, rng)
+        pair = PUBLISHED[self.pair]
+        fakes = pair.fakes(self.n) if isinstance(pair, Family) else self.n
+        return pair.sample_real(self.n, rng), pair.sample_fake(fakes, rng)
 
     def path(self, folder: Path) -> Path:
         return folder / f"{self.half}-{self.n}-{self.seed}-{zlib.crc32(self.pair.encode()):08x}.npz"
@@ -118,7 +135,7 @@ def store_members(cell: Cell, folder: Path) -> Row:
         by_fold=_small(np.column_stack([samples.pooled(one[:FOLDS]) for one in found])),
         inside=_small(inside), outside=_small(outside),
         real=samples.real, fold=samples.fold, half=half, independent=samples.independent,
-        cells_p_value=_cell_test(samples, views),
+        cells_p_value=_cell_test(samples, views), truth=cell.truth["alpha"],
     )  # fmt: skip
     return {"part": "members", **asdict(cell), "half": cell.half, "seconds": seconds}
 
@@ -184,10 +201,11 @@ def evaluated(cell: Cell, folder: Path, job: Job, *, test: bool = False) -> Row:
     inner = np.full((INNER, len(real)), np.nan)
     inner[:, ~half] = weighted(kept["outside"][:, :, chosen], weights)
     held_out = HeldOutScores(scores, real, fold, inner, (1 - 1 / INNER) / 2, 1 - 1 / FOLDS)
-    spectrum, truth = plugged_in(held_out.log_ratios()[1], real, held_out.excess()), PAIRS[cell.pair].truth
-    gap = np.abs(spectrum.alpha(LAM) - np.array(truth["alpha"]))
+    spectrum = plugged_in(held_out.log_ratios()[1], real, held_out.excess())
+    gap = np.abs(spectrum.alpha(LAM) - kept["truth"])
     row: Row = {"error": float(np.mean(np.maximum(gap, gap / LAM)))}
-    row |= {name: value - truth[name] for name, value in ends(spectrum).items()}
+    if cell.half != "published":
+        row |= {name: value - cell.truth[name] for name, value in ends(spectrum).items()}
     if test:
         counted = kept["independent"][~half]
         by_scores = permutation_p_value(inner[:, ~half].mean(axis=0)[counted], real[~half][counted])
@@ -246,14 +264,6 @@ class Search:
         )
         return np.array(found)
 
-    def grown(self, most: int, deadline: float) -> list[Panel]:
-        """Panels grown member by member from the best one."""
-        panels: list[Panel] = [()]
-        while len(panels[-1]) < most and time.monotonic() < deadline:
-            options = [(*panels[-1], name) for name in ALL if name not in panels[-1]]
-            panels.append(options[int(self.means(options, "grown").argmin())])
-        return panels[1:]
-
     def shrunk(self, start: Panel, fewest: int, deadline: float) -> list[Panel]:
         """Panels that lose, one by one, the member without which the error is smallest."""
         panels = [start]
@@ -279,12 +289,25 @@ def by_pair(rows: Iterable[Row], score: str = "error") -> dict[Job, dict[str, fl
     }
 
 
-def smallest_good(errors: dict[Job, dict[str, float]], rule: str = "today") -> Panel:
-    """The smallest panel whose error exceeds that of the best by at most a standard error of the difference."""
-    panels = {panel: np.array(list(pairs.values())) for (panel, used), pairs in errors.items() if used == rule}
-    best = min(panels.values(), key=np.mean)
-    good = {panel: one for panel, one in panels.items() if np.mean(one - best) <= standard_error(one - best)}
-    return min(good, key=lambda panel: (len(panel), good[panel].mean()))
+def smallest_good(errors: dict[Panel, dict[str, float]], today: Panel) -> Panel:
+    """The smallest panel within one standard error of the best on the odd pairs, and not worse than today's on others.
+
+    The standard error is that of the mean error of the best panel over the pairs.
+    """
+    odd, published = (
+        {
+            panel: np.array([one for pair, one in of.items() if (pair in PAIRS) == is_odd])
+            for panel, of in errors.items()
+        }
+        for is_odd in (True, False)
+    )
+    best = min(odd.values(), key=np.mean)
+    good = [
+        panel
+        for panel, one in odd.items()
+        if one.mean() <= best.mean() + standard_error(best) and published[panel].sum() <= published[today].sum()
+    ]
+    return min(good, key=lambda panel: (len(panel), odd[panel].mean()), default=today)
 
 
 def standard_error(values: Array) -> float:
@@ -294,23 +317,22 @@ def standard_error(values: Array) -> float:
 def search(
     executor: Executor, cells: Sequence[Cell], folder: Path, write: Callable[..., None], deadline: float
 ) -> None:
-    """Choose a panel and a rule on the half for development, and judge them on the other half."""
-    mine, others = ([cell for cell in cells if cell.half == half] for half in SEEDS)
-    quickly = Search(executor, [cell for cell in mine if cell.seed == 0], folder, write)
-    today = tuple(MEMBERS)
-    named = [today, SEVEN, tuple(ALL), *without_one(today), *without_one(SEVEN), *((name,) for name in ALL)]
-    named += [(*start, name) for start in (today, SEVEN, (*SEVEN, "interactions")) for name in ALL if name not in start]
-    quickly.means(named, "named")
+    """Choose a panel and a rule on the half for development and the published pairs, and judge on the other half."""
+    mine, judging = ([cell for cell in cells if (cell.half == "judging") == is_judging] for is_judging in (False, True))
+    some = [cell for cell in mine if cell.seed == 0 and (cell.n < 2000 or cell.half == "published")]
+    quickly, today = Search(executor, some, folder, write), tuple(MEMBERS)
+    named = [today, SEVEN, tuple(ALL), *without_one(today)]
+    quickly.means(named + [(*start, name) for start in (today, SEVEN) for name in CANDIDATES], "named")
     left = deadline - time.monotonic()
-    panels = quickly.shrunk(tuple(ALL), 4, time.monotonic() + 0.4 * left)
-    panels += quickly.grown(10, time.monotonic() + 0.3 * left)
+    panels = quickly.shrunk(tuple(ALL), 4, time.monotonic() + 0.6 * left)
     panels = list(dict.fromkeys([today, SEVEN, *panels]))
     chosen_on = Search(executor, mine, folder, write)
-    best = smallest_good(by_pair(chosen_on.rows([(panel, "today") for panel in panels], "panels", test=True)))
+    errors = by_pair(chosen_on.rows([(panel, "today") for panel in panels], "panels", test=True))
+    best = smallest_good({panel: of for (panel, _), of in errors.items()}, today)
     write([{"part": "chosen", "panel": list(best)}])
     jobs = [(panel, rule) for panel in (today, SEVEN, best) for rule in RULES]
     chosen_on.rows(jobs, "rules", test=True)
-    Search(executor, others, folder, write).rows(jobs, "judged", test=True)
+    Search(executor, judging, folder, write).rows(jobs, "judged", test=True)
 
 
 # ------------------------------------------------------------------------------------------------------------- coverage
@@ -356,25 +378,36 @@ def steps_table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def search_table(rows: Sequence[Row]) -> Iterator[str]:
-    """Errors of panels and rules, with the difference to today's panel and its standard error over the pairs."""
-    for what in dict.fromkeys(row["what"] for row in rows):
-        mine = [row for row in rows if row["what"] == what]
-        errors = {score: by_pair(mine, score) for score in ("error", "area", "alpha_10", "beta_01")}
+    """Errors of panels and rules on each set of pairs, with the difference to today's panel and its standard error."""
+    for what, odd in dict.fromkeys((row["what"], row["pair"] in PAIRS) for row in rows):
+        mine = [row for row in rows if row["what"] == what and (row["pair"] in PAIRS) == odd]
+        scores = ("error", "area", "alpha_10", "beta_01") if odd else ("error",)
+        errors = {score: by_pair(mine, score) for score in scores}
         today = np.array(list(errors["error"][tuple(MEMBERS), "today"].values()))
+        tests = ("unseen, tv ≥ .2", "alarms") if odd else ()
         yield from head(
-            what, "rule", "members", "error", "minus today's", "area", "α(10)", "β(.1)", "missed tests", "alarms"
+            f"{what}, {'odd' if odd else 'published'} pairs", "rule", "members", "minus today's", *scores, *tests
         )
-        for job in sorted(errors["error"], key=lambda job: np.mean(list(errors["error"][job].values()))):
-            mean, change = (np.array(list(errors["error"][job].values())) - less for less in (0.0, today))
-            here = [row for row in mine if (tuple(row["panel"]), row["rule"]) == job]
+        for job in sorted(errors["error"], key=lambda job: sum(errors["error"][job].values())):
+            change = np.array(list(errors["error"][job].values())) - today
+            means = [f"{np.mean(list(errors[score][job].values())):.4f}" for score in scores]
+            found = [row for row in mine if (tuple(row["panel"]), row["rule"]) == job]
+            tested = (unseen(found), alarms(found)) if odd else ()
             yield line(
-                *(", ".join(job[0]), job[1], len(job[0])),
-                *(f"{mean.mean():.4f}", f"{change.mean():+.4f} ± {standard_error(change):.4f}"),
-                *(f"{np.mean(list(errors[score][job].values())):.4f}" for score in ("area", "alpha_10", "beta_01")),
-                share(one["p_value"] > LEVEL for one in here if PAIRS[one["pair"]].truth["tv"] >= LARGE),
-                share(one["p_value"] <= LEVEL for one in here if PAIRS[one["pair"]].truth["tv"] == 0),
+                *(", ".join(job[0]), job[1], len(job[0]), f"{change.mean():+.4f} ± {standard_error(change):.4f}"),
+                *(*means, *tested),
             )
         yield ""
+
+
+def unseen(rows: Iterable[Row]) -> str:
+    """How often the test does not reject a large difference."""
+    return share(row["p_value"] > LEVEL for row in rows if PAIRS[row["pair"]].truth["tv"] >= LARGE)
+
+
+def alarms(rows: Iterable[Row]) -> str:
+    """How often the test rejects P = Q where it holds."""
+    return share(row["p_value"] <= LEVEL for row in rows if PAIRS[row["pair"]].truth["tv"] == 0)
 
 
 def share(flags: Iterable[bool]) -> str:
@@ -424,7 +457,7 @@ def cells_of(seeds: Seeds, pairs: Iterable[str]) -> list[Cell]:
     cells = [
         Cell(pair, n, seed)
         for pair in pairs
-        for n, count in seeds["development" if pair in DEVELOPMENT else "judging"].items()
+        for n, count in seeds[Cell(pair, 0, 0).half].items()
         for seed in range(count)
     ]
     return sorted(cells, key=lambda cell: (cell.seed, -cell.n))
@@ -496,9 +529,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "truths" in options.only:
         write_truths()
         return
-    pairs, seeds = list(PAIRS), SEEDS
+    pairs, seeds = [*PAIRS, *PUBLISHED], SEEDS
     if options.smoke:
-        pairs, seeds, options.covered = pairs[4:8], {half: {100: 1} for half in SEEDS}, {100: 1}
+        pairs, seeds, options.covered = (
+            [*pairs[4:8], "mode dropping, d=1"],
+            {half: {100: 1} for half in SEEDS},
+            {100: 1},
+        )
     rows = pool.read(options.from_json) if options.from_json else run(options, pairs, seeds)
     print(tables(rows))
 

@@ -7,6 +7,7 @@ and sent to where the samples are.
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from precall.theory.arrays import Array, Flags, Index
 Matrix = npt.NDArray[np.floating[Any]]
 
 KEPT = 24  # largest number of products in the logistic regression
-FOURTH = 24  # largest number of columns for which products of four are searched
+PRODUCTS = 150_000  # most entries of the matrix product that gives the means of products of k columns
 FREQUENCIES = 256  # number of random Fourier features
 
 
@@ -62,7 +63,7 @@ def rank_radial(task: Task, seed: int) -> Matrix:
 
 
 def interactions(task: Task, seed: int) -> Matrix:
-    """Logistic regression on the products of two to four columns whose means differ beyond doubt.
+    """Logistic regression on the products of two or more columns whose means differ beyond doubt.
 
     The columns are normal scores, and the log radius beside them. With t the difference of the means of a product over
     its standard error, `t²/2 − 1 − log(number of products)` is a gain in log-likelihood, net of the search.
@@ -86,37 +87,32 @@ def _score_columns(task: Task) -> tuple[Matrix, Matrix]:
 
 
 def _differing_products(z: Array, labels: Flags) -> list[tuple[int, ...]]:
-    """Columns of each product of two to four whose means differ most, net of the search; at most `KEPT`."""
-    d = z.shape[1]
-    w = np.where(labels, 1 / labels.sum(), -1 / (~labels).sum())
-    pairs = np.array(list(combinations_with_replacement(range(d), 2)))
-    fourth = d <= FOURTH + 1
-    count = len(pairs) * (1 + (d + 2) / 3) + (len(pairs) ** 2 / 6 if fourth else 0)
-    found: list[tuple[float, tuple[int, ...]]] = []
+    """Columns of each product whose mean differs most between the classes, net of the search; at most `KEPT`.
 
-    def note(t: Array, terms: Index) -> None:
-        gain = t**2 / 2 - 1 - np.log(count)
-        best = np.argsort(-gain)[:KEPT]
-        found.extend((float(gain[i]), tuple(sorted(terms[i].tolist()))) for i in best if gain[i] > 0)
-
-    i, j = pairs.T
-    for third in (None, *range(d)):
-        factor = np.ones(len(z)) if third is None else z[:, third]
-        t = _statistic(z, z, w, factor)[i, j]
-        note(t, pairs if third is None else np.column_stack([pairs, np.full(len(pairs), third)]))
-    if fourth:
-        f = z[:, i] * z[:, j]
-        a, b = np.triu_indices(len(pairs))
-        note(_statistic(f, f, w, np.ones(len(z)))[a, b], np.hstack([pairs[a], pairs[b]]))
-    unique = sorted({term: gain for gain, term in found}.items(), key=lambda item: -item[1])
-    return [term for term, _ in unique[:KEPT]]
+    All products of two columns are searched, of three, and so on. Those of k columns are products of ⌊k/2⌋ and of the
+    others: one matrix product gives all their means, and k ends where it would have more than `PRODUCTS` entries.
+    """
+    w, d = np.where(labels, 1 / labels.sum(), -1 / (~labels).sum()), z.shape[1]
+    counts = [comb(d + k - 1, k) for k in range(9)]
+    most = max([2, *(k for k in range(2, 9) if counts[k // 2] * counts[k - k // 2] <= PRODUCTS)])
+    tried = np.log(sum(counts[2 : most + 1]))
+    terms = [np.array(list(combinations_with_replacement(range(d), k))) for k in range(1, (most + 1) // 2 + 1)]
+    factors = [z.astype(np.float32)[:, of].prod(axis=2) for of in terms]
+    found: dict[tuple[int, ...], float] = {}
+    for k in range(2, most + 1):
+        a, b = k // 2 - 1, k - k // 2 - 1
+        gain = _statistic(factors[a], factors[b], w) ** 2 / 2 - 1 - tried
+        for index in np.argsort(-gain, axis=None)[: 8 * KEPT]:
+            i, j = divmod(int(index), gain.shape[1])
+            if gain[i, j] > 0:
+                found[tuple(sorted([*terms[a][i].tolist(), *terms[b][j].tolist()]))] = float(gain[i, j])
+    return sorted(found, key=lambda term: -found[term])[:KEPT]
 
 
-def _statistic(x: Array, y: Array, w: Array, factor: Array) -> Array:
-    """Difference of the class means of each product x_i y_j factor, over its standard error (an upper bound of it)."""
-    difference = (x * (w * factor)[:, None]).T @ y
-    variance = (x**2 * (w * factor)[:, None] ** 2).T @ y**2
-    return np.asarray(difference / np.sqrt(variance + 1e-12))
+def _statistic(x: Array, y: Array, w: Array) -> Array:
+    """Difference of the class means of each product x_i y_j, over its standard error (an upper bound of it)."""
+    x = x * w[:, None].astype(x.dtype)
+    return np.asarray(x.T @ y / np.sqrt((x**2).T @ y**2 + 1e-12))
 
 
 def additive(task: Task, seed: int) -> Matrix:
