@@ -80,7 +80,7 @@ def error(alpha: Curve, toy: Toy | Family) -> float:
 
 
 def clusters_curve(real: Array, fake: Array, seed: int) -> Curve:
-    from precall.metrics.clusters import kmeans_histograms
+    from precall.metrics.histograms import kmeans_histograms
 
     return kmeans_histograms(real=real, fake=fake, seed=seed).spectrum.alpha
 

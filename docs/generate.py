@@ -199,7 +199,7 @@ def _card_papers(papers: tuple[str, ...]) -> str:
 
 # ----------------------------------------------------------------------------------------------------------- reference
 
-ROOMS = ("metrics", "improve", "tune", "dial", "samples", "encoders", "theory", "integrations", "report")
+ROOMS = ("metrics", "improve", "tune", "samples", "encoders", "theory", "integrations", "report")
 
 
 def reference_pages() -> dict[Path, str]:

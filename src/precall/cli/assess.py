@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precall.cli.console import Key, OnError, Quiet, alert, bars, command_line, emit, note, tell_skipped
-from precall.cli.encoder_options import DeviceName, EncoderNames, PresetName, check_preset
-from precall.cli.engine_options import EngineName, RayAddress, WorkFolder, assessed_by_shards, is_sharded, sharded_names
+from precall.cli.encoder_options import (
+    AllowEncoder,
+    DeviceName,
+    EncoderNames,
+    PresetName,
+    check_preset,
+    requested_encoders,
+)
+from precall.cli.engine_options import EngineName, RayAddress, WorkFolder, assessed_by_shards, is_sharded
 from precall.devices import check_device
 from precall.printing import shown
 from precall.progress import Progress
@@ -58,6 +65,7 @@ def assess(
         bool, typer.Option("--quick", help="Only the metrics that take little time: clusters, neighbors, fid, c2st.")
     ] = False,
     encoder: EncoderNames = None,
+    allow_encoder: AllowEncoder = None,
     device: DeviceName = "auto",
     preset: PresetName = None,
     key: Key = None,
@@ -139,8 +147,6 @@ def assess(
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = chosen_metrics(metrics, quick=quick)
-    if is_sharded(engine, ray_address, work):
-        names = sharded_names(names)
     if preset is not None:
         check_preset(preset, names, k, ties)
     gates = _gates(limits, names, cautious=gate == "lower")
@@ -177,7 +183,8 @@ def assess(
         rows.extend(one.sample_table())
 
     wanted = None if samples is None else collect
-    found = assessed(data, sources, encoder, settings, holdout=unseen, fresh=fresh, each=wanted)
+    chosen = requested_encoders(encoder, data, allow_encoder)
+    found = assessed(data, sources, chosen, settings, holdout=unseen, fresh=fresh, each=wanted)
     found = replace(found, gates=gates)
     if samples is not None:
         note(f"samples: {sample_table.write(rows, samples)}")
@@ -217,8 +224,7 @@ def assessed(
     from precall.cli import results_cache
     from precall.metrics.results import Comparison
 
-    stored = getattr(real, "encoder", None)  # that of a stored reference
-    names: list[str | None] = list(encoder) if encoder else [stored]
+    names: list[str | None] = list(encoder) if encoder else [None]
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
     chosen = settings.get("preset"), settings.get("device")
     encoders: dict[str, Encoder | None] = {}

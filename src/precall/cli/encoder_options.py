@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from precall.samples import SampleSet
 
 DeviceName = Annotated[
     str,
@@ -21,6 +25,13 @@ EncoderNames = Annotated[
         "(default), minilm. Or your own: package.module:function (searched in PYTHONPATH)."
     ),
 ]
+AllowEncoder = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Your own encoder, package.module:function, that a .precall file may name. Without it, code that a file "
+        "names is never run."
+    ),
+]
 PresetName = Annotated[
     str | None,
     typer.Option(
@@ -28,6 +39,16 @@ PresetName = Annotated[
         "dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them."
     ),
 ]
+
+
+def requested_encoders(given: Sequence[str] | None, real: SampleSet, allowed: Sequence[str] | None) -> list[str] | None:
+    """The encoders that the user names, or else the one that a stored reference names, if it may; None for neither."""
+    from precall.encoders.registry import named_by_file
+
+    if given:
+        return list(given)
+    stored = named_by_file(getattr(real, "encoder", None), real.name, allowed or ())
+    return None if stored is None else [stored]
 
 
 def check_preset(name: str, metrics: list[str] | None, k: int, ties: str) -> None:

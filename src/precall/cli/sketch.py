@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from precall.cli.console import EncoderName, Key, OnError, Quiet, bars, emit, note, tell_skipped
-from precall.cli.encoder_options import DeviceName
+from precall.cli.encoder_options import AllowEncoder, DeviceName, requested_encoders
 from precall.devices import check_device
 
 if TYPE_CHECKING:
     from precall.metrics.reference import Reference
     from precall.metrics.sketch import Sketch
     from precall.progress import Progress
+    from precall.samples import SampleSet
 
 SUFFIX = ".sketch"
 
@@ -31,13 +32,14 @@ def sketch(
     ],
     out: Annotated[Path, typer.Option(help="The file to write, which must end in .sketch.")],
     encoder: EncoderName = None,
+    allow_encoder: AllowEncoder = None,
     device: DeviceName = "auto",
     key: Key = None,
     k: Annotated[int | None, typer.Option(help="Number of neighbours that define a ball.", show_default="5")] = None,
     ties: Annotated[
         Literal["closed", "open"] | None, typer.Option(help="closed (≤) or open (<) balls.", show_default="closed")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the frozen cells.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", show_default="0")] = None,
     on_error: OnError = "fail",
     quiet: Quiet = False,
 ) -> None:
@@ -55,7 +57,7 @@ def sketch(
     from precall.cli.assess import check_key
     from precall.files import check_output
     from precall.metrics.sketch import merge_sketches
-    from precall.samples.opening import separate_shards
+    from precall.samples.opening import open_samples, separate_shards
 
     check_device(device)
     _check_suffix(out)
@@ -63,7 +65,9 @@ def sketch(
     shards = [shard for given in fake for shard in separate_shards(given)]
     check_output(out, sources=[real, *shards])
     with bars() as progress:
-        reference = _reference(real, encoder, device, key, {"k": k, "ties": ties, "seed": seed}, progress)
+        reference = _reference(
+            open_samples(real, key=key), encoder, allow_encoder, device, {"k": k, "ties": ties, "seed": seed}, progress
+        )
         found = merge_sketches(_sketched(reference, shards, key, on_error, progress))
         found.save(out)
     note(f"{out}: {_size(found)}")
@@ -83,9 +87,9 @@ def merge(
 ) -> None:
     """Merge sketches of disjoint shards, and print the scores of all their samples.
 
-    The scores are those of one assessment of all shards, except for the curve, whose k-means cells are frozen on the
-    data. Recall and other scores that need distances between fakes are not among them. A shard that is in two sketches
-    is refused.
+    Precision, density, coverage, copies and FID are those of one assessment of all shards. The curve is computed from
+    the samples of both sides that the sketches keep. Recall and other scores that need distances between fakes are not
+    among them. A shard that is in two sketches is refused.
 
     Examples:
 
@@ -119,18 +123,22 @@ def merge(
 
 
 def _reference(
-    real: str, encoder: str | None, device: str, key: str | None, settings: dict[str, Any], progress: Progress
+    opened: SampleSet,
+    encoder: str | None,
+    allowed: Sequence[str] | None,
+    device: str,
+    settings: dict[str, Any],
+    progress: Progress,
 ) -> Reference:
     """The data with the given settings, or else with those of a stored reference."""
     from precall.metrics.reference import Reference
-    from precall.samples.opening import open_samples
     from precall.samples.references import ReferenceRows
 
-    opened = open_samples(real, key=key)
+    [chosen_encoder] = requested_encoders(encoder and [encoder], opened, allowed) or [None]
     stored = opened.about if isinstance(opened, ReferenceRows) else {}
     chosen = {name: stored.get(name) if value is None else value for name, value in settings.items()}
     given = {name: value for name, value in chosen.items() if value is not None}
-    return Reference.fit(opened, encoder=encoder, device=device, progress=progress, **given)
+    return Reference.fit(opened, encoder=chosen_encoder, device=device, progress=progress, **given)
 
 
 def _sketched(

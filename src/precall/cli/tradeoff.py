@@ -11,7 +11,7 @@ import typer
 
 from precall.cli.assess import assessed, check_key, chosen_metrics, report_sources, table_settings
 from precall.cli.console import EncoderName, Key, OnError, Quiet, alert, command_line, emit, note
-from precall.cli.encoder_options import DeviceName
+from precall.cli.encoder_options import AllowEncoder, DeviceName, requested_encoders
 from precall.devices import check_device
 from precall.printing import shown
 
@@ -40,6 +40,7 @@ def tradeoff(
         str | None, typer.Option(help="Comma-separated names; by default auto,neighbors. See docs/metrics.md.")
     ] = None,
     encoder: EncoderName = None,
+    allow_encoder: AllowEncoder = None,
     device: DeviceName = "auto",
     key: Key = None,
     columns: Annotated[str | None, typer.Option(help="Columns of a table to compare, as in age,income.")] = None,
@@ -88,7 +89,8 @@ def tradeoff(
         "device": device,
     }
     options |= table_settings(columns, ignore, None, False)
-    compared = assessed(data, sources, encoder and [encoder], options, fresh=fresh)
+    chosen = requested_encoders(encoder and [encoder], data, allow_encoder)
+    compared = assessed(data, sources, chosen, options, fresh=fresh)
     report_sources(compared)
     found, command = Tradeoff(compared.assessments, settings=settings), command_line()
     page = None if out is None else folder.write(found, out, command=command)

@@ -105,9 +105,9 @@ def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def custom_networks(run: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The networks of the user by the name of their option, each as the words of the command line."""
-    from precall.encoders.registry import ENCODERS
+    from precall.encoders.registry import may_name
 
-    own = [name for name in (*NETWORKS, "bins_encoder") if run[name] is not None and run[name] not in ENCODERS]
+    own = [name for name in (*NETWORKS, "bins_encoder") if run[name] is not None and not may_name(run[name])]
     return {name: (_flag(name), run[name]) for name in own}
 
 

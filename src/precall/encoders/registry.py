@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -82,6 +82,36 @@ def load_encoder(
     if "reference" in taken and reference is None:
         raise ValueError(f"encoder `{name}` needs `reference`, the real set on which it is fitted.")
     return make(**{option: value for option, value in options.items() if option in taken})
+
+
+def may_name(name: object, allowed: Collection[str] = ()) -> bool:
+    """Whether a file may name this encoder: it is one of precall's own, or the user passed the same name."""
+    return isinstance(name, str) and (name in ENCODERS or name in allowed)
+
+
+def named_by_file(name: object, source: str, allowed: Collection[str] = ()) -> str | None:
+    """The name of an encoder that a file holds, if a file may name it: a file never chooses the code that runs.
+
+    Args:
+        name: What the file says; None if it names no encoder.
+        source: The file, for the error.
+        allowed: Names that the user passed too.
+
+    Raises:
+        ValueError: If the name is neither one of precall's own encoders nor one that the user allows.
+
+    Example:
+        >>> named_by_file("pixels", "data.precall"), named_by_file("my:net", "data.precall", ["my:net"])
+        ('pixels', 'my:net')
+    """
+    if name is None or may_name(name, allowed):
+        return cast(str | None, name)
+    got = shown(str(name)[:100])
+    raise ValueError(
+        f"`{shown(source)}` names the encoder {got!r}, which is not one of precall's own; code that a file names is "
+        f"never run. If you trust it, pass `encoder={got!r}` (--encoder or --allow-encoder); for features, pass "
+        "`encoder='identity'`."
+    )
 
 
 def differentiable_encoder(name: str | Path) -> Encoder:

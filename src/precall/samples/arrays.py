@@ -27,6 +27,7 @@ Numbers = npt.NDArray[Any]
 Header = tuple[Sequence[int], np.dtype[Any]]
 CHANNELS = (1, 3, 4)
 BLOCK = 1 << 24  # bytes that are copied at a time
+MOST = 10**12  # samples that statistics are computed from
 FAVOURITES = ("arr_0", "features", "embeddings", "embedding", "images", "image", "samples")
 # dtypes of the safetensors format, with the NumPy dtype that each is read as
 SAFETENSORS = {
@@ -264,6 +265,8 @@ def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
     """Whether an array of this shape and dtype contains `"features"` or `"images"`."""
     if dtype.kind not in "fiub":
         raise ValueError(f"`{shown(name)}` must contain numbers; got dtype {dtype}. Pickled objects are never opened.")
+    if 0 in shape[1:]:  # any number of such rows takes no space
+        raise ValueError(f"`{shown(name)}` must contain samples of at least one value; got shape {tuple(shape)}.")
     if len(shape) == 2:
         return "features"
     if (len(shape) == 3 and dtype == np.uint8) or (len(shape) == 4 and {shape[1], shape[3]} & set(CHANNELS)):
@@ -315,11 +318,8 @@ def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     Pickled objects are refused.
     """
     with open_archive(path) as archive, reading.parsing(path, "a .npz file of arrays"):
-        headers = {
-            m.filename.removesuffix(".npy"): _header(archive, m)
-            for m in archive.infolist()
-            if m.filename.endswith(".npy")
-        }
+        members = _members(archive)
+        headers = {name: _header(archive, member) for name, member in members.items()}
     if key is None and {"mu", "sigma"} <= set(headers) and not set(headers) & set(FAVOURITES):
         return _statistics(path, headers)
     name = pick(headers, key, str(path))
@@ -383,14 +383,30 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
         declared, held = file.tell() + math.prod(shape) * dtype.itemsize, member.file_size
-    if declared != held and not dtype.hasobject:
+    if min(shape, default=0) < 0 or (declared != held and not dtype.hasobject):
         raise ValueError(f"its header declares {declared:,} bytes, but it has {held:,}")
     return shape, dtype
 
 
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays in a `.npz` file. Two of the same name are refused: another program might read the other one."""
+    listed = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+    found = {member.filename.removesuffix(".npy"): member for member in listed}
+    if len(found) < len(listed):
+        raise ValueError("two of its arrays have the same name.")
+    return found
+
+
 def _npz_arrays(path: Path, *names: str) -> list[Numbers]:
-    with reading.parsing(path, "a .npz file of arrays"), np.load(path, allow_pickle=False) as archive:
-        return [archive[name] for name in names]
+    with open_archive(path) as archive, reading.parsing(path, "a .npz file of arrays"):
+        members = _members(archive)
+        return [_npz_array(archive, members[name]) for name in names]
+
+
+def _npz_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Numbers:
+    _header(archive, member)
+    with archive.open(member) as file, PARSING:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
@@ -408,16 +424,17 @@ def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
 
 def stored_statistics(path: Path, mu: str, sigma: str) -> tuple[Numbers, Numbers] | None:
     """Mean and covariance that a `.npz` file holds under these names beside its samples, or None."""
-    with open_archive(path) as archive:
-        held = {member.filename.removesuffix(".npy") for member in archive.infolist()}
+    with open_archive(path) as archive, reading.parsing(path, "a .npz file of arrays"):
+        held = _members(archive).keys()
     return tuple(_npz_arrays(path, mu, sigma)) if {mu, sigma} <= held else None  # type: ignore[return-value]
 
 
 def _count(stored: Numbers, path: Path) -> int:
     """The number of samples: one positive integer, in an array of any shape."""
-    if stored.size != 1 or stored.dtype.kind not in "iuf" or not stored.flat[0] >= 1:
-        raise ValueError(f"`{shown(str(path))}` must contain a number of samples `n`; got shape {stored.shape}.")
-    return int(stored.flat[0])
+    if stored.size == 1 and stored.dtype.kind in "iuf" and 1 <= (n := float(stored.flat[0])) <= MOST and n % 1 == 0:
+        return int(n)
+    got = stored.flat[0] if stored.size == 1 else f"shape {stored.shape}"
+    raise ValueError(f"`{shown(str(path))}` must contain a number of samples `n` from 1 to {MOST:,}; got {got}.")
 
 
 def _tensor(path: Path, name: str, stored: str) -> Numbers:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Protocol, overload
 
@@ -25,6 +25,7 @@ from precall.samples.texts import TextLines
 KEPT = 8  # blocks of records that stay in memory
 BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
 MOST_ROWS = 1024  # records of a block
+LEAST = 16  # bytes in memory of a record: an offset and a value
 TEXT = "text"  # the column of this name contains the samples, if it contains texts
 
 
@@ -35,6 +36,8 @@ class Block(Protocol):
     nbytes: int
 
     def column(self, place: int, /) -> Any: ...
+
+    def slice(self, start: int, rows: int, /) -> Block: ...
 
 
 class Part(Protocol):
@@ -87,6 +90,7 @@ class ColumnValues(Sequence[object]):
         self._lock, self._kept = threading.Lock(), OrderedDict[int, Block]()
         self._part, self._next = -1, 0
         self._stream: Iterator[Block] = iter(())
+        self._refused: dict[int, str] = {}  # parts that cannot be read, with the reasons
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -102,7 +106,8 @@ class ColumnValues(Sequence[object]):
             return [self[one] for one in range(*index.indices(len(self)))]
         with self._lock:
             start, block = self._block(index)
-            return block.column(0)[index - start].as_py()
+            with reading.parsing(Path(self._records.name), "a file whose cells can be read"):
+                return block.column(0)[index - start].as_py()
 
     def _block(self, index: int) -> tuple[int, Block]:
         """The block that contains a record, and the index of its first record."""
@@ -110,10 +115,16 @@ class ColumnValues(Sequence[object]):
             if start <= index < start + block.num_rows:
                 return start, block
         part = bisect_right(self._starts, index) - 1
+        if part in self._refused:
+            raise ValueError(self._refused[part])
         if part != self._part or index < self._next:
             self._part, self._next = part, self._starts[part]
             self._stream = self._records.parts[part].blocks([self._name])
-        return self._advance(index)
+        try:
+            return self._advance(index)
+        except (OSError, ValueError) as error:
+            self._part, self._refused[part] = -1, str(error)
+            raise
 
     def _advance(self, index: int) -> tuple[int, Block]:
         """Read on until the block that contains a record."""
@@ -124,7 +135,6 @@ class ColumnValues(Sequence[object]):
                 if len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
                 return start, block
-        self._part = -1
         raise ValueError("there are fewer records than declared: the file is damaged")
 
 
@@ -150,6 +160,11 @@ class _Texts(Sequence[bytes]):
         if not isinstance(value, str):
             raise ValueError("no text: the value is missing")
         return value.encode("utf-8", "surrogatepass")
+
+
+def check_rows(path: Path, rows: int) -> None:
+    """Refuse a file with implausibly many records: constants and missing values take no space in it."""
+    reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=LEAST * rows)
 
 
 def open_records(records: Records, key: str | None, on_error: ErrorPolicy) -> SampleSet:
@@ -186,6 +201,10 @@ def column_kinds(records: Records) -> dict[str, Kind]:
 
 def _kind(column: Any, records: Records, types: Any) -> Kind:
     of = column.type
+    if "run_end_encoded" in str(of) or "list_view" in str(of):  # a few bytes can then be any number of records
+        raise ValueError(
+            f"`{shown(records.name)}` must have plain columns; `{shown(column.name)}` is {shown(str(of))}."
+        )
     if types.is_dictionary(of):
         of = of.value_type
     if types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of):
@@ -304,7 +323,14 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
     """The records as the rows of a table. Their cells become text, and all stay in memory, as those of a CSV file."""
     names = [column.name for column in records.schema]
     reading.check_count(f"`{shown(records.name)}` has too many rows", len(records))
-    rows = [cells for block in records.blocks(names) for cells in _cells(block, len(names))]
+    packed, size = sum(path.stat().st_size for path in records.paths), 0
+    rows: list[list[str]] = []
+    with reading.parsing(Path(records.name), "a table whose cells can be read"):
+        for part in _parts(records, names):
+            cells = list(as_cells([part.column(place).to_pylist() for place in range(len(names))]))
+            rows += cells
+            size += sum(map(len, chain.from_iterable(cells)))
+            reading.check_expansion(f"`{shown(records.name)}`", packed=packed or size, unpacked=size)
     if len(rows) != len(records):
         raise ValueError(f"`{shown(records.name)}` must have the {len(records):,} rows it declares; got {len(rows):,}.")
     return TableRows(
@@ -318,9 +344,11 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
     )
 
 
-def _cells(block: Block, width: int) -> Iterator[list[str]]:
-    """The rows of a block as text."""
-    return as_cells([block.column(place).to_pylist() for place in range(width)])
+def _parts(records: Records, names: Sequence[str]) -> Iterator[Block]:
+    """The records in parts whose cells take 1/8 of the limit of a file at most, even if all share one value."""
+    for block in records.blocks(names):
+        most = max(1, reading.limit() // 8 // max(1, block.nbytes))
+        yield from (block.slice(start, most) for start in range(0, block.num_rows, most))
 
 
 @dataclass(frozen=True, eq=False)

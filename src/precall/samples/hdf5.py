@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import zlib
+from collections import deque
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +17,10 @@ from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.samples.texts import TextLines
 
 EXPECTED = "an HDF5 file"
-MOST = 10_000  # objects in a file
+MOST, DEEPEST = 10_000, 32  # objects in a file, and groups within groups
+DEFLATE, SHUFFLE, FLETCHER, LZF = 1, 2, 3, 32000  # filters
+FILTERS = {DEFLATE: 1032, SHUFFLE: 1, FLETCHER: 1, LZF: 264}  # how many times each can expand its input
+REFERENCE = 16  # bytes of a reference to a text
 TEXTS, NUMBERS = "O", "fiub"  # kinds of dtypes
 
 
@@ -86,20 +91,31 @@ def open_hdf5(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
 
 
 def _data_sets(file: Any, h5py: Any) -> dict[str, Any]:
-    """The data sets in a file by name. Only hard links are visited: others may lead to another file."""
+    """The data sets in a file by name. Only hard links are followed: others may lead to another file."""
     found: dict[str, Any] = {}
-    seen = 0
+    groups, seen = deque([("", file, 0)]), {_address(file, h5py)}
+    while groups:
+        prefix, group, level = groups.popleft()
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            thing, place = group[name], f"{prefix}{name}"
+            if (address := _address(thing, h5py)) in seen:
+                continue
+            seen.add(address)
+            if len(seen) > MOST or level >= DEEPEST:
+                what = f"more than {MOST:,} objects, or more than {DEEPEST} groups within groups"
+                raise reading.InputError(f"`{shown(str(file.filename))}` has {what}; refused.")
+            if isinstance(thing, h5py.Dataset):
+                found[place] = thing
+            elif isinstance(thing, h5py.Group):
+                groups.append((f"{place}/", thing, level + 1))
+    return dict(sorted(found.items()))
 
-    def visit(name: str, thing: object) -> None:
-        nonlocal seen
-        seen += 1
-        if seen > MOST:
-            raise reading.InputError(f"`{shown(str(file.filename))}` has more than {MOST:,} objects; refused.")
-        if isinstance(thing, h5py.Dataset):
-            found[name] = thing
 
-    file.visititems(visit)
-    return found
+def _address(thing: Any, h5py: Any) -> int:
+    """Where an object lies in its file: the same object can have several names."""
+    return int(h5py.h5o.get_info(thing.id).addr)
 
 
 def _is_usable(data: Any) -> bool:
@@ -121,11 +137,52 @@ def _check(data: Any, path: Path) -> None:
         raise ValueError(f"the data set must contain numbers or texts; got {data.dtype}.")
     if not data.size:
         raise ValueError(f"the data set must contain at least one sample; got shape {data.shape}.")
-    if not _is_text(data):
-        packed = max(1, min(data.id.get_storage_size(), path.stat().st_size))
-        reading.check_expansion("the data set", packed=packed, unpacked=data.nbytes)
-    if data.chunks is not None and math.prod(data.chunks) * data.dtype.itemsize > reading.limit():
+    if not data.ndim:
+        raise ValueError("the data set must contain several samples; got a single value.")
+    stored = min(data.id.get_storage_size(), path.stat().st_size)
+    if _is_text(data) and REFERENCE * data.size > reading.PLAUSIBLE_EXPANSION * stored:
+        raise ValueError(f"the data set declares {data.size:,} texts, which its {stored:,} bytes cannot hold.")
+    size = data.size * (REFERENCE if _is_text(data) else data.dtype.itemsize)
+    reading.check_expansion("the data set", packed=max(1, stored), unpacked=size)
+    if data.chunks is not None:
+        _check_chunks(data, path)
+
+
+def _check_chunks(data: Any, path: Path) -> None:
+    """Refuse chunks that may take more memory than the limit. A filter can return more than the size of a chunk."""
+    filters = _filters(data)
+    if unknown := [code for code in filters if code not in FILTERS]:
+        raise ValueError(f"its data must be stored plainly or with gzip or lzf; it has the filter {unknown[0]}.")
+    if len({*filters}) < len(filters):
+        raise ValueError("its data is compressed twice.")
+    most, expansion = reading.limit(), math.prod(FILTERS[code] for code in filters)
+    large: list[tuple[int, ...]] = []
+
+    def note(chunk: Any) -> None:
+        if chunk.size * expansion > most:
+            large.append(chunk.chunk_offset)
+
+    data.id.chunk_iter(note)
+    small = math.prod(data.chunks) * data.dtype.itemsize <= most
+    if not small or any(_inflated(data, offset, most) > most for offset in large):
         raise reading.InputError(
-            f"`{shown(str(path))}` has chunks of more than {reading.limit():,} bytes. Set {reading.VARIABLE} to raise "
-            "this limit."
+            f"`{shown(str(path))}` has chunks of more than {most:,} bytes. Set {reading.VARIABLE} to raise this limit."
         )
+
+
+def _filters(data: Any) -> list[int]:
+    """The filters of a data set, by number."""
+    plan = data.id.get_create_plist()
+    return [int(plan.get_filter(place)[0]) for place in range(plan.get_nfilters())]
+
+
+def _inflated(data: Any, offset: tuple[int, ...], most: int) -> int:
+    """Bytes of a chunk when it is unpacked, counted up to just above a limit."""
+    mask, packed = data.id.read_direct_chunk(offset)
+    if DEFLATE not in _filters(data) or mask:
+        return len(packed)
+    unpack, size = zlib.decompressobj(), 0
+    while packed and size <= most:
+        size += len(unpack.decompress(packed, 1 << 24))
+        packed = unpack.unconsumed_tail
+    return size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from precall.samples import reading
-from precall.samples.columnar import Block, Records, Slices, arrow, open_records
+from precall.samples.columnar import Block, Records, Slices, arrow, check_rows, open_records
 from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
@@ -102,24 +103,68 @@ def _only_split(folder: Path) -> str:
 
 
 def _described(path: Path) -> tuple[Any, ArrowFile]:
-    """The schema of a file, and the file with its number of records."""
+    """The schema of a file, and the file with its number of records. Nothing in it is unpacked."""
     with reading.parsing(path, EXPECTED):
-        schema, rows = _reader(path).schema, sum(batch.num_rows for batch in _batches(path))
+        schema, rows = _reader(path).schema, 0
+        place, packed, unpacked = f"`{shown(str(path))}`", path.stat().st_size, 0
+        for records, size in _costs(_source(path)):
+            rows, unpacked = rows + records, unpacked + size
+            reading.check_expansion(place, packed=packed, unpacked=unpacked)
+    check_rows(path, rows)
     return schema.remove_metadata(), ArrowFile(path, rows)
 
 
+def _costs(source: Any) -> Iterator[tuple[int, int]]:
+    """The number of records of each message, and its size in memory, from the headers of messages and buffers.
+
+    The header of a message is a Flatbuffers table: `Message.fbs` of the Arrow format numbers its fields.
+    """
+    for message in import_module("pyarrow.ipc").MessageReader.open_stream(source):
+        data, body = bytes(message.metadata), message.body
+        head = _pointed(data, _field(data, _at("<I", data, 0), 2))
+        if message.type == "schema":
+            continue
+        batch = _pointed(data, _field(data, head, 1)) if message.type == "dictionary" else head
+        listed, packed = _pointed(data, _field(data, batch, 2)), _field(data, batch, 3)
+        buffers = [struct.unpack_from("<qq", data, listed + 4 + 16 * one) for one in range(_at("<I", data, listed))]
+        size = sum(max(length, _at("<q", body, offset) if packed and length >= 8 else 0) for offset, length in buffers)
+        if packed and size > reading.limit():
+            raise reading.InputError(f"a block unpacks to {size:,} bytes. Set {reading.VARIABLE} to raise this limit.")
+        rows = _field(data, batch, 0)
+        yield (_at("<q", data, rows) if rows and message.type != "dictionary" else 0), size
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a Flatbuffers table lies; 0 if the table does not have it."""
+    names = table - _at("<i", data, table)
+    place = 4 + 2 * number
+    offset = _at("<H", data, names + place) if place < _at("<H", data, names) else 0
+    return table + offset if offset else 0
+
+
+def _pointed(data: bytes, place: int) -> int:
+    """Where the table or list lies that is referred to from `place`."""
+    return place + _at("<I", data, place)
+
+
+def _at(form: str, data: Any, place: int) -> int:
+    return int(struct.unpack_from(form, data, place)[0])
+
+
 def _batches(path: Path) -> Iterator[Any]:
-    reader = _reader(path)
-    if hasattr(reader, "get_batch"):
-        yield from map(reader.get_batch, range(reader.num_record_batches))
-    else:
-        yield from reader
+    yield from _reader(path)
 
 
 def _reader(path: Path) -> Any:
-    """A reader of the file format, which begins with the letters ARROW1, or of the streaming format."""
+    return import_module("pyarrow.ipc").open_stream(_source(path))
+
+
+def _source(path: Path) -> Any:
+    """The messages of a file. The file format, which begins with the letters ARROW1, has a list of them at its end."""
     reading.check_file(path)
-    pyarrow, ipc = import_module("pyarrow"), import_module("pyarrow.ipc")
-    is_file = path.stat().st_size > 8 and reading.read_part(path, 0, 6) == b"ARROW1"
-    source = pyarrow.memory_map(str(path))
-    return ipc.open_file(source) if is_file else ipc.open_stream(source)
+    source = import_module("pyarrow").memory_map(str(path))
+    if path.stat().st_size > 8 and source.read(6) == b"ARROW1":
+        source.seek(8)
+    else:
+        source.seek(0)
+    return source

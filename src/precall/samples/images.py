@@ -29,6 +29,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", ".pgm", ".pnm", ".tif", ".tiff"})
 SIGNATURES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"P4\n", b"P5\n", b"P6\n", b"II*\0", b"MM\0*")
 
+MEMBER = 4  # times as much memory as a line of a file takes the entry of a zip, which has 46 bytes at least
+
 # How image files are converted to pixels; part of the protocol of every image encoder.
 DECODING = {
     "frames": "first",
@@ -120,8 +122,10 @@ def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
 
 def open_archive(path: Path) -> zipfile.ZipFile:
     """Open a zip file, and refuse it if its declared sizes indicate a decompression bomb."""
-    reading.check_file(path)
     try:
+        with reading.open_file(path) as file:
+            record = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+        reading.check_count(f"`{shown(str(path))}` has too many members", MEMBER * (record or [0] * 6)[5] // 46)
         archive = zipfile.ZipFile(path)
     except OSError:
         raise

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from precall.samples import reading
-from precall.samples.columnar import BLOCK, MOST_ROWS, Block, Records, arrow, open_records
+from precall.samples.columnar import BLOCK, MOST_ROWS, Block, Records, arrow, check_rows, open_records
+from precall.samples.parquet_pages import column_cost
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 
 EXPECTED = "a .parquet table"
-LEAST = 16  # bytes in memory of a list: an offset and a value
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,38 @@ class RowGroup:
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """The rows in order, with these columns. Rows that expand implausibly are refused."""
         parquet = import_module("pyarrow.parquet")
-        rows, size, packed = BLOCK * self.rows // max(1, self.size), 0, self.path.stat().st_size
-        options = {"batch_size": min(max(1, rows), MOST_ROWS), "row_groups": [self.number], "columns": list(columns)}
+        size, packed = 0, self.path.stat().st_size
         with reading.parsing(self.path, EXPECTED), parquet.ParquetFile(self.path, buffer_size=1 << 20) as file:
+            rows = min(self._most_rows(file, columns), BLOCK * self.rows // max(1, self.size))
+            options = {"batch_size": max(1, rows), "row_groups": [self.number], "columns": list(columns)}
             for block in file.iter_batches(**options):
                 size += block.nbytes
                 reading.check_expansion(f"`{shown(str(self.path))}`", packed=packed, unpacked=size)
                 yield block
+
+    def _most_rows(self, file: Any, columns: Sequence[str]) -> int:
+        """How many rows are decoded at once, so that they take 1/8 of the limit of a file (64 MiB) at most.
+
+        Raises:
+            InputError: If pages or lists expand implausibly, or if a single value is larger than the limit.
+        """
+        group, widths, place = file.metadata.row_group(self.number), 1, f"`{shown(str(self.path))}`"
+        packed = self.path.stat().st_size
+        with reading.open_file(self.path) as opened:
+            for number in range(group.num_columns):
+                column, about = group.column(number), file.schema.column(number)
+                if about.path.partition(".")[0] not in columns and about.path not in columns:
+                    continue
+                cost = column_cost(opened, column)
+                nested = about.max_repetition_level > 0  # a row may then have all values
+                reading.check_expansion(place, packed=packed, unpacked=cost.expanded if nested else cost.pages)
+                widths += 0 if nested else cost.widest
+        if widths > reading.limit():
+            way_out = f"Set {reading.VARIABLE} to raise this limit."
+            raise reading.InputError(
+                f"{place} has a value of {widths:,} bytes, more than {reading.limit():,}. {way_out}"
+            )
+        return min(MOST_ROWS, reading.limit() // 8 // widths)
 
 
 def open_parquet(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
@@ -72,9 +97,7 @@ def _row_groups(path: Path) -> tuple[Any, list[RowGroup]]:
         if any(group.rows < 0 for group in groups) or sum(group.rows for group in groups) != about.num_rows:
             raise ValueError("its row groups do not have as many rows as it declares.")
         rows = sum(group.rows for group in groups)
-    lists = any(str(column.type).startswith(("list", "large_list", "fixed_size_list")) for column in schema)
-    if lists:
-        reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=LEAST * rows)
+    check_rows(path, rows)
     return schema.remove_metadata(), groups
 
 

@@ -34,10 +34,9 @@ class ReferenceRows(Rows):
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def encoder(self) -> str | None:
-        """Name of the encoder that made the features, or None if features were given."""
-        name: str | None = self.about["protocol"].get("encoder")
-        return name
+    def encoder(self) -> object:
+        """What the file says about its encoder; `precall.encoders.registry.named_by_file` decides if it is used."""
+        return self.about["protocol"].get("encoder")
 
     def stored(self, name: str) -> Numbers | None:
         """An array of the reference, or None if it has none of this name."""

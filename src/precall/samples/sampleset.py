@@ -113,7 +113,8 @@ class SampleSet(ABC):
             way_out = "pass `on_error='skip'` (--on-error skip) to leave out such samples"
             error.add_note(f"in {shown(self.name)}; {way_out}")
             raise error
-        self._errors[error.index] = error
+        # a new error: the traceback of the first one would keep the blocks of the file in memory
+        self._errors[error.index] = SampleError(error.index, error.id, error.reason)
 
     def notice(self, what: Notice, index: int) -> None:
         """Record that a sample was read in a way that users should know about."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, overload
 
@@ -22,6 +24,8 @@ from precall.samples.texts import TextLines, json_text
 
 EXPECTED = "an uncompressed .tar archive"
 Part = tuple[Path, int, int]  # file, offset, size
+HEADER = 1 << 16  # bytes of the headers of one member: long names and further attributes
+DIGITS = re.compile(rb"[0-9]{65}")  # `tarfile` searches long numbers in quadratic time
 
 
 class Member(NamedTuple):
@@ -38,6 +42,25 @@ class Member(NamedTuple):
     field: str
     name: str
     part: Part
+
+
+class _Headers:
+    """A file of which `tarfile` reads the headers, with a limit on those of one member.
+
+    Args:
+        file: The file.
+    """
+
+    def __init__(self, file: BufferedReader) -> None:
+        self.tell, self.seek, self._file, self.left = file.tell, file.seek, file, HEADER
+
+    def read(self, size: int = -1) -> bytes:
+        """Read a part of a header."""
+        self.left -= size
+        data = self._file.read(size) if size >= 0 and self.left >= 0 else b""
+        if self.left < 0 or size < 0 or DIGITS.search(data):
+            raise ValueError(f"the header of a member must have at most {HEADER:,} bytes of plain text.")
+        return data
 
 
 class _Contents(Sequence[bytes]):
@@ -157,8 +180,10 @@ def _members(path: Path, prefix: str) -> tuple[list[Member], int]:
     """The regular files in an archive, and the number of other members. Only headers are read."""
     found: list[Member] = []
     others, end = 0, path.stat().st_size
-    with reading.open_file(path) as file, reading.parsing(path, EXPECTED), tarfile.TarFile(fileobj=file) as archive:
-        for member in _headers(archive):
+    with reading.open_file(path) as file, reading.parsing(path, EXPECTED):
+        limited = _Headers(file)
+        archive = tarfile.TarFile(fileobj=limited)  # type: ignore[arg-type]
+        for member in _headers(archive, limited):
             name = _name(member.name)
             if member.isdir():
                 continue
@@ -168,17 +193,18 @@ def _members(path: Path, prefix: str) -> tuple[list[Member], int]:
             if not 0 <= member.offset_data <= member.offset_data + member.size <= end:
                 raise ValueError(f"the member {member.name} goes beyond its end: it is truncated.")
             found.append(_member(prefix + name, (path, member.offset_data, member.size)))
-            reading.check_count(f"`{shown(str(path))}` has too many members", len(found))
+            reading.check_count(f"`{shown(str(path))}` has too many members", len(found) + others)
         file.seek(archive.offset)
         if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # `tarfile` stops silently at a damaged header
             raise ValueError("it ends without the mark of the end, or a header is damaged: members would be missing.")
     return found, others
 
 
-def _headers(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _headers(archive: tarfile.TarFile, limited: _Headers) -> Iterator[tarfile.TarInfo]:
     """The headers in order. They are not kept: a million of them would take a gigabyte."""
     before = -1
     while (member := archive.next()) is not None:
+        limited.left = HEADER
         if archive.offset <= before:
             raise ValueError("a header points backwards: it is damaged.")
         before = archive.offset

@@ -1,8 +1,7 @@
 """Sampling-time knobs behind one interface: truncation, rejection, centrality, and any function of one number.
 
 A knob draws samples at a setting, and knows what a sample costs there. Temperature, top-p and the scale of a guidance
-(also that of `precall.improve.Guided` and `RatioGuided`) are functions of the user's own sampler (`FunctionKnob`).
-Truncation of latents and budgeted rejection use `precall.improve`.
+(also that of `Guided` and `RatioGuided`) are functions of the user's own sampler (`FunctionKnob`).
 """
 
 from __future__ import annotations

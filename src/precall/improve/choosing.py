@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from precall.dial.knobs import Knob
 from precall.improve.interfaces import Samples
+from precall.improve.knobs import Knob
 from precall.improve.planning import Plan, plan
 from precall.metrics.assessment import tradeoff
 from precall.metrics.score import Score
@@ -132,7 +132,7 @@ def dial(
             Arguments are checked before anything is drawn.
 
     Example:
-        >>> from precall.dial import FunctionKnob
+        >>> from precall.improve import FunctionKnob
         >>> def spread(n, setting, seed):
         ...     return setting * np.random.default_rng(seed).normal(size=(n, 2))
         >>> knob = FunctionKnob("spread", (4.0, 1.0, 0.25), spread)

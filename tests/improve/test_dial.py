@@ -5,8 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precall.dial import CentralKnob, DialChoice, FunctionKnob, Knob, RejectionKnob, TruncationKnob, dial
-from precall.improve import LatentGenerator, Ratio
+import precall
+from precall.improve import (
+    CentralKnob,
+    DialChoice,
+    FunctionKnob,
+    Knob,
+    LatentGenerator,
+    Ratio,
+    RejectionKnob,
+    TruncationKnob,
+    dial,
+)
 from precall.metrics.reference import Reference
 from precall.theory.tilts import proportions
 
@@ -240,3 +250,10 @@ def test_centrality_is_measured_in_features():
     spread = knob.draw(1000, 4.0, seed=0).std(0)
     assert spread[:8].mean() < 0.8
     assert spread[8:].mean() == pytest.approx(1.0, abs=0.03)
+
+
+def test_the_former_place_names_the_new_one():
+    with pytest.warns(DeprecationWarning, match=r"`precall.dial.FunctionKnob` is now `precall.improve.FunctionKnob`"):
+        assert precall.dial.FunctionKnob is FunctionKnob
+    with pytest.raises(AttributeError, match="no attribute 'knobs'"):
+        _ = precall.dial.knobs
