@@ -5,7 +5,7 @@ SECONDS ?= 900
 SEED ?= 0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench attack docs dist coverage mutants audit clean
+.PHONY: demo test check bench attack docs dist coverage mutants audit experiments clean
 
 demo: .venv/.installed  ## install into .venv, then show the demo
 	$(BIN)/precall demo
@@ -22,6 +22,10 @@ check: .venv/.dev  ## lint, types, licences of dependencies; warns about known v
 
 bench: .venv/.dev  ## the benchmarks, one after the other, on an otherwise idle machine
 	for name in neighbors folders sources tune theory curve_error sanity coverage tradeoff sketches scale; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+experiments: .venv/.dev  ## run again the figures that take minutes, and check every number and claim of docs/experiments.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.check --rerun
+	$(BIN)/python -m experiments.index --check
 
 attack: .venv/.dev  ## attack every reader and every command for SECONDS, and add what was found to the totals
 	$(BIN)/python -m benchmarks.attack --seconds $(SECONDS) --seed $(SEED)
@@ -41,7 +45,7 @@ coverage: .venv/.dev  ## line coverage of every room; fails under 95 % of theory
 	$(BIN)/python tools/line_coverage.py --missing theory metrics
 
 mutants: .venv/.dev  ## seeded faults in theory and metrics, and how many the tests catch; resumes
-	$(BIN)/python -m benchmarks.mutants --jobs $$(nproc) --write
+	$(BIN)/python -m benchmarks.mutants --jobs $$(nproc)
 
 audit: .venv/.dev  ## licences and known vulnerabilities; fails if there is one, or if nobody can tell
 	$(PIP) --editable '.[audit]'

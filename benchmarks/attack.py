@@ -2,10 +2,10 @@
 
     python -m benchmarks.attack --seconds 900 --seed 1
     python -m benchmarks.attack --seconds 3600 --seed 2 --only inputs kills
-    python -m benchmarks.attack --write
 
 Totals accumulate in the file: another seed adds items, the same seed continues where it stopped. The exit status is 1
-if anything was found. A finding names its target, seed and index, which repeat it.
+if anything was found. A finding names its target, seed and index, which repeat it. `make docs` writes the totals into
+SECURITY.md.
 
 Parts:
 
@@ -118,18 +118,12 @@ def _read(path: Path | None) -> list[Row]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The tables of docs/trust.md."""
+    """The table of SECURITY.md, and the findings if there are any."""
     lines = head("attack", "tried", "completed", "refused with a message", "findings", "seeds")
     for part, (_, _, _, _, what) in PARTS.items():
         mine = [row for row in rows if row["part"] == part]
         seeds = len({row["seed"] for row in mine})
         lines.append(line(what, f"{_tried(mine):,}", *_split(mine), _harmful(mine) or "none", seeds))
-    lines += ["", *head("part", "target", "tried", "completed", "refused with a message", "findings")]
-    for part, (names, *_) in PARTS.items():
-        for name in names:
-            mine = [row for row in rows if (row["part"], row["target"]) == (part, name)]
-            if mine:
-                lines.append(line(part, name, f"{_tried(mine):,}", *_split(mine), _harmful(mine) or "none"))
     found = [finding for row in rows for finding in row["findings"]]
     if found:
         lines += ["", *head("target", "seed", "index", "kind", "detail")]
@@ -160,13 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--seed", type=int, default=0, help="seed of all items; another seed adds other items")
     made.add_argument("--count", type=int, help="items per target, instead of --seconds")
     made.add_argument("--targets", nargs="+", metavar="NAME", help="only these targets of the parts")
-    made.add_argument("--write", action="store_true", help="only write the tables of the file into docs/trust.md")
     options = made.parse_args(arguments)
     if options.out is None and not options.smoke:
         options.out = PUBLISHED  # a smoke test never adds to the published rows
-    if options.write:
-        pool.insert("trust.md", "attack", markdown(_read(options.out)))
-        return
     if options.seconds is None and options.count is None and not options.smoke:
         made.error("say how long: --seconds, --count or --smoke")
     rows = attacked(options)

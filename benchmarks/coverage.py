@@ -3,6 +3,7 @@
     python -m benchmarks.coverage --only quick power alarms --jobs 16 --out coverage.json
     python -m benchmarks.coverage --only auto auto_alarms --jobs 16 --minutes 10 --out coverage.json
     python -m benchmarks.coverage --from-json coverage.json --write
+    make docs
 
 An interval covers if it contains the mean of the score over all replicates, which is the expectation at these sample
 sizes with training and calibration included. (The interval of the two-sample accuracy says that it covers the accuracy
@@ -52,6 +53,7 @@ FIRST_SEED = 3000  # smaller seeds were used for development
 SILENT = ("Indistinguishable", "Cannot tell", "No verdict", "No difference")  # how verdicts without an alarm begin
 ENOUGH = 100  # replicates for a judgement
 LEAST, MOST, WIDTH = 0.90, 0.99, 2.0  # limits of the coverage and of the width
+RARE = "covers too rarely"
 GIVEN = "this trained classifier"  # an interval that covers a quantity of the trained classifier says so
 PUBLISHED = "coverage.json"
 
@@ -266,55 +268,76 @@ def verdicts(part: str, rows: Sequence[Row]) -> Row:
 
 
 def markdown(found: Sequence[Row]) -> str:
-    """The tables of docs/coverage.md from the summary."""
+    """The tables of intervals, false alarms and power from the summary."""
     intervals = [row for row in found if row.get("score") and row["replicates"]]
-    lines = interval_lines(intervals) if intervals else []
     alarms = [row for row in found if "alarms" in row]
-    if alarms:
-        lines += ["### False alarms if P = Q", "", *head("estimator", "d", *(f"n = {n:,}" for n in ALARM_SIZES))]
-        cells = {(row["estimator"], row["pair"], row["n"]): alarm_cell(row) for row in alarms}
-        for name, at in dict.fromkeys((row["estimator"], row["pair"]) for row in alarms):
-            lines.append(line(name, at.removeprefix("d="), *(cells.get((name, at, n), "") for n in ALARM_SIZES)))
-        lines += ["", "**Bold**: significantly above 5 % (binomial test at 1 %).", ""]
     power = [row for row in found if "named" in row]
+    parts = [interval_lines(intervals), fault_lines(intervals)] if intervals else []
+    parts += [alarm_lines(alarms)] if alarms else []
     if power:
-        lines += ["### A dropped mode is named", "", *head("case", "n", "named")]
-        lines += [line(row["pair"], f"{row['n']:,}", f"{row['named']} of {row['replicates']}") for row in power]
-    return "\n".join(lines)
-
-
-def alarm_cell(row: Row) -> str:
-    text = f"{100 * row['alarms'] / row['replicates']:.1f} % ({row['alarms']}/{row['replicates']})"
-    return f"**{text}**" if row["p_value"] < 0.01 else text
+        named = [line(row["pair"], f"{row['n']:,}", f"{row['named']} of {row['replicates']}") for row in power]
+        parts.append([*head("missing mode", "n", "verdict names it"), *named])
+    return "\n\n".join("\n".join(lines) for lines in parts)
 
 
 def interval_lines(rows: Sequence[Row]) -> list[str]:
-    """The table by score over all pairs, and every pair outside the limits."""
-    groups: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+    """One line per score: coverage and relative width over all pairs, and how many pairs are outside the limits."""
+    groups: dict[tuple[str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        groups[row["part"], row["score"], row["n"]].append(row)
-    columns = ("of", "score", "n", "pairs", "replicates", "coverage: least", "mean", "most", "width: median", "most")
-    lines = ["### Intervals", "", *head(*columns, "pairs outside the limits")]
-    for (part, score, n), mine in groups.items():
-        coverage = [row["coverage"] for row in mine]
-        widths = [row["relative_width"] for row in mine if row["relative_width"] is not None] or [math.nan]
-        low, middle, high = (f"{100 * one:.1f} %" for one in (min(coverage), np.mean(coverage), max(coverage)))
-        outside = sum(bool(fault(row)) for row in mine) or "none"
-        width = (f"{np.median(widths):.2f}", f"{max(widths):.2f}")
-        fewest = min(row["replicates"] for row in mine)
-        found = outside if fewest >= ENOUGH else "not judged"
-        lines.append(line(part, score, f"{n:,}", len(mine), fewest, low, middle, high, *width, found))
-    faults = [(row, text) for row in rows if (text := fault(row))]
+        groups[row["score"], row["part"]][row["n"]].append(row)
+    sizes = sorted({row["n"] for row in rows})
+    lines = head("score", "of", *(title for n in sizes for title in (f"coverage, n = {n:,}", "width", "outside")))
+    for (score, part), by_size in sorted(groups.items(), key=lambda one: one[0][::-1]):
+        lines.append(line(score, part, *(cell for n in sizes for cell in interval_cells(by_size[n]))))
+    return lines
+
+
+def interval_cells(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Least, largest and mean coverage in percent, the median relative width, and the pairs outside the limits."""
+    if not rows:
+        return "", "", ""
+    coverage = [100 * row["coverage"] for row in rows]
+    widths = [row["relative_width"] for row in rows if row["relative_width"] is not None] or [math.nan]
+    judged = sum(row["replicates"] >= ENOUGH and not row["given"] for row in rows)
+    outside = f"{sum(bool(fault(row)) for row in rows)} of {judged}" if judged else "not judged"
+    return f"{min(coverage):.1f}–{max(coverage):.1f} ({np.mean(coverage):.1f})", f"{np.median(widths):.2f}", outside
+
+
+def fault_lines(rows: Sequence[Row]) -> list[str]:
+    """How many intervals have which fault; those that cover too rarely are named."""
+    faults: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if text := fault(row):
+            faults[text].append(row)
     judged = sum(row["replicates"] >= ENOUGH for row in rows)
-    lines += ["", f"Outside the limits: {len(faults)} of {judged} intervals with at least {ENOUGH} replicates.", ""]
-    if faults:
-        lines += head("of", "score", "pair", "n", "mean", "coverage", "relative width", "fault")
-    for row, text in faults:
-        error = math.sqrt(row["coverage"] * (1 - row["coverage"]) / row["replicates"])
-        shown = f"{100 * row['coverage']:.1f} ± {100 * error:.1f} %"
-        width = "" if row["relative_width"] is None else f"{row['relative_width']:.2f}"
-        lines.append(line(row["part"], row["score"], row["pair"], row["n"], f"{row['mean']:.4g}", shown, width, text))
-    return [*lines, ""]
+    lines = head(f"fault, of {judged} intervals", "number", "which")
+    for text, mine in sorted(faults.items()):
+        named = "; ".join(f"{row['score']}, {row['pair']}, n = {row['n']}: {shown(row)}" for row in mine)
+        lines.append(line(text, len(mine), named if text == RARE else ""))
+    return lines
+
+
+def shown(row: Row) -> str:
+    """The coverage with its standard error."""
+    error = math.sqrt(row["coverage"] * (1 - row["coverage"]) / row["replicates"])
+    return f"{100 * row['coverage']:.1f} ± {100 * error:.1f} %"
+
+
+def alarm_lines(rows: Sequence[Row]) -> list[str]:
+    """One line per estimator: the share of alarms by dimension and sample size."""
+    cells = {(row["estimator"], row["pair"], row["n"]): alarm_cell(row) for row in rows}
+    settings = [(at, n) for at in ALARMS for n in ALARM_SIZES]
+    names: dict[tuple[str, ...], list[str]] = defaultdict(list)  # estimators without a test of their own share one
+    for name in dict.fromkeys(row["estimator"] for row in rows):
+        names[tuple(cells.get((name, *setting), "") for setting in settings)].append(name)
+    lines = head("alarms with", *(f"{at}, n = {n:,}" for at, n in settings))
+    return lines + [line(", ".join(alike), *shares) for shares, alike in names.items()]
+
+
+def alarm_cell(row: Row) -> str:
+    """The share of alarms; bold if it is significantly above 5 % (binomial test at 1 %)."""
+    text = f"{100 * row['alarms'] / row['replicates']:.1f} %"
+    return f"**{text}**" if row["p_value"] < 0.01 else text
 
 
 def fault(row: Row) -> str:
@@ -323,7 +346,7 @@ def fault(row: Row) -> str:
     if row["given"] or row["replicates"] < ENOUGH:
         return ""
     if row["coverage"] < LEAST:
-        return "covers too rarely"
+        return RARE
     if row["coverage"] > MOST and not where:
         return "covers too often"
     width = row["relative_width"]
@@ -343,11 +366,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = made.parse_args(arguments)
     rows = pool.read(options.from_json) if options.from_json else pool.completed(tasks_of(options), measured, options)
     found = summaries(rows)
-    text = markdown(found)
-    print(text)
+    print(markdown(found))
     if options.write:
         pool.write(found, pool.RESULTS / PUBLISHED)
-        pool.insert("coverage.md", "coverage", text)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
     python -m benchmarks.curve_error --only toys --n 2000 10000 --seeds 6 3 --jobs 16 --out toys.json
     python -m benchmarks.curve_error --only families --n 100 500 2000 10000 --seeds 4 3 2 1 --jobs 16 --out new.json
     python -m benchmarks.curve_error --from-json toys.json new.json --write
+    make docs
 
 The pairs are those of `precall.theory.toys.pairs` in several dimensions ("toys"), and those of `benchmarks.families`.
 The error is the mean over 199 angles of max(|Δα|, |Δβ|). "20-means" is the estimator of Sajjadi et al. (2018), "simon"
 that of Simon et al. (2019), and "cover" is precision-recall cover with k' = √n, clipped to [0, min(1, λ)]. The other
 fixed estimators are members of the panel, 5-fold cross-fitted, and "auto" is their stack. `--smoke` takes seconds.
-`--from-json` prints the tables of docs/curve_error.md from the rows of earlier runs, and `--write` puts them there.
+`--from-json` prints the tables of docs/how_well.md from the rows of earlier runs, and `--write` puts the rows into
+benchmarks/results, from which `make docs` writes the page.
 
 Every run uses one thread, so that the errors do not depend on `--jobs` and the seconds can be compared. One draw of the
 toys takes about 10 CPU seconds at n = 2,000 and 30 at 10,000; the commands above take about 4,500 and 1,400 CPU
@@ -34,7 +36,7 @@ from benchmarks import pool
 from benchmarks.common import Row, parser, seconds
 from benchmarks.families import FAMILIES, Family
 from benchmarks.pool import ONE_THREAD as ONE_THREAD
-from benchmarks.pool import line
+from benchmarks.pool import head, line
 from precall.metrics.classifiers.estimators import auto
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.theory.arrays import Array
@@ -78,7 +80,7 @@ def error(alpha: Curve, toy: Toy | Family) -> float:
 
 
 def clusters_curve(real: Array, fake: Array, seed: int) -> Curve:
-    from precall.metrics.clusters import kmeans_histograms
+    from precall.metrics.histograms import kmeans_histograms
 
     return kmeans_histograms(real=real, fake=fake, seed=seed).spectrum.alpha
 
@@ -149,83 +151,76 @@ def ordered(rows: list[Row]) -> list[Row]:
 
 
 def means(rows: list[Row]) -> dict[Cell, dict[str, float]]:
-    """Mean error over seeds by (n, pair, dim) and estimator."""
+    """Mean error over seeds by (n, pair, dim) and estimator, and that of the best member of the panel in hindsight."""
     groups: dict[Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         groups[row["n"], row["pair"], row["dim"]][row["estimator"]].append(row["error"])
-    return {key: {name: float(np.mean(errors)) for name, errors in group.items()} for key, group in groups.items()}
+    found = {key: {name: float(np.mean(errors)) for name, errors in group.items()} for key, group in groups.items()}
+    for group in found.values():
+        group["best member"] = min(error for name, error in group.items() if name not in (*ESTIMATORS, "auto"))
+    return found
 
 
 def markdown(rows: list[Row]) -> str:
-    """The tables, one per sample size, each with a summary of how auto compares."""
+    """Mean errors of all estimators, the errors on each pair, and how auto compares, for every sample size."""
     rows = ordered(rows)
-    lines = []
-    for n in sorted({row["n"] for row in rows}):
-        mine = [row for row in rows if row["n"] == n]
-        lines += [f"### n = {n:,} samples of each", "", *table_of(means(mine)), "", *comparison(mine), ""]
-    return "\n".join(lines)
+    sizes = sorted({row["n"] for row in rows})
+    of = {n: [row for row in rows if row["n"] == n] for n in sizes}
+    parts = [mean_errors(of), errors_of_pairs(of), comparison(of)]
+    return "\n\n".join("\n".join(lines) for lines in parts)
 
 
-def table_of(part: dict[Cell, dict[str, float]]) -> Iterator[str]:
-    """The lines of one table, with the mean over pairs in the last one."""
-    yield line("pair", "d", *FIXED, "best member", "**auto**")
-    yield "|" + "---|" * (len(FIXED) + 4)
-    for (_, pair, dim), group in part.items():
-        yield line(pair, dim, *cells(group, group[best_member(group)]))
-    best = float(np.mean([group[best_member(group)] for group in part.values()]))
-    yield line("*mean*", "", *cells(average(part), best))
+def mean_errors(of: dict[int, list[Row]]) -> list[str]:
+    """One line per estimator: its mean error over the pairs, by sample size."""
+    lines = head("mean error of", *(f"n = {n:,}" for n in of))
+    for name in (*FIXED, "best member", "auto"):
+        lines.append(line(bold(name), *(four(average(means(mine))[name]) for mine in of.values())))
+    return lines
 
 
-def best_member(group: dict[str, float]) -> str:
-    """The member of the panel with the smallest error."""
-    return min((name for name in group if name not in (*ESTIMATORS, "auto")), key=group.__getitem__)
+def errors_of_pairs(of: dict[int, list[Row]]) -> list[str]:
+    """One line per pair: mean errors over its dimensions, of auto and of the fixed estimator that is best in each."""
+    errors: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    dims: dict[str, set[int]] = defaultdict(set)
+    for n, mine in of.items():
+        for (_, pair, dim), group in means(mine).items():
+            errors[pair][n].append((group["auto"], min(group[name] for name in FIXED)))
+            dims[pair].add(dim)
+    lines = head("auto/best fixed", "d", *(f"n = {n:,}" for n in of))
+    for pair, by_size in errors.items():
+        cells = ["/".join(map(four, np.mean(by_size[n], axis=0))) for n in of]
+        lines.append(line(pair, ", ".join(map(str, sorted(dims[pair]))), *cells))
+    return lines
 
 
-def cells(errors: dict[str, float], best_member: float) -> list[str]:
-    """The errors of one line, as text."""
-    return [*(four(errors[name]) for name in FIXED), four(best_member), f"**{four(errors['auto'])}**"]
+def comparison(of: dict[int, list[Row]]) -> list[str]:
+    """One line per sample size: what the rows say about auto."""
+    lines = head(
+        "n", "auto / best fixed", "> 1.5 × best member", "certificate held", "seconds: 20-means", "seconds: auto"
+    )
+    for n, mine in of.items():
+        part = means(mine)
+        errors = average(part)
+        fixed = min(FIXED, key=errors.__getitem__)
+        worse = sum(group["auto"] > 1.5 * group["best member"] for group in part.values())
+        held = [row["covered"] for row in mine if "covered" in row]
+        spent = [
+            f"{np.median([row['seconds'] for row in mine if row['estimator'] == name]):.1f}"
+            for name in ("20-means", "auto")
+        ]
+        ratio = f"{errors['auto'] / errors[fixed]:.2f} ({fixed})"
+        lines.append(line(f"{n:,}", ratio, f"{worse} of {len(part)}", f"{sum(held)} of {len(held)}", *spent))
+    return lines
 
 
 def average(part: dict[Cell, dict[str, float]]) -> dict[str, float]:
-    """Mean error over pairs of every fixed estimator and of auto."""
-    return {name: float(np.mean([group[name] for group in part.values()])) for name in (*FIXED, "auto")}
+    """Mean error over pairs of every fixed estimator, of the best member in hindsight, and of auto."""
+    names = (*FIXED, "best member", "auto")
+    return {name: float(np.mean([group[name] for group in part.values()])) for name in names}
 
 
-def comparison(rows: list[Row]) -> Iterator[str]:
-    """What the rows of one sample size say about auto."""
-    part = means(rows)
-    errors = average(part)
-    fixed = min(FIXED, key=errors.__getitem__)
-    ratio = errors["auto"] / errors[fixed]
-    yield f"- auto's mean error is {ratio:.2f} times that of the best fixed estimator ({fixed})."
-    members = len({row["estimator"] for row in rows} - {*ESTIMATORS, "auto"})
-    worse = [text for cell, group in part.items() if (text := much_worse(cell, group, rows))]
-    yield (
-        f"- auto's error exceeds 1.5 × that of the best of the {members} members in hindsight on {len(worse)} of "
-        + (f"{len(part)} pairs{': ' if worse else ''}{'; '.join(worse)}.")
-    )
-    certified = [row["covered"] for row in rows if "covered" in row]
-    yield f"- the 95 % certificate held for all λ in {sum(certified)} of {len(certified)} runs."
-    spent = {name: np.median([r["seconds"] for r in rows if r["estimator"] == name]) for name in ("20-means", "auto")}
-    yield f"- median seconds: 20-means {spent['20-means']:.1f}, auto {spent['auto']:.1f}."
-
-
-def much_worse(cell: Cell, group: dict[str, float], rows: list[Row]) -> str | None:
-    """How auto compares with the best member on a pair, with standard errors; None if it is at most 1.5 × as bad."""
-    _, pair, dim = cell
-    best = best_member(group)
-    if group["auto"] <= 1.5 * group[best]:
-        return None
-    here = [row for row in rows if (row["pair"], row["dim"]) == (pair, dim)]
-    return f"{pair} d={dim} ({spread(here, 'auto')} against {spread(here, best)} of {best})"
-
-
-def spread(rows: list[Row], name: str) -> str:
-    """Mean error and, if there is more than one seed, its standard error."""
-    errors = [row["error"] for row in rows if row["estimator"] == name]
-    if len(errors) == 1:
-        return f"{four(errors[0])} (1 seed)"
-    return f"{four(float(np.mean(errors)))} ± {four(float(np.std(errors, ddof=1) / len(errors) ** 0.5))}"
+def bold(name: str) -> str:
+    return f"**{name}**" if name == "auto" else name
 
 
 def four(value: float) -> str:
@@ -267,11 +262,10 @@ def of_part(rows: list[Row], part: str) -> list[Row]:
 
 
 def publish(rows: list[Row]) -> None:
-    """Write the tables into docs/curve_error.md and the rows into benchmarks/results, for each part that has rows."""
+    """Write the rows of each part that has any into benchmarks/results."""
     for part, name in PUBLISHED.items():
         if mine := of_part(rows, part):
             pool.write(mine, pool.RESULTS / name)
-            pool.insert("curve_error.md", part, markdown(mine))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

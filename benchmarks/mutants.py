@@ -2,7 +2,7 @@
 
     python -m benchmarks.mutants                      150 mutants, or those that are not in the results yet
     python -m benchmarks.mutants --minutes 10         start no further mutant after ten minutes; run again to resume
-    python -m benchmarks.mutants --from-json --write  only write the table of docs/mutants.md
+    python -m benchmarks.mutants --from-json          only print the results that exist
 
 Every mutant changes one expression (`benchmarks.mutations`) in a copy of the project, and the tests that execute its
 line run there, the fastest first, until one fails. A mutant that needs far more time than the unchanged code counts as
@@ -11,7 +11,8 @@ caught. Which tests execute which line is measured once, with coverage.py, and k
 A mutant survives if none of its tests fails. Each survivor is explained in benchmarks/mutants_explained.json: the key
 is its id, and the value is the reason. Mutants are drawn without replacement in an order that depends only on the seed
 and their text, so that an edit elsewhere does not change the choice. Survivors without an explanation run again when
-the command is repeated. The command fails if fewer than 90 % are caught or a survivor is not explained.
+the command is repeated. The command fails if fewer than 90 % are caught or a survivor is not explained. `make docs`
+writes the share of caught mutants into CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -358,10 +359,15 @@ def _flat(text: str) -> str:
 # -------------------------------------------------------------------------------------------------------------- report
 
 
+def summary(rows: Sequence[Row]) -> str:
+    """How many mutants are caught, in one sentence."""
+    caught = sum(row["caught"] for row in rows)
+    return f"{caught} of {len(rows)} mutants are caught ({100 * caught / len(rows):.1f} %)."
+
+
 def table(rows: Sequence[Row], reasons: dict[str, str]) -> str:
     """Counts per package and kind, and every survivor with the reason, in Markdown."""
-    caught = sum(row["caught"] for row in rows)
-    text = [f"{caught} of {len(rows)} mutants are caught ({caught / len(rows):.1%}).", ""]
+    text = [summary(rows), ""]
     text += pool.head("changed", "mutants", "caught")
     for name, belongs in _groups(rows).items():
         text.append(pool.line(name, len(belongs), sum(row["caught"] for row in belongs)))
@@ -394,7 +400,6 @@ def main() -> None:
     made.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
     made.add_argument("--minutes", type=float, default=1e9, help="start nothing after this time; run again to resume")
     made.add_argument("--from-json", action="store_true", help="only report the results that exist")
-    made.add_argument("--write", action="store_true", help="write the table into docs/mutants.md")
     options = made.parse_args()
     os.environ.update(pool.ONE_THREAD)
     out = options.out or (None if options.smoke else RESULTS)
@@ -408,7 +413,7 @@ def main() -> None:
             rows[row["id"]] = row
             if out is not None:
                 pool.write([rows[one.id] for one in mutants if one.id in rows], out)
-    _report([rows[one.id] for one in mutants if one.id in rows], reasons, len(mutants), options.write)
+    _report([rows[one.id] for one in mutants if one.id in rows], reasons, len(mutants))
 
 
 def _new_rows(mutants: Sequence[Mutant], options: Any, modules: Sequence[str]) -> Iterator[Row]:
@@ -427,12 +432,10 @@ def _new_rows(mutants: Sequence[Mutant], options: Any, modules: Sequence[str]) -
             yield row
 
 
-def _report(rows: Sequence[Row], reasons: dict[str, str], wanted: int, write: bool) -> None:
+def _report(rows: Sequence[Row], reasons: dict[str, str], wanted: int) -> None:
     if not rows:
         sys.exit("no mutant was run")
     print(table(rows, reasons))
-    if write:
-        pool.insert("mutants.md", "mutants", table(rows, reasons))
     unexplained = [row["id"] for row in rows if not row["caught"] and row["id"] not in reasons]
     share = sum(row["caught"] for row in rows) / len(rows)
     if len(rows) < wanted:

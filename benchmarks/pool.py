@@ -38,7 +38,11 @@ def add_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--jobs", type=int, default=1, help="processes of one thread each; the numbers are the same")
     made.add_argument("--minutes", type=float, help="start no further task after this time; run again to resume")
     made.add_argument("--from-json", type=Path, nargs="+", metavar="FILE", help="only print the tables of these rows")
-    made.add_argument("--write", action="store_true", help="with --from-json, write the tables into the page in docs/")
+    made.add_argument(
+        "--write",
+        action="store_true",
+        help="write what is published: the rows, or a table",
+    )
 
 
 def completed(tasks: Sequence[Task], work: Work, options: argparse.Namespace) -> list[Row]:
@@ -119,13 +123,18 @@ def write(rows: Sequence[Row], path: Path) -> None:
 
 
 def insert(page: str, part: str, text: str) -> None:
-    """Replace the generated part of a page in docs/, between its two markers."""
-    path = ROOT / "docs" / page
+    """Replace a generated part of a page of the project, between its two markers."""
+    path = ROOT / page
+    path.write_text(replaced(path.read_text(), part, text))
+
+
+def replaced(page: str, part: str, text: str) -> str:
+    """The text of a page with another generated part between its two markers."""
     begin, end = BEGIN.format(part), END.format(part)
-    head, found, rest = path.read_text().partition(begin)
+    head, found, rest = page.partition(begin)
     if not found or end not in rest:
-        raise ValueError(f"docs/{page} must contain the lines {begin.strip()!r} and {end.strip()!r}.")
-    path.write_text(f"{head}{begin}\n{text.strip()}\n\n{end}{rest.partition(end)[2]}")
+        raise ValueError(f"The page must contain the lines {begin.strip()!r} and {end.strip()!r}.")
+    return f"{head}{begin}\n{text.strip()}\n\n{end}{rest.partition(end)[2]}"
 
 
 def line(*values: object) -> str:

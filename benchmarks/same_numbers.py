@@ -1,9 +1,10 @@
-"""Check that a change of the code changes no number: twenty assessments, recorded before and compared after.
+"""Check that a change of the code changes no number: thirty-one assessments, recorded before and compared after.
 
     git stash; python -m benchmarks.same_numbers record before.json; git stash pop
     python -m benchmarks.same_numbers compare before.json
 
-The assessments cover arrays, memory maps, tensors, images, texts, tables, groups, stored statistics and every metric.
+The assessments cover arrays, memory maps, tensors, images, texts, tables, groups, a holdout, shards, sketches,
+reference files, presets, several encoders, stored statistics and every metric.
 Scores, intervals, chance levels, spectra, certificates, per-sample ratios, gaps between groups, and the kind and
 figures of every verdict must agree to the last bit. Both runs must use the same machine and the same packages.
 `--smoke` runs two small assessments and compares them with themselves.
@@ -35,6 +36,7 @@ KINDS = {  # the kind of a verdict, by a word that every wording of it has had
     "Invents": "invents",
     "Both": "drops and invents",
     "No ": "none",
+    "Differs": "cannot tell",
 }
 SMOKE = ("k-NN with ties", "moments and MAUVE")
 LAM = np.geomspace(1e-3, 1e3, 61)
@@ -90,7 +92,7 @@ def memory_mapped(folder: Path, features: np.ndarray) -> Any:
 
 
 def assessments(folder: Path) -> dict[str, Callable[[], Any]]:
-    """The twenty, by name; each is computed when called."""
+    """The assessments, by name; each is computed when called."""
     import torch
 
     from precall import assess
@@ -106,7 +108,40 @@ def assessments(folder: Path) -> dict[str, Callable[[], Any]]:
     sharper = sharper / sharper.sum(1, keepdims=True)
     statistics = {"mu": np.zeros(4), "sigma": np.eye(4)}
     np.savez(folder / "statistics.npz", **statistics)
+
+    def in_shards() -> Any:
+        shards = {"real": np.array_split(normal(500, 6), 3), "fake": np.array_split(normal(400, 6, 0.3, seed=1), 2)}
+        merging = ("clusters", "neighbors", "symmetric", "clipped", "copies", "fid", "kid")
+        return assess(metrics=merging, work=folder / "work", **shards)
+
+    def by_reference() -> Any:
+        path = precall.Reference.fit(normal(300, 5), k=4).save(folder / "data.precall")
+        return precall.Reference.load(path).assess(normal(250, 5, 0.4, seed=1), metrics=("neighbors", "fid", "linear"))
+
+    def sketched() -> Any:
+        reference = precall.Reference.fit(normal(300, 5))
+        parts = np.array_split(normal(400, 5, 0.2, seed=1), 3)
+        return precall.merge_sketches([reference.sketch(part) for part in parts]).assessment()
+
     return {
+        "holdout": case(
+            ("memorization", "neighbors"),
+            real=normal(300, 6),
+            holdout=normal(300, 6, seed=2),
+            fake=np.concatenate([normal(300, 6)[:60] + 1e-6, normal(200, 6, seed=1)]),
+        ),
+        "in shards": in_shards,
+        "by a reference file": by_reference,
+        "sketched": sketched,
+        "preset prdc": lambda: assess(real=real, fake=fake, preset="prdc"),
+        "preset prd": lambda: assess(real=real, fake=fake, preset="prd"),
+        "several encoders": case(
+            ("neighbors", "fid"), encoder=["pixels", "random-vgg"], real=images[0], fake=images[1]
+        ),
+        "quick": case("quick", real=normal(300, 4), fake=normal(300, 4, 0.6, seed=1)),
+        "further k-NN scores": case(("symmetric", "clipped", "probabilistic"), real=real, fake=fake),
+        "default, texts": case(real=sentences(120, 0), fake=sentences(110, 1)),
+        "atoms": case(real=normal(300, 3) * (normal(300, 1, seed=3) > 0), fake=normal(300, 3, seed=1)),
         "default, plane": case(real=normal(300, 2), fake=normal(300, 2, 1.0, seed=1)),
         "default, same law": case(real=normal(300, 5), fake=normal(300, 5, seed=1)),
         "default, 600 dimensions": case(real=normal(120, 600), fake=normal(100, 600, 0.1, seed=1)),

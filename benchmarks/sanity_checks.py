@@ -310,4 +310,21 @@ def spheres(dim: int) -> Draw:
     return lambda rho, rng: (sphere(rng, N, dim), rho * sphere(rng, N, dim))
 
 
+TITLES = {
+    1: "shift",
+    2: "shift, and one outlier",
+    3: "scale",
+    4: "modes dropped together",
+    5: "modes dropped one by one",
+    6: "modes dropped, then invented",
+    7: "nested spheres",
+    8: "overlapping cubes, n = m growing",
+    9: "overlapping cubes, m growing",
+    10: "ball inside a torus, m growing",
+    11: "one mode instead of two",
+    12: "shift beside a column of another scale",
+    13: "shift beside a heavy-tailed column",
+    14: "shift beside many columns",
+    15: "rounded values",
+}
 CHECKS = {(check.number, check.case): check for check in checks()}

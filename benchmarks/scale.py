@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -295,9 +295,23 @@ def tables(results: dict[str, list[Row]]) -> str:
             continue
         shown = [name for name in results[part][0] if name not in ("digest", "printed")]
         rows = [{name: row[name] for name in shown} for row in results[part]]
+        rows = kill_counts(rows) if part == "kills" else rows
         lines += ["", f"**{part}**", "", f"| {' | '.join(rows[0])} |", "|" + len(rows[0]) * "---|"]
         lines += [f"| {' | '.join(_cell(value) for value in row.values())} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def kill_counts(rows: Sequence[Row]) -> list[Row]:
+    """One row per kind of process: how often it was killed while it ran, and what the command made when run again."""
+    counts = []
+    for whom in dict.fromkeys(row["killed"] for row in rows):
+        mine = [row for row in rows if row["killed"] == whom]
+        again, tasks = (sum(row[name] for row in mine) for name in ("computed by the rerun", "all"))
+        running = sum(row["while running"] for row in mine)
+        about: Row = {"killed": whom, "times": len(mine), "while running": running}
+        same = all(row["same bytes"] for row in mine)
+        counts.append({**about, "computed by the rerun": f"{again:,} of {tasks:,} tasks", "same bytes": same})
+    return counts
 
 
 def _cell(value: object) -> str:

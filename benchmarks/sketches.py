@@ -116,7 +116,7 @@ def sketched(work: Path, sizes: Sizes) -> list[Row]:
 def compared(work: Path) -> Row:
     """How the merged sketch differs from the one pass, and from brute force on a few fakes."""
     merged, one = Sketch.load(work / "merged.sketch"), Sketch.load(work / "one.sketch")
-    arrays, expected = ({**each.counts.arrays(), "cells": each.cells} for each in (merged, one))
+    arrays, expected = (each.counts.arrays() for each in (merged, one))
     different = [
         name
         for name in arrays
@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if out is not None:
             pool.write(rows, out)
     if options.write:
-        pool.insert("scale.md", "sketches", markdown(rows))
+        pool.insert("docs/scale.md", "sketches", markdown(rows))
     print(markdown(rows))
 
 

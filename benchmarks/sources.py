@@ -98,16 +98,16 @@ def one(part: str, n: int, place: Path, metrics: Sequence[str]) -> tuple[Row, An
 def watch(note: str, *words: str) -> None:
     """Run `precall <words>` in this process; note its peak memory after the encoding and at the end."""
     from precall.cli import app
-    from precall.metrics.run import Run
+    from precall.metrics import reference
 
-    assessment, seen = Run.assessment, [0.0]
+    assessed, seen = reference.assessed, [0.0]
 
-    def watched(self: Run, *arguments: Any) -> Any:
+    def watched(*arguments: Any) -> Any:
         seen[0] = seen[0] or gigabytes()
         print(f"read and encoded: {seen[0]} GB", file=sys.stderr, flush=True)
-        return assessment(self, *arguments)
+        return assessed(*arguments)
 
-    Run.assessment = watched  # type: ignore[method-assign]
+    reference.assessed = watched  # type: ignore[attr-defined]
     sys.argv = ["precall", *words]
     try:
         app()

@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tasks = [Task(0, 200)] if options.smoke else [Task(run, options.n) for run in range(options.runs)]
         rows = pool.completed(tasks, work, options)
     if options.write:
-        pool.insert("tradeoff.md", "tradeoff", markdown(rows))
+        pool.insert("docs/tradeoff.md", "tradeoff", markdown(rows))
     print(markdown(rows))
 
 

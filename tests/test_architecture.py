@@ -28,7 +28,6 @@ ALLOWED = {
     "metrics": {"theory", "samples", "encoders", "engines"},
     "tune": {"theory", "metrics", "samples", "encoders", "engines"},
     "improve": {"theory", "metrics", "samples", "encoders", "engines"},
-    "dial": {"theory", "metrics", "tune", "improve", "samples", "encoders", "engines"},
     "report": {"theory", "metrics", "tune", "improve", "samples", "encoders", "engines"},
     "integrations": {"theory", "metrics", "report"},
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
@@ -125,10 +124,10 @@ def floor(module):
     return 1 + max(map(floor, below), default=0)
 
 
-def test_the_metrics_room_has_six_floors():
-    """`assess` and `tradeoff` stand on `Reference`, which stands on the run of one model."""
+def test_the_metrics_room_has_seven_floors():
+    """`assess` stands on `Reference`, that on sketches, and these on the assembly of an assessment from a run."""
     floors = {module: floor(module) for module in trees() if room_of(module) == "metrics"}
-    assert max(floors.values()) == floors["precall.metrics.assessment"] == 6
+    assert max(floors.values()) == floors["precall.metrics.assessment"] == 7
 
 
 def test_every_room_is_known():
@@ -253,7 +252,7 @@ def test_files_are_touched_only_through_the_two_doors():
 
 def test_no_module_has_the_name_of_what_its_package_offers():
     """Importing the module would put it in the place of the function."""
-    for name in ("", ".metrics", ".tune", ".tune.models", ".improve", ".dial"):
+    for name in ("", ".metrics", ".tune", ".tune.models", ".improve"):
         package = importlib.import_module(f"precall{name}")
         assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package._HOME)
 

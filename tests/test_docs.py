@@ -250,6 +250,33 @@ def test_generated_pages_are_current(python):
     assert done.returncode == 0, done.stderr
 
 
+BUDGET = 50_000  # words in all that people read; the help pages are generated
+BOOKS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+READ = [*BOOKS, *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "cli.md")]
+EXPERIMENTS = ROOT / "docs" / "experiments.md"
+
+
+def words(path):
+    """As `wc -w` counts them."""
+    return len(path.read_text().split())
+
+
+@pytest.mark.xfail(words(EXPERIMENTS) > 10_000, reason="docs/experiments.md is not yet an index")
+def test_the_documentation_is_short_enough_to_be_read():
+    assert sum(map(words, READ)) <= BUDGET
+
+
+@pytest.mark.parametrize(
+    "page", [*READ, ROOT / "docs" / "cli.md", ROOT / "SECURITY.md"], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_pages_say_in_their_first_line_who_should_read_them(page):
+    if page == EXPERIMENTS and words(page) > 10_000:
+        pytest.xfail("docs/experiments.md is not yet an index")
+    title, first = [line for line in page.read_text().splitlines() if line][:2]
+    assert title.startswith("# ")
+    assert re.fullmatch(r"\*For .+\.\*", first), f"{page.name} does not begin with '*For … .*'"
+
+
 def test_internal_links_lead_somewhere():
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):

@@ -10,8 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ERRATA = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
 THEORY = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-IDS = [f"{work}-{i}" for work, last in {"SAJ": 3, "SIM": 7, "DJO": 12, "VER": 56}.items() for i in range(1, last + 1)]
-VERDICTS = {"wrong", "loose", "inconsistent", "convention", "typo", "note", "correct"}
+RUNS = len(re.findall(r"^\| RUN-", ERRATA, flags=re.M))
+IDS = [
+    f"{work}-{i}"
+    for work, last in {"SAJ": 3, "SIM": 7, "DJO": 12, "VER": 56, "RUN": RUNS}.items()
+    for i in range(1, last + 1)
+]
+VERDICTS = {"wrong", "loose", "inconsistent", "convention", "typo", "note", "correct", "not reproduced"}
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in ERRATA.splitlines() if line.startswith("| ")]
 ROWS = [row for row in ROWS if row[0] != "id"]
 HEADINGS = set(re.findall(r"^#{2,} (.+)$", THEORY, flags=re.M))
@@ -48,6 +53,17 @@ def test_a_row_is_complete_and_its_tests_exist(row):
 
 def test_almost_everything_is_shown_by_a_test():
     assert [row[0] for row in ROWS if row[5] == "reading"] == ["SAJ-2"]
+
+
+def test_what_the_index_of_experiments_contradicts_is_listed_here():
+    """A figure whose verdict is `contradicts` has a row of the kind "not reproduced"."""
+    index = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    places = " ".join(row[1] for row in ROWS if row[4] == "not reproduced")
+    contradicted = re.findall(
+        r"^\| ((?:Fig|Tab|Sec|Prop)\w*\. [^ |,]+)[^|]*\|[^|]*\|[^|]*\| \*\*contradicts", index, flags=re.M
+    )
+    assert contradicted
+    assert [item for item in contradicted if item not in places] == []
 
 
 def test_errata_cited_in_the_code_exist():

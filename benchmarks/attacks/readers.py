@@ -189,14 +189,6 @@ def _hdf5(path: Path) -> None:
         file["texts"] = ["a text", "another"]
 
 
-def _lmdb(folder: Path) -> None:
-    import lmdb
-
-    with lmdb.open(str(folder), map_size=1 << 20, lock=False) as database, database.begin(write=True) as transaction:
-        for index in range(60):
-            transaction.put(f"{index}".encode(), png(index % 2) * (1 if index % 9 else 30))
-
-
 # ------------------------------------------------------------------------------------------------ groups, results, runs
 
 
@@ -416,7 +408,6 @@ TARGETS: dict[str, Target] = {
     "arrow text": samples_in("a.arrow", _arrow, key="text"),
     "hdf5": samples_in("a.h5", _hdf5, key="features"),
     "hdf5 text": samples_in("a.h5", _hdf5, key="texts"),
-    "lmdb": samples_in("a.lmdb", _lmdb),
     "groups": groups,
     "results": results,
     "run folder": run_folder,

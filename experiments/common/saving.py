@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,4 +34,13 @@ def save(
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{name}.json").write_text(json.dumps(results, indent=indent) + "\n")
     if figure is not None:
-        figure().savefig(out / f"{name}.png", dpi=110)
+        _small_png(figure(), out / f"{name}.png")
+
+
+def _small_png(figure: Figure, path: Path) -> None:
+    """A PNG of 64 colours: a third of the size, and the same to the eye for lines and small samples."""
+    from PIL import Image
+
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=90)
+    Image.open(drawn).convert("RGB").quantize(64).save(path, optimize=True)

@@ -2,7 +2,7 @@
 
     python -m experiments.extensions.central_digits [--smoke] [--seeds 3] [--out DIR]
 
-For each seed, the recipe of digits is trained as a plain GAN. Its knobs are those of `precall.dial`: truncation,
+For each seed, the recipe of digits is trained as a plain GAN. Its knobs are those of `precall.improve`: truncation,
 rejection with budget K, and rejection towards central samples at λ with K = 2 and 4 (`CentralKnob`). Ratios and
 centrality are learnt from the training digits and 3,000 draws, in pixels, rounded to the 17 grey levels of digits.
 Precision and recall (k = 5) of 599 draws against 599 held-out digits are measured in pixels and in features of
@@ -26,9 +26,8 @@ from experiments.common.arguments import parser
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.trade_off import beyond_the_line, lines_figure
-from precall.dial import CentralKnob, Knob, RejectionKnob, TruncationKnob
 from precall.encoders import Encoder, load_encoder
-from precall.improve import LatentGenerator, Ratio, RatioWarning
+from precall.improve import CentralKnob, Knob, LatentGenerator, Ratio, RatioWarning, RejectionKnob, TruncationKnob
 from precall.metrics import classify, sweep
 from precall.tune import recipe
 

@@ -34,9 +34,8 @@ from experiments.common.arguments import parser
 from experiments.common.saving import save
 from precall import assess
 from precall.improve import Guided, RatioWarning
-from precall.improve.guidance import surplus_of
-from precall.improve.selection import JudgedSamples, judge
-from precall.improve.targets import target_of
+from precall.improve.judging import JudgedSamples, judge
+from precall.improve.targets import surplus_of, target_of
 from precall.tune.data import load_data
 from precall.tune.models import MLPDenoiser, edm_loss, sample
 
@@ -203,7 +202,7 @@ def targets(clean: Latents, draws: Latents, judged: JudgedSamples, seed: int) ->
     """The targets that are chosen from the clean images and from draws of the model."""
     chosen = {lam: target_of(judged, lam=lam, seed=seed) for lam in LAMS}
     return {
-        f"their target, λ = {lam:g} ({len(clean)})": np.concatenate([draws[one.kept], clean[one.added]])
+        f"their target, λ = {lam:g} ({len(clean)})": np.concatenate([draws[one.indices], clean[one.added]])
         for lam, one in chosen.items()
     }
 

@@ -15,7 +15,6 @@ from precall.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from precall import dial as dial
     from precall import encoders as encoders
     from precall import improve as improve
     from precall import metrics as metrics
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
-_ROOMS = ("dial", "encoders", "improve", "metrics", "samples", "theory", "tune")
+_ROOMS = ("encoders", "improve", "metrics", "samples", "theory", "tune")
 _HOME = {
     "Assessment": "metrics.results",
     "Comparison": "metrics.results",
@@ -54,7 +53,7 @@ __all__ = [*_HOME, *_ROOMS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    return import_module(f"precall.{name}") if name in _ROOMS else _load(name)
+    return import_module(f"precall.{name}") if name in (*_ROOMS, "dial") else _load(name)
 
 
 def __dir__() -> list[str]:

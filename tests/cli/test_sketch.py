@@ -94,13 +94,14 @@ def test_approximations_are_named(workplace):
     assert json.loads(merged.stdout)["models"]["fake"]["protocol"]["n_real"] == 100
 
 
-def test_a_pilot_trains_a_classifier(workplace):
-    np.save("pilot.npy", RNG.normal(0.5, 0.6, size=(60, 4)))
-    done("reference", "make", "real.npy", "--pilot", "pilot.npy", "--out", "judging.precall")
-    done("sketch", "--real", "judging.precall", "--fake", "shard-*.npy", "--out", "all.sketch")
+def test_the_merged_answer_is_the_default_one(workplace):
+    done("sketch", "--real", "real.npy", "--fake", "shard-*.npy", "--out", "all.sketch")
     found = json.loads(done("merge", "all.sketch", "--json").stdout)["models"]["fake"]
-    assert 0 < found["scores"]["quadratic_area"]["value"] < 1
+    assert found["estimator"] == "auto"
     assert found["certificate"] is not None
-    assert "must not be the pilot" in refused(
-        "sketch", "--real", "judging.precall", "--fake", "pilot.npy", "--out", "x.sketch"
-    )
+
+
+def test_options_that_are_gone_say_so(workplace):
+    make = ("reference", "make", "real.npy", "--out", "x.precall")
+    assert "no longer needed" in refused(*make, "--pilot", "all.npy", status=2)
+    assert "no longer needed" in refused(*make, "--approximate-radii", status=2)

@@ -61,7 +61,7 @@ def origins(folder):
 
 def test_arrays_become_one_array_whose_rows_are_explained(run, arrays, tmp_path):
     text = said(run(*arrays))
-    assert "target for λ = 5" in text
+    assert "target at λ = 5" in text
     assert "written: out" in text
     rows, saved = np.load(tmp_path / "out" / "samples.npy"), origins(tmp_path / "out")
     sides = {"real": np.load(tmp_path / "real.npy"), "fake": np.load(tmp_path / "fake.npy")}
@@ -77,7 +77,7 @@ def test_arrays_become_one_array_whose_rows_are_explained(run, arrays, tmp_path)
 def test_the_surplus_is_what_the_model_invents(run, arrays, tmp_path):
     text = said(run(*arrays[:4], "--lam", 10, "--surplus", "guide"))
     assert "surplus at λ = 10" in text
-    assert "1 − α(10): 0.2" in text
+    assert "α(10): 0.7" in text
     rows = np.load(tmp_path / "guide" / "samples.npy")
     saved = json.loads((tmp_path / "guide" / "surplus.json").read_text())
     assert 45 <= len(rows) == saved["size"] <= 60

@@ -31,7 +31,7 @@ def site(tmp_path_factory):
 
 def public_names():
     """Each public name with the name by which it is imported."""
-    rooms = [precall, *(importlib.import_module(f"precall.{room}") for room in ("metrics", "improve", "tune", "dial"))]
+    rooms = [precall, *(importlib.import_module(f"precall.{room}") for room in ("metrics", "improve", "tune"))]
     rooms += [importlib.import_module(f"precall.{room}") for room in ("samples", "encoders")]
     return [f"{room.__name__}.{name}" for room in rooms for name in room.__all__]
 

@@ -43,7 +43,7 @@ def test_a_script_of_this_kind_becomes_the_encoder_inception(tmp_path, capsys):
 
 
 def test_published_figures_put_held_out_samples_first():
-    """The figures in docs/real_weights.md, as the script wrote them."""
+    """The published figures, as the script wrote them."""
     found = json.loads((Path(real_weights.__file__).parent / "results" / "real_weights.json").read_text())
     named = [name for name in real_weights.FILES if name in found]
     assert "inception" in named

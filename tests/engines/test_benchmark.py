@@ -36,6 +36,17 @@ def test_tables_are_written_from_saved_numbers(tmp_path, monkeypatch):
     assert page.read_text().endswith("after\n")
 
 
+def test_kills_are_counted_by_the_process_that_was_killed():
+    about = {"while running": True, "all": 9, "same bytes": True}
+    rows = [
+        {"killed": who, "computed by the rerun": n, **about} for who, n in (("worker", 0), ("driver", 4), ("driver", 3))
+    ]
+    text = scale.tables({"kills": rows})
+    assert "| worker | 1 | 1 | 0 of 9 tasks | yes |" in text
+    assert "| driver | 2 | 2 | 7 of 18 tasks | yes |" in text
+    assert "**no**" in scale.tables({"kills": [*rows, {**rows[0], "same bytes": False}]})
+
+
 def test_the_command_runs(tmp_path, run_module):
     words = ["--smoke", "--only", "schedule", "--out", tmp_path / "a.json"]
     assert "makespan" in run_module("benchmarks.scale", *words)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from precall import assess
-from precall.metrics.clusters import Clusters
-from precall.metrics.sharded import SHARDED, sharded_metrics
+from precall.metrics.histograms import Clusters
 from precall.samples import open_samples
 
 COUNTS = ("neighbors", "symmetric", "clipped", "copies")
@@ -104,10 +103,31 @@ def test_sides_that_differ_are_refused(sets, tmp_path):
         assess(real=[sets[0]], fake=[sets[1][:, :3]], metrics=("fid",), work=tmp_path / "w")
 
 
-def test_metrics_that_need_one_process_are_refused():
-    with pytest.raises(ValueError, match=r"the metric auto needs all samples in one process.*clusters, neighbors"):
-        sharded_metrics(("auto", "fid"))
-    assert set(sharded_metrics(None)) <= set(SHARDED)
+def test_the_default_answer_is_that_of_one_process(sets, shards, tmp_path):
+    """With as many samples as the driver holds, the panel sees the same rows in the same order."""
+    found = assess(**shards, work=tmp_path / "w")
+    whole = assess(real=sets[0], fake=sets[1])
+    assert found.scores.keys() == whole.scores.keys()
+    for name in ("area", "tv", "missed", "invented", "c2st"):
+        assert found.scores[name] == whole.scores[name], name
+    assert found.verdict == whole.verdict
+    assert found.certificate.to_dict() == whole.certificate.to_dict()
+
+
+def test_what_does_not_merge_is_computed_from_a_uniform_sample(sets, shards, tmp_path, monkeypatch):
+    monkeypatch.setattr("precall.metrics.sharded_run.ROWS", 120)
+    found = assess(**shards, metrics=("linear", "neighbors", "probabilistic", "mauve"), work=tmp_path / "w")
+    assert found.protocol["sample"] == [120, 120]
+    assert (found.scores["area"].n_real, found.scores["p_recall"].n_fake) == (120, 120)
+    assert (found.scores["recall"].n_real, found.scores["recall"].n_fake) == (500, len(sets[1]))
+    assert found.real.log_ratio is None
+
+
+def test_a_metric_that_needs_more_than_features_is_refused(shards, tmp_path):
+    with pytest.raises(ValueError, match="not its output `spatial`"):
+        assess(**shards, metrics=("sfid",), work=tmp_path / "w")
+    with pytest.raises(ValueError, match="needs a holdout"):
+        assess(**shards, metrics=("memorization",), work=tmp_path / "w")
 
 
 @pytest.mark.parametrize(

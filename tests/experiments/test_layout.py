@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("verine_2024", "extensions")
+FOLDERS = ("sajjadi_2018", "simon_2019", "djolonga_2020", "verine_2024", "extensions")
 EXPERIMENTS = sorted(
     path
     for folder in FOLDERS
     for path in (ROOT / "experiments" / folder).glob("*.py")
-    if "def main" in path.read_text()
+    if '__name__ == "__main__"' in path.read_text()
 )
 DOCS = (ROOT / "docs" / "experiments.md").read_text()
 PROGRAMS = sorted([*ROOT.glob("experiments/**/*.py"), *ROOT.glob("benchmarks/*.py")])

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from precall.improve import Guided, RatioGuided, RatioWarning, surplus
-from precall.improve.guidance import surplus_of
-from precall.improve.selection import judge
+from precall.improve.judging import judge
+from precall.improve.targets import surplus_of
 from precall.tune import ScoreMatching
 from precall.tune.models import MLPDenoiser, sample
 from precall.tune.score_matching import MLPRatio
@@ -37,7 +37,7 @@ def test_a_large_lam_finds_what_is_invented(judged):
     found = surplus_of(judged, lam=10)
     assert np.mean(found.indices < 150) > 0.95
     assert len(found) == pytest.approx(150, abs=10)
-    assert len(found) == pytest.approx(found.probability.sum(), abs=1)
+    assert len(found) == pytest.approx(found.acceptance.sum(), abs=1)
     assert (np.diff(found.indices) > 0).all()
     assert sorted(row.index for row in found.rows) == found.indices.tolist()
     assert found.notes == ()
@@ -46,8 +46,8 @@ def test_a_large_lam_finds_what_is_invented(judged):
 def test_a_small_lam_takes_most_draws_and_those_with_a_small_ratio_first(judged):
     found = surplus_of(judged, lam=0.1)
     assert len(found) == pytest.approx(1000 * (1 - judged.result.spectrum.alpha(0.1)), abs=5)
-    assert found.probability[:150].min() > found.probability[150:].mean()
-    assert (np.diff(found.probability[np.argsort(judged.result.log_ratio_fake)]) <= 1e-12).all()
+    assert found.acceptance[:150].min() > found.acceptance[150:].mean()
+    assert (np.diff(found.acceptance[np.argsort(judged.result.log_ratio_fake)]) <= 1e-12).all()
 
 
 def test_the_same_seed_gives_the_same_draws_and_json_holds_them():
@@ -57,8 +57,8 @@ def test_the_same_seed_gives_the_same_draws_and_json_holds_them():
     saved = json.loads(json.dumps(first.to_dict()))
     assert saved["size"] == len(first) == len(saved["rows"])
     assert "surplus at λ = 3" in repr(first)
-    assert "a perfect model" not in repr(first)
-    assert "a perfect model has 0.9" in repr(surplus(real=real, fake=fake, lam=0.1, estimator=QUICK))
+    assert "α(3): " in repr(first)
+    assert "a perfect model has 0.1" in repr(surplus(real=real, fake=fake, lam=0.1, estimator=QUICK))
 
 
 def test_notes_say_that_there_is_little_to_guide_away_from():

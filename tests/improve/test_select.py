@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from precall.improve import select
+from precall.improve.judging import judge
 from precall.improve.ratio import RatioWarning
-from precall.improve.selection import choose, judge, selection, systematic
+from precall.improve.selection import choose, selection, systematic
 from precall.metrics.classifiers.estimators import MEMBERS
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.sweep import sweep

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import norm
 
 from precall.improve import target
+from precall.improve.judging import judge
 from precall.improve.ratio import RatioWarning
-from precall.improve.selection import judge
 from precall.improve.targets import target_of
 from precall.theory.projection import projected_masses
 
@@ -33,8 +33,8 @@ def judged():
 
 def test_a_large_lam_replaces_what_is_invented(judged):
     chosen = target_of(judged, lam=10)
-    assert np.mean(chosen.kept < 150) < 0.02
-    assert len(chosen.kept) == pytest.approx(850, abs=15)
+    assert np.mean(chosen.indices < 150) < 0.02
+    assert len(chosen.indices) == pytest.approx(850, abs=15)
     assert len(chosen.added) / len(chosen) == pytest.approx(0.15, abs=0.01)
     assert np.mean(chosen.added < 200) == pytest.approx(0.2, abs=0.05)  # data of all kinds, as λ is large
     assert chosen.predicted.alpha(10) == pytest.approx(1)
@@ -45,7 +45,7 @@ def test_a_small_lam_adds_what_is_missed(judged):
     chosen = target_of(judged, lam=0.2)
     assert np.mean(chosen.added < 200) > 0.95
     assert len(chosen.added) / len(chosen) == pytest.approx(0.2 * 0.2, abs=0.01)
-    assert np.mean(chosen.kept < 150) == pytest.approx(0.15, abs=0.02)  # what is invented stays
+    assert np.mean(chosen.indices < 150) == pytest.approx(0.15, abs=0.02)  # what is invented stays
     assert chosen.predicted.beta(0.2) == pytest.approx(1)
     assert chosen.predicted.alpha(10) == pytest.approx(0.85, abs=0.03)
 
@@ -53,7 +53,7 @@ def test_a_small_lam_adds_what_is_missed(judged):
 def test_lam_one_gives_the_data(judged):
     chosen = target_of(judged, lam=1)
     real, fake = flawed()
-    drawn = np.concatenate([fake[chosen.kept], real[chosen.added]])
+    drawn = np.concatenate([fake[chosen.indices], real[chosen.added]])
     assert np.mean(drawn[:, 0] < -3) == pytest.approx(0.2, abs=0.03)
     assert np.mean(drawn[:, 1] > 3) < 0.01
 
@@ -62,13 +62,13 @@ def test_the_number_is_exact_and_each_sample_has_its_probability(judged):
     for lam in (0.2, 1.0, 10.0):
         for size in (1, 10, 333):
             chosen = target_of(judged, lam=lam, size=size)
-            assert len(chosen) == size == len(chosen.kept) + len(chosen.added)
-            assert chosen.keep_probability.sum() == pytest.approx(len(chosen.kept))
-            assert chosen.add_probability.sum() == pytest.approx(len(chosen.added))
-            assert max(chosen.keep_probability.max(), chosen.add_probability.max()) <= 1
+            assert len(chosen) == size == len(chosen.indices) + len(chosen.added)
+            assert chosen.acceptance.sum() == pytest.approx(len(chosen.indices))
+            assert chosen.acceptance_real.sum() == pytest.approx(len(chosen.added))
+            assert max(chosen.acceptance.max(), chosen.acceptance_real.max()) <= 1
         largest = target_of(judged, lam=lam)
         assert len(largest) == largest.largest
-        assert len(set(largest.kept.tolist())) == len(largest.kept)
+        assert len(set(largest.indices.tolist())) == len(largest.indices)
         assert len(set(largest.added.tolist())) == len(largest.added)
 
 
@@ -104,7 +104,7 @@ def test_the_set_follows_the_projection():
     sides = judge(real=real, fake=fake, estimator=QUICK)
     for lam in (0.4, 3.0):
         chosen = target_of(sides, lam=lam)
-        drawn = np.concatenate([fake[chosen.kept], real[chosen.added]])[:, 0]
+        drawn = np.concatenate([fake[chosen.indices], real[chosen.added]])[:, 0]
         t = projected_masses(p / p.sum(), q / q.sum(), lam)
         expected = np.histogram(middle, edges, weights=t)[0]
         found = np.histogram(drawn, edges)[0] / len(drawn)
@@ -140,10 +140,10 @@ def test_it_prints_and_saves_what_it_predicts(judged):
     lines = repr(chosen).splitlines()
     assert (
         lines[0]
-        == f"target for λ = 10: {len(chosen.kept)} of 1,000 draws kept, {len(chosen.added)} of 1,000 data added"
+        == f"target at λ = 10: {len(chosen.indices)} of 1,000 draws kept, {len(chosen.added)} of 1,000 data added"
     )
     assert lines[1].startswith("α(10): 0.85")
-    assert lines[1].endswith("→ 1.000")
+    assert lines[1].endswith("a perfect model has 1")
     saved = json.loads(json.dumps(chosen.to_dict()))
     assert saved["rows"][0].keys() == {"source", "index", "id"}
     assert saved["alpha_interval"][0] < saved["alpha"] < saved["alpha_interval"][1] < 0.9

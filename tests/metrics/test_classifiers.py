@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -510,21 +509,15 @@ def test_the_benchmark_runs_and_jobs_change_no_error(capsys, tmp_path, monkeypat
     assert "| mode dropping | 2 |" in printed.out
     assert "1/1 after" in printed.err
     benchmark.main(["--from-json", str(tmp_path / "one.json")])
-    assert "auto's mean error is" in capsys.readouterr().out
+    assert "| **auto** |" in capsys.readouterr().out
     benchmark.main(["--smoke", "--jobs", "2", "--out", str(tmp_path / "two.json")])
     one, two = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "two.json"))
     timeless = [[{**row, "seconds": None} for row in rows] for rows in (one, two)]
     assert timeless[0] == timeless[1]
 
 
-def test_the_documented_tables_are_those_of_the_recorded_rows():
-    root = Path(__file__).parents[2]
-    rows = json.loads((root / "benchmarks" / "results" / "curve_error.json").read_text())
-    assert benchmark.markdown(rows).rstrip() in (root / "docs" / "curve_error.md").read_text()
-
-
-def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is():
-    """Rows in any order give the same table; pairs worse than 1.5 × the best member have standard errors."""
+def test_the_benchmarks_table_has_its_order_and_counts_bad_pairs():
+    """Rows in any order give the same table; on two of three pairs auto is worse than 1.5 × the best member."""
 
     def rows(pair, dim, seed, auto_error):
         errors = dict.fromkeys([*benchmark.FIXED, *MEMBERS], 0.3) | {"modes": 0.1, "auto": auto_error}
@@ -537,9 +530,10 @@ def test_the_benchmarks_table_has_its_order_and_says_how_sure_it_is():
     table = benchmark.markdown(every)
     assert table == benchmark.markdown(every[::-1])
     keys = [line.split(" | ")[:2] for line in table.splitlines() if line.startswith(("| mode", "| same"))]
-    assert keys == [["| mode dropping", "1"], ["| mode dropping", "8"], ["| same", "1"]]
-    assert "mode dropping d=8 (0.2500 ± 0.0500 against 0.1000 ± 0.0000 of modes)" in table
-    assert "same d=1 (" not in table
+    assert keys == [["| mode dropping", "1, 8"], ["| same", "1"]]
+    assert "| mode dropping | 1, 8 | 0.2250/0.3000 |" in table
+    assert "| best member | 0.1000 |" in table
+    assert "| 2,000 | 0.61 (20-means) | 2 of 3 |" in table
 
 
 # ------------------------------------------------------------------------------------------ units, origin, and the test

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from precall.metrics import clusters as module
+from precall.metrics import histograms as module
 from precall.metrics.assessment import assess
-from precall.metrics.clusters import kmeans_histograms
+from precall.metrics.histograms import kmeans_histograms
 from precall.metrics.score import bounded_interval
 from precall.theory.spectrum import RatioSpectrum
 

@@ -10,7 +10,7 @@ from precall import devices
 from precall.cli import app
 from precall.encoders import encode
 from precall.improve import select
-from precall.metrics import clusters, features
+from precall.metrics import features, histograms
 from precall.metrics.assessment import assess
 from precall.metrics.kmeans import kmeans
 from precall.metrics.reference import Reference
@@ -150,16 +150,16 @@ def test_the_best_start_is_kept():
 
 def test_histograms_of_features_on_an_accelerator(monkeypatch):
     """The cells are those of the CPU up to rounding."""
-    plain = clusters.kmeans_histograms(real=REAL, fake=FAKE)
-    monkeypatch.setattr(clusters, "device_of", lambda matrix: "cuda")
-    posing = clusters.kmeans_histograms(real=torch.as_tensor(REAL), fake=torch.as_tensor(FAKE))
+    plain = histograms.kmeans_histograms(real=REAL, fake=FAKE)
+    monkeypatch.setattr(histograms, "device_of", lambda matrix: "cuda")
+    posing = histograms.kmeans_histograms(real=torch.as_tensor(REAL), fake=torch.as_tensor(FAKE))
     assert (posing.labels_fake == plain.labels_fake).mean() > 0.99
 
 
 def test_scaling_keeps_an_offset_from_eating_digits():
     pair = features.Pair(torch.as_tensor(REAL + 1e8), torch.as_tensor(FAKE + 1e8))
-    near = clusters._scaled_on_device(features.Pair(torch.as_tensor(REAL), torch.as_tensor(FAKE)))
-    assert torch.allclose(clusters._scaled_on_device(pair), near, atol=1e-6)
+    near = histograms._scaled_on_device(features.Pair(torch.as_tensor(REAL), torch.as_tensor(FAKE)))
+    assert torch.allclose(histograms._scaled_on_device(pair), near, atol=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------------- a real GPU

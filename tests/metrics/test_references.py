@@ -196,51 +196,7 @@ def test_a_subsample_names_itself_wherever_it_is_used(tmp_path):
         Reference.fit(REAL, k=5).subsample(5)
 
 
-def test_a_subsample_of_a_stored_reference_has_cells_of_its_own(path):
+def test_a_subsample_of_a_stored_reference_makes_other_sketches(path):
     loaded = Reference.load(path)
     small = loaded.subsample(60)
-    assert not np.array_equal(small.centres, loaded.centres)
     assert small.sketch(FAKE).reference.identity != loaded.sketch(FAKE).reference.identity
-
-
-def test_approximate_radii_name_themselves_and_their_measured_recall(tmp_path):
-    """They are never too small, and the share of neighbours that were found is the one that is reported."""
-    pytest.importorskip("faiss")
-    from precall.samples.sampleset import SampleWarning
-
-    rng = np.random.default_rng(3)
-    real, fake = rng.normal(size=(900, 6)), rng.normal(0.3, 1, size=(200, 6))
-    exact = Reference.fit(real, k=4)
-    rough = exact.with_approximate_radii(probes=2)
-    true, found = exact.balls(), rough.balls()
-    assert (found.squared_radii >= true.squared_radii).all()
-    assert (found.squared_radii > true.squared_radii).any()
-    recall = (found.nearest.distance <= true.nearest.distance[:, -1:]).mean()
-    assert f"faiss IVF, 2 of 23 cells, recall {recall:.3f} of neighbours, measured on 900" in found.approximation
-    for reference in (rough, Reference.load(rough.save(tmp_path / "rough.precall"))):
-        with pytest.warns(SampleWarning, match=r"approximate radii: faiss IVF"):
-            assessed = reference.assess(fake, metrics=("neighbors", "kid"))
-        assert assessed.protocol["approximate_radii"] == found.approximation
-        assert np.array_equal(assessed.neighborhoods.radii_real, found.radii)
-    assert "approximate_radii" not in exact.assess(fake, metrics=("neighbors",)).protocol
-    every = exact.with_approximate_radii(probes=10**6).balls()
-    assert np.array_equal(every.squared_margins, true.squared_margins)
-    assert "recall 1.000" in every.approximation
-
-
-def test_sketches_with_approximate_radii_do_not_mix_with_exact_ones():
-    pytest.importorskip("faiss")
-    real = np.random.default_rng(3).normal(size=(900, 6))
-    exact = Reference.fit(real)
-    rough = exact.with_approximate_radii(probes=1)
-    assert "recall" in rough.sketch(real[:50] + 1).assessment().protocol["approximate_radii"]
-    with pytest.raises(ValueError, match="the radii"):
-        exact.sketch(real[:20] + 1).merge(rough.sketch(real[20:50] + 1))
-
-
-def test_approximate_radii_without_faiss_name_the_extra(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"precall\[faiss\]"):
-        Reference.fit(REAL).with_approximate_radii()

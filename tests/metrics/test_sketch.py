@@ -1,7 +1,6 @@
 """Sketches of shards: merged in any way, they give the numbers of one pass over all fakes; mixtures are refused."""
 
 import json
-import zipfile
 from collections import Counter
 from functools import reduce
 
@@ -12,11 +11,10 @@ from hypothesis import strategies as st
 
 from precall import Reference, Sketch, merge_sketches
 from precall.metrics import sketch as sketch_module
-from precall.metrics.frozen_cells import FrozenCells, cell_scores
-from precall.metrics.frozen_classifier import FrozenClassifier
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.ball_sums import Shortest
 from precall.metrics.neighbors.influence import jackknife
+from precall.metrics.random_sample import RandomSample
 from precall.samples.archives import ArrayArchive
 
 RNG = np.random.default_rng(7)
@@ -25,7 +23,6 @@ FAKE = (0.7 * RNG.normal(size=(170, 3)) + [0.8, 0, 0]).astype(np.float32)
 FAKE[5:12], FAKE[60], REAL[3:6] = FAKE[4], REAL[40], REAL[2]  # a collapsed part, a copy, and repeated reals
 SWEPT = ("precision", "density", "coverage", "corrected_coverage", "recall_cover")
 CLIPPED = ("clipped_density", "clipped_coverage")
-CURVE = ("area", "f8", "f1_8", "tv", "invented", "missed")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +37,7 @@ def whole(reference):
 
 def assert_same(one, other):
     """Counts and values of lists exactly, moments to 1e-10. Rows of lists are numbered by shard."""
-    arrays, expected = ({**each.counts.arrays(), "cells": each.cells} for each in (one, other))
+    arrays, expected = (each.counts.arrays() for each in (one, other))
     assert arrays.keys() == expected.keys()
     for name in arrays:
         if not name.endswith((" shard", " row")):
@@ -143,13 +140,26 @@ def test_recall_is_not_there_and_the_error_says_why(whole):
         whole.scores["realism"]
 
 
-def test_the_assessment_prints_and_says_that_its_cells_are_frozen(whole):
-    found = whole.assessment("ours")
+def test_the_assessment_has_the_default_answer(reference, whole):
+    """All samples are kept, so the panel sees the same rows as in one assessment, in another order."""
+    found, expected = whole.assessment("ours"), reference.assess(FAKE)
     assert "n = 150 real and n = 170 fake" in repr(found)
-    assert "frozen on the reference" in found.protocol["sketch"]["cells"]
-    assert found.scores["area"].settings["cells"].startswith("frozen on the reference")
+    assert found.estimator == "auto"
     assert found.spectrum.area == found.scores["area"].value
+    assert found.scores["tv"].value == pytest.approx(expected.scores["tv"].value, abs=0.1)
+    assert found.certificate.n_fake > 50
+    assert found.verdict.split()[0] == expected.verdict.split()[0]
     assert json.dumps(found.to_dict())
+
+
+def test_a_small_difference_is_seen_in_many_shards():
+    """Cells would hide it: they are too coarse for a scale of 1.05."""
+    rng = np.random.default_rng(0)
+    reference = Reference.fit(rng.normal(size=(3000, 32)))
+    parts = [1.05 * rng.normal(size=(500, 32)) for _ in range(6)]
+    found = merge_sketches(reference.sketch(part) for part in parts).assessment(metrics=("auto", "c2st"))
+    assert found.scores["tv"].value == pytest.approx(0.154, abs=0.05)
+    assert not found.verdict.startswith("Indistinguishable")
 
 
 # --------------------------------------------------------------------------------------------------------- refusals
@@ -171,7 +181,7 @@ def test_a_shard_is_counted_once(reference, whole):
         ({"ties": "open"}, r"ties \(closed and open\)"),
         ({"seed": 1}, r"seed \(0 and 1\)"),
         ({"real": REAL[1:]}, r"n_real \(150 and 149\)"),
-        ({"real": REAL + np.float32(1e-3)}, "the features, the radii or the cells"),
+        ({"real": REAL + np.float32(1e-3)}, "the features or the radii"),
     ],
 )
 def test_mixed_protocols_are_refused(reference, other, said):
@@ -234,7 +244,9 @@ def test_every_damaged_byte_is_noticed(path):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("cells", lambda a: a + 1),
+        ("sample_rows", lambda a: a[1:]),
+        ("sample_keys", lambda a: a[::-1]),
+        ("real_rows", lambda a: a * np.nan),
         ("balls_inside", lambda a: a[:-1]),
         ("balls_histogram", lambda a: a + 1),
         ("clipped_lost", lambda a: -1 - a),
@@ -262,157 +274,44 @@ def test_a_reference_is_no_sketch(reference, tmp_path):
         Sketch.load(made)
 
 
-def test_a_stored_reference_brings_its_cells(reference, whole, tmp_path, monkeypatch):
-    """k-means is not run again, since another machine might find other cells."""
-    path = reference.save(tmp_path / "data.precall")
-    monkeypatch.setattr("precall.metrics.reference.centres_of_cells", lambda *_, **__: pytest.fail("cells are stored"))
-    found = Reference.load(path).sketch(FAKE)
-    assert np.array_equal(found.cells, whole.cells)
-    with zipfile.ZipFile(path) as archive:
-        assert "centres.npy" in archive.namelist()
+def test_a_stored_reference_makes_the_same_sketch(reference, whole, tmp_path):
+    found = Reference.load(reference.save(tmp_path / "data.precall")).sketch(FAKE)
+    assert found.reference.identity == whole.reference.identity
+    assert np.array_equal(found.sample.rows, whole.sample.rows)
 
 
-# ------------------------------------------------------------------------------------------------------------ cells
+# ----------------------------------------------------------------------------------------------------------- samples
 
 
-def test_each_row_is_counted_in_the_cell_of_its_nearest_centre():
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(500, 4)).astype(np.float32) + np.float32(1000)
-    centres = rng.normal(size=(3, 6, 4)) + 1000
-    nearest = ((rows.astype(float)[:, None, None] - centres) ** 2).sum(-1).argmin(-1)
-    expected = np.stack([np.bincount(one, minlength=6) for one in nearest.T])
-    for origin in (np.full(4, 1000.0), np.zeros(4)):
-        assert np.array_equal(FrozenCells(centres, origin).counts(rows), expected)
+def test_every_row_is_equally_likely_to_be_kept():
+    """Shards of different sizes; the share of rows that are kept does not depend on the shard."""
+    kept = Counter()
+    for seed in range(60):
+        shards = [np.full((size, 1), size) + np.arange(size)[:, None] / size for size in (40, 160, 400)]
+        samples = [RandomSample.of(shard, most=60, seed=seed) for shard in shards]
+        kept.update(np.floor(reduce(RandomSample.merged, samples).rows[:, 0]).astype(int).tolist())
+    assert sum(kept.values()) == 60 * 60
+    for size in (40, 160, 400):
+        assert kept[size] / 3600 == pytest.approx(size / 600, abs=0.03)
 
 
-def test_rows_between_two_centres_go_to_the_first_however_they_are_cut():
-    """The distances are equal, so rounding errors of a matrix product would decide."""
-    rng = np.random.default_rng(2)
-    rows, direction, d = rng.normal(size=(40, 33)), rng.normal(size=33), 33
-    rows -= (rows @ direction)[:, None] * direction / (direction @ direction)  # in the plane between the centres
-    cells = FrozenCells(np.stack([[direction, -direction]]), np.zeros(d))
-    together = cells.counts(rows)
-    apart = sum(cells.counts(rows[i : i + 1]) for i in range(len(rows)))
-    assert np.array_equal(together, apart)
-    assert np.array_equal(FrozenCells(np.array([[[1.0], [-1.0]]]), np.zeros(1)).counts(np.zeros((5, 1))), [[5, 0]])
-
-
-def test_the_intervals_of_the_curve_cover_at_fixed_cells():
-    """Both sets are drawn anew; the share of intervals that contain the mean is near or above 95 %."""
-    rng = np.random.default_rng(3)
-    p, q = rng.dirichlet(np.ones(20)), rng.dirichlet(np.ones(20))
-    found = [cell_scores(rng.multinomial(400, p)[None], rng.multinomial(300, q)[None], seed=seed) for seed in range(60)]
-    for name in ("area", "tv"):
-        mean = np.mean([one[name].value for one in found])
-        assert np.mean([mean in one[name].interval for one in found]) >= 0.85, name
-        widths = [one[name].interval.high - one[name].interval.low for one in found]
-        assert np.mean(widths) < 6 * np.std([one[name].value for one in found])
-
-
-def test_under_equal_laws_the_curve_is_at_its_chance_level():
-    rng = np.random.default_rng(4)
-    p = rng.dirichlet(np.ones(20))
-    found = [cell_scores(rng.multinomial(300, p)[None], rng.multinomial(300, p)[None], seed=s) for s in range(30)]
-    assert np.mean([one["tv"].value - one["tv"].chance for one in found]) == pytest.approx(0, abs=0.02)
-
-
-# ------------------------------------------------------------------------------------------------------- classifiers
-
-
-@pytest.fixture(scope="module")
-def judging():
-    """A reference with a classifier. The model has half of the spread and a shift."""
-    rng = np.random.default_rng(8)
-    pilot = 0.5 * rng.normal(size=(400, 3)) + [1.0, 0, 0]
-    return Reference.fit(rng.normal(size=(800, 3))).with_classifier(pilot)
-
-
-def test_merged_scores_of_a_frozen_classifier_are_those_of_one_pass(judging, tmp_path):
-    fake = 0.5 * RNG.normal(size=(900, 3)) + [1.0, 0, 0]
-    whole = judging.sketch(fake)
-    found = merge_sketches(judging.sketch(part) for part in np.split(fake, [1, 300]))
-    assert np.array_equal(found.levels, whole.levels)
-    assert found.levels.sum() == 900
-    assert judging.frozen.levels.sum() == 400
-    loaded = Sketch.load(found.save(tmp_path / "part.sketch"))
-    for name in CURVE:
-        assert (
-            found.scores[f"quadratic_{name}"] == whole.scores[f"quadratic_{name}"] == loaded.scores[f"quadratic_{name}"]
-        )
-    assert found.assessment().certificate.to_dict() == whole.certificate.to_dict()
-
-
-def test_a_frozen_classifier_bounds_and_estimates_the_true_curve(judging):
-    """The ratio of two Gaussians is what the classifier models, so the estimate is close to the truth."""
-    rng = np.random.default_rng(9)
-    x = rng.normal(size=(200_000, 3))
-    log_p, log_q = -(x**2).sum(1) / 2, -(((x - [1.0, 0, 0]) / 0.5) ** 2).sum(1) / 2 - 3 * np.log(0.5)
-    truth = float(np.maximum(0, 1 - np.exp(log_q - log_p)).mean())  # total variation, E_P (1 − q/p)⁺
-    found = judging.sketch(0.5 * rng.normal(size=(4000, 3)) + [1.0, 0, 0])
-    assert found.scores["quadratic_tv"].value == pytest.approx(truth, abs=0.05)
-    assert 1 - found.certificate.alpha(1.0) < truth
-    assert found.scores["quadratic_tv"].value > found.scores["tv"].value + 0.1  # cells hide what is within them
-    with pytest.raises(ValueError, match="they differ in: pilot"):
-        merge_sketches([found, Reference.fit(judging.features).sketch(FAKE.astype(float))])
-
-
-def test_levels_do_not_depend_on_the_cut(judging):
-    """Rows whose score lies on the edge of a level."""
-    classifier = judging.classifier
-    rows = RNG.normal(size=(300, 3))
-    alone = sum(classifier.histogram(rows[i : i + 1]) for i in range(len(rows)))
-    assert np.array_equal(classifier.histogram(rows), alone)
-    assert np.array_equal(classifier.histogram(rows[::-1]), alone)
-    far = classifier.histogram(np.full((2, 3), 1e9))
-    assert far[[0, -1]].sum() == 2
-    # the log-ratio of these rows is 0, the edge of a level, apart from rounding
-    d, direction = 33, RNG.normal(size=33)
-    edge = FrozenClassifier(
-        np.stack([direction, -direction]), np.stack(2 * [RNG.normal(size=(d, d))]), np.zeros(1), np.zeros(1, dtype=int)
-    )
-    white = edge.whitening[0].T @ edge.whitening[0] @ direction
-    rows = RNG.normal(size=(60, d))
-    rows -= (rows @ white)[:, None] * white / (white @ white)
-    alone = sum(edge.histogram(rows[i : i + 1]) for i in range(len(rows)))
-    assert np.array_equal(edge.histogram(rows), alone)
-    assert alone[2**15 - 1 : 2**15 + 1].sum() == 60
-
-
-def test_a_stored_reference_brings_its_classifier(judging, tmp_path):
-    loaded = Reference.load(judging.save(tmp_path / "data.precall"))
-    fake = RNG.normal(size=(70, 3))
-    assert (judging.sketch(fake) + loaded.sketch(fake + 1)).n == 140
-    assert np.array_equal(judging.sketch(fake).levels, loaded.sketch(fake).levels)
-
-
-def test_the_pilot_is_no_shard(judging):
-    rng = np.random.default_rng(8)
-    pilot = 0.5 * rng.normal(size=(400, 3)) + [1.0, 0, 0]
-    with pytest.raises(ValueError, match="must not be the pilot"):
-        judging.with_classifier(pilot).sketch(pilot)
-    with pytest.raises(ValueError, match="`pilot` must hold at least 50"):
-        judging.with_classifier(pilot[:20])
+def test_samples_merge_in_any_order():
+    parts = [RandomSample.of(part, most=50, seed=0) for part in np.split(FAKE, [30, 90])]
+    orders = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
+    found = [reduce(RandomSample.merged, [parts[i] for i in order]).rows for order in orders]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    assert len(found[0]) == 50
 
 
 # ------------------------------------------------------------------------------------------------------ fresh samples
 
 
 def test_fresh_samples_in_many_dimensions_are_not_told_from_the_data():
-    """Reals that were counted in cells of their own would differ from fresh samples: TV 0.3 and more."""
     rng = np.random.default_rng(10)
-    for n, d in ((60, 300), (200, 50)):
-        scores = [Reference.fit(rng.normal(size=(n, d))).sketch(rng.normal(size=(n, d))).scores["tv"] for _ in range(4)]
-        assert np.mean([one.value - one.chance for one in scores]) == pytest.approx(0, abs=0.06)
-        assert sum(one.interval.low > one.chance for one in scores) <= 1
-
-
-def test_training_samples_of_the_classifier_are_not_counted():
-    """In many dimensions the classifier would tell its own training samples from fresh ones of the same law."""
-    rng = np.random.default_rng(11)
-    reference = Reference.fit(rng.normal(size=(200, 40))).with_classifier(rng.normal(size=(100, 40)))
-    tv = reference.sketch(rng.normal(size=(2000, 40))).scores["quadratic_tv"]
-    assert tv.value - tv.chance < 0.1
-    assert tv.interval.low < tv.chance
+    reference = Reference.fit(rng.normal(size=(200, 50)))
+    found = reference.sketch(rng.normal(size=(200, 50))).assessment(metrics=("auto", "c2st"))
+    assert found.verdict.startswith("Indistinguishable")
 
 
 # ------------------------------------------------------------------------------------------------------------- parts

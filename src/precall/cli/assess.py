@@ -21,7 +21,7 @@ from precall.cli.encoder_options import (
     check_preset,
     requested_encoders,
 )
-from precall.cli.engine_options import EngineName, RayAddress, WorkFolder, assessed_by_shards, is_sharded, sharded_names
+from precall.cli.engine_options import EngineName, RayAddress, WorkFolder, assessed_by_shards, is_sharded
 from precall.devices import check_device
 from precall.printing import shown
 from precall.progress import Progress
@@ -147,8 +147,6 @@ def assess(
     if len(models) < len(fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = chosen_metrics(metrics, quick=quick)
-    if is_sharded(engine, ray_address, work):
-        names = sharded_names(names)
     if preset is not None:
         check_preset(preset, names, k, ties)
     gates = _gates(limits, names, cautious=gate == "lower")

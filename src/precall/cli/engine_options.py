@@ -37,16 +37,6 @@ def is_sharded(engine: str, ray_address: str | None, work: Path | None) -> bool:
     return engine != "local" or work is not None
 
 
-def sharded_names(metrics: Sequence[str] | None) -> list[str]:
-    """The metrics to compute shard by shard; one that needs all samples in one process is refused."""
-    from precall.metrics.sharded import sharded_metrics
-
-    try:
-        return list(sharded_metrics(metrics))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--metrics") from None
-
-
 def assessed_by_shards(
     real: str,
     models: Mapping[str, str],

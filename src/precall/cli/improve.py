@@ -18,9 +18,8 @@ from precall.devices import check_device
 from precall.files import create, create_link, inside, one_per_line, staged_folder
 
 if TYPE_CHECKING:
-    from precall.improve.guidance import Surplus
-    from precall.improve.selection import JudgedSamples, Selection
-    from precall.improve.targets import Target
+    from precall.improve.judging import JudgedSamples
+    from precall.improve.selection import Selection
     from precall.samples import SampleSet
     from precall.samples.images import ImageFiles
 
@@ -106,7 +105,7 @@ def improve(
     With --min-precision, the exit status is 3 if no budget reaches it.
     """
     from precall.cli.target_folder import check_new, write_set, writer_of
-    from precall.improve.selection import ESTIMATORS, judge
+    from precall.improve.judging import ESTIMATORS, judge
     from precall.samples.opening import KEYED, open_samples, takes_key
 
     folder, option = (target, "--target") if surplus is None else (surplus, "--surplus")
@@ -151,12 +150,9 @@ def improve(
         _keep(judged, budget, 1.0 if lam is None else lam, seed, write, out, command if as_json else None)
 
 
-def _choice(
-    judged: JudgedSamples, option: str, lam: float, size: int | None, seed: int
-) -> Callable[[], Target | Surplus]:
+def _choice(judged: JudgedSamples, option: str, lam: float, size: int | None, seed: int) -> Callable[[], Selection]:
     """What chooses the fine-tuning set: a target for the model, or the surplus for a guide."""
-    from precall.improve.guidance import surplus_of
-    from precall.improve.targets import target_of
+    from precall.improve.targets import surplus_of, target_of
 
     if option == "--surplus":
         return lambda: surplus_of(judged, lam=lam, seed=seed)
@@ -209,8 +205,7 @@ def _print_summary(kept: Selection, out: Path | None) -> None:
     """Print the number of kept samples and the predicted effect to stderr."""
     for sentence in kept.notes:
         note(f"note: {sentence}")
-    towards = "" if kept.lam == 1 else f" at λ = {kept.lam:g}"
-    note(f"kept {len(kept):,} of {kept.n_fake:,}{towards}{'' if out is None else f': {out}'}")
+    note(f"{kept.summary}{'' if out is None else f': {out}'}")
     note(f"predicted, at best: {kept.changes}")
 
 

@@ -33,16 +33,8 @@ def make(
     subsample: Annotated[
         int | None, typer.Option(help="Keep this many samples, chosen at random; reports name the subsample.")
     ] = None,
-    approximate_radii: Annotated[
-        bool,
-        typer.Option(
-            "--approximate-radii", help="Search neighbours by faiss, approximately; reports say how accurately."
-        ),
-    ] = False,
-    pilot: Annotated[
-        str | None,
-        typer.Option(help="Samples of a model: trains a classifier for `precall sketch` on them and half of the data."),
-    ] = None,
+    approximate_radii: Annotated[bool, typer.Option("--approximate-radii", hidden=True)] = False,
+    pilot: Annotated[str | None, typer.Option(hidden=True)] = None,
     key: Key = None,
     on_error: OnError = "fail",
 ) -> None:
@@ -65,13 +57,15 @@ def make(
         raise typer.BadParameter(f"expected a file that ends in .precall; got {out}", param_hint="--out")
     if key is not None and not takes_key(samples):
         raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
-    check_output(out, sources=[samples, *([] if pilot is None else [pilot])])
+    if approximate_radii:
+        raise typer.BadParameter("is no longer needed: the exact search is as fast", param_hint="--approximate-radii")
+    if pilot is not None:
+        raise typer.BadParameter("is no longer needed: sketches keep a sample of the fakes", param_hint="--pilot")
+    check_output(out, sources=[samples])
     opened = open_samples(samples, key=key, on_error=on_error)
     with bars() as progress:
         found = Reference.fit(opened, k=k, encoder=encoder, device=device, progress=progress)
         found = found if subsample is None else found.subsample(subsample)
-        found = found.with_approximate_radii() if approximate_radii else found
-        found = found if pilot is None else found.with_classifier(open_samples(pilot, key=key, on_error=on_error))
         found.save(out)
     n, d = found.features.shape
     note(f"{out}: {n} samples, {d} dimensions ({found.side.protocol.get('encoder', 'features')}), k = {k}")

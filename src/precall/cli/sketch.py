@@ -39,7 +39,7 @@ def sketch(
     ties: Annotated[
         Literal["closed", "open"] | None, typer.Option(help="closed (≤) or open (<) balls.", show_default="closed")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the frozen cells.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", show_default="0")] = None,
     on_error: OnError = "fail",
     quiet: Quiet = False,
 ) -> None:
@@ -87,9 +87,9 @@ def merge(
 ) -> None:
     """Merge sketches of disjoint shards, and print the scores of all their samples.
 
-    The scores are those of one assessment of all shards, except for the curve, whose k-means cells are frozen on the
-    data. Recall and other scores that need distances between fakes are not among them. A shard that is in two sketches
-    is refused.
+    Precision, density, coverage, copies and FID are those of one assessment of all shards. The curve is computed from
+    the samples of both sides that the sketches keep. Recall and other scores that need distances between fakes are not
+    among them. A shard that is in two sketches is refused.
 
     Examples:
 

@@ -20,14 +20,13 @@ from precall.files import check_output_folder, create, create_link, inside, stag
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.improve.guidance import Surplus
-    from precall.improve.targets import Target, TargetRow
+    from precall.improve.selection import ChosenRow, Selection
     from precall.samples import SampleSet
     from precall.samples.arrays import Rows
     from precall.samples.images import ImageFiles
     from precall.samples.tables import TableRows
 
-    Writer = Callable[[Path, Iterable[TargetRow]], None]
+    Writer = Callable[[Path, Iterable[ChosenRow]], None]
 
 TAKES = "two folders or zips of images, two arrays, two tables, or two sets of texts"
 
@@ -40,7 +39,7 @@ def check_new(path: Path, sources: Iterable[str], option: str) -> None:
 
 
 def write_set(
-    path: Path, choose: Callable[[], Target | Surplus], write: Writer, *, name: str, command: str, as_json: bool
+    path: Path, choose: Callable[[], Selection], write: Writer, *, name: str, command: str, as_json: bool
 ) -> None:
     """Choose the set and write it. A summary goes to stderr, and with `as_json` the result to stdout.
 
@@ -99,7 +98,7 @@ def _images(sides: Mapping[str, ImageFiles], *, link: bool) -> Writer:
     for samples in sides.values():
         _check_images(samples, link=link)
 
-    def write(folder: Path, rows: Iterable[TargetRow]) -> None:
+    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
         for row in rows:
             name, samples = PurePosixPath(row.id), sides[row.source]
             path = inside(folder, str(name.with_name(f"{row.source}-{name.name}")))
@@ -132,7 +131,7 @@ def _arrays(sides: Mapping[str, Rows]) -> Writer:
             f"--target and --surplus need rows of equal shape; got {shapes['real']} (real), {shapes['fake']} (fake)."
         )
 
-    def write(folder: Path, rows: Iterable[TargetRow]) -> None:
+    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
         import numpy as np
 
         arrays, buffer = {name: samples.array for name, samples in sides.items()}, io.BytesIO()
@@ -147,7 +146,7 @@ def _tables(real: TableRows, fake: TableRows) -> Writer:
         differing = ", ".join(sorted(set(real.columns) ^ set(fake.columns)))
         raise ValueError(f"--target and --surplus need tables with the same columns; only one has {shown(differing)}.")
 
-    def write(folder: Path, rows: Iterable[TargetRow]) -> None:
+    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         if real.has_header:
@@ -165,12 +164,12 @@ def _texts(sides: Mapping[str, SampleSet]) -> Writer:
     originals = {name: getattr(samples, "lines", ()) for name, samples in sides.items()}
     verbatim = all(getattr(samples, "is_json", False) for samples in sides.values())
 
-    def record(row: TargetRow) -> bytes:
+    def record(row: ChosenRow) -> bytes:
         if verbatim:
             return bytes(originals[row.source][row.index]) + b"\n"
         return json.dumps({"text": sides[row.source][row.index]}, ensure_ascii=False).encode() + b"\n"
 
-    def write(folder: Path, rows: Iterable[TargetRow]) -> None:
+    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
         create(folder / "samples.jsonl", b"".join(map(record, rows)))
 
     return write

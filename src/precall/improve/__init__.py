@@ -2,10 +2,11 @@
 
 This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
 its methods (`rejection`, `chains`, `transport`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
-samples (`selection`), the samples on which to fine-tune a model (`targets`) or a guide of it (`guidance`), and the
-prediction of what a budget achieves (`planning`). Training does not belong here: see `precall.tune`, which this room
-never imports. Acceptance rules and other mathematics without samples are in `precall.theory`, and the estimation of
-ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
+samples (`judging`, `selection`), the samples on which to fine-tune a model or a guide of it (`targets`, `guidance`),
+the prediction of what a budget achieves (`planning`), and the sampling-time knobs of a generator (`knobs`) with the
+choice of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see `precall.tune`,
+which this room never imports. Acceptance rules and other mathematics without samples are in `precall.theory`, and the
+estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
+    from precall.improve.choosing import DialChoice as DialChoice
+    from precall.improve.choosing import DialSetting as DialSetting
+    from precall.improve.choosing import dial as dial
     from precall.improve.diffusion import Denoised as Denoised
     from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.guidance import Guided as Guided
     from precall.improve.guidance import RatioGuided as RatioGuided
-    from precall.improve.guidance import Surplus as Surplus
-    from precall.improve.guidance import surplus as surplus
+    from precall.improve.knobs import CentralKnob as CentralKnob
+    from precall.improve.knobs import FunctionKnob as FunctionKnob
+    from precall.improve.knobs import Knob as Knob
+    from precall.improve.knobs import RejectionKnob as RejectionKnob
+    from precall.improve.knobs import TruncationKnob as TruncationKnob
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.planning import Plan as Plan
     from precall.improve.planning import plan as plan
@@ -31,27 +38,33 @@ if TYPE_CHECKING:
     from precall.improve.sampling import sample as sample
     from precall.improve.selection import Selection as Selection
     from precall.improve.selection import select as select
-    from precall.improve.targets import Target as Target
+    from precall.improve.targets import surplus as surplus
     from precall.improve.targets import target as target
 
 _HOME = {
+    "CentralKnob": "knobs",
     "Denoised": "diffusion",
+    "DialChoice": "choosing",
+    "DialSetting": "choosing",
+    "FunctionKnob": "knobs",
     "Guided": "guidance",
+    "Knob": "knobs",
     "LatentGenerator": "latent",
     "Plan": "planning",
     "Ratio": "ratio",
     "RatioGuided": "guidance",
     "RatioWarning": "ratio",
     "Refined": "sampling",
+    "RejectionKnob": "knobs",
     "SamplingError": "sampling",
     "Selection": "selection",
-    "Surplus": "guidance",
-    "Target": "targets",
+    "TruncationKnob": "knobs",
+    "dial": "choosing",
     "plan": "planning",
     "sample": "sampling",
     "sample_with_rejection": "diffusion",
     "select": "selection",
-    "surplus": "guidance",
+    "surplus": "targets",
     "target": "targets",
 }
 __all__ = [*_HOME]

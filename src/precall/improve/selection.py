@@ -10,65 +10,27 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
+from precall.improve.judging import JudgedSamples, judge, notes_on_samples
 from precall.improve.planning import Plan, plan
 from precall.improve.ratio import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.rejection import largest_finite, ratios_of
-from precall.metrics.category_levels import with_shared_levels
-from precall.metrics.classifiers.estimators import MEMBERS, classify
-from precall.metrics.classifiers.result import ClassifierResult
-from precall.metrics.features import device_of, same_dimension
-from precall.metrics.inputs import Side, side
-from precall.metrics.neighbors.centrality import centrality, ranks
-from precall.metrics.score import plain, readings
-from precall.progress import Progress, stage_of
+from precall.metrics.inputs import Side
+from precall.metrics.score import Interval, plain, readings
+from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.acceptance import obrs
-from precall.theory.arrays import Array, Index, to_numpy
+from precall.theory.arrays import Array, Index
 from precall.theory.spectrum import RatioSpectrum
-from precall.theory.tilts import weights
 
-ESTIMATORS = ("auto", *MEMBERS)
 READINGS = {"area": "area", "f8": "F8 (recall)", "f1_8": "F1/8 (precision)", "tv": "total variation"}
 FEW = 5  # note if this many ratios carry half of the mass
-REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this
-INSIGNIFICANT = 0.05  # note if the p-value of the two-sample test is larger
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedSamples:
-    """The real and the fake samples with their cross-fitted ratios.
-
-    Attributes:
-        real: the data.
-        fake: the model's samples.
-        result: spectrum and calibrated log-ratios.
-    """
-
-    real: Side
-    fake: Side
-    result: ClassifierResult
-
-    @property
-    def plan(self) -> Plan:
-        """The effect of each budget."""
-        return plan(self.result.spectrum)
-
-    def log_weights(self, lam: float) -> tuple[Array, Array]:
-        """How much more often than in the data real and fake samples like these are to occur at λ, as logarithms."""
-        real, fake = self.real.features, self.fake.features
-        device = torch.device(device_of(real))
-        counts = centrality(real, device)
-        found = (ranks(one, like=counts) for one in (counts, centrality(real, device, fake)))
-        with np.errstate(divide="ignore"):
-            of_real, of_fake = (np.log(weights(low=low, high=high, lam=lam)) for low, high in found)
-        return of_real, of_fake
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,63 +50,120 @@ class Choice:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenRow:
+    """Where a chosen sample comes from: "fake" or "real", its position there, and its id (a path, line or row)."""
+
+    source: str
+    index: int
+    id: str
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """The samples to keep, and the predicted change of the precision-recall curve. It prints as two lines.
+    """Samples chosen by their ratios: those to keep, to fine-tune a model on, or to train a guide on.
+
+    It prints as two or three lines.
 
     Attributes:
-        indices: positions of the kept samples in `fake`, increasing.
-        ids: names of the kept samples: paths, lines, rows or positions.
-        acceptance: probability of each sample to be kept, shape (n_fake,).
-        log_ratios: calibrated log p/q of each sample, shape (n_fake,).
-        tau: slope τ of `a = min(1, τ p/q)`.
-        budget: requested K.
+        purpose: "kept" (from `select`), "target" (from `target`) or "surplus" (from `surplus`).
         lam: trade-off λ.
+        rows: origin of each chosen sample: in the order of `fake` if kept, otherwise in a random order.
+        acceptance: probability of each fake sample to be chosen, shape (n_fake,).
+        acceptance_real: probability of each real sample to be added, shape (n_real,); zeros except for a target.
+        log_ratios: calibrated log p/q of each fake sample, shape (n_fake,).
         spectrum_before: estimated spectrum of all samples.
-        predicted: spectrum of the kept samples if the ratios were exact, `spectrum_before` refined. It is the best
-            possible outcome.
-        effective_sample_size: `(Σ r)²/Σ r²` of the ratios: the number of samples that carry the mass at large budgets.
-        n_real: number of real samples.
-        n_fake: number of fake samples.
+        predicted: spectrum of the kept samples if the ratios were exact, or of a model that fits the target exactly. It
+            is the best possible outcome. None for a surplus.
         estimator: name of the classifiers that estimated the ratios.
         seed: seed of folds, classifiers and choice.
         notes: notes for the user, one sentence each; they are also issued as warnings.
         protocol: encoder and fingerprint of both sample sets, if samples were encoded.
+        budget: requested K, if kept.
+        tau: slope τ of `a = min(1, τ p/q)`, if kept.
+        largest: largest size of the target that these samples allow without repeating one.
+        interval: interval of α(λ) of all samples, for a target or a surplus, if the estimator computes one.
     """
 
-    indices: Index
-    ids: tuple[str, ...]
-    acceptance: Array
-    log_ratios: Array
-    tau: float
-    budget: float
+    purpose: Literal["kept", "target", "surplus"]
     lam: float
+    rows: tuple[ChosenRow, ...]
+    acceptance: Array
+    acceptance_real: Array
+    log_ratios: Array
     spectrum_before: RatioSpectrum
-    predicted: RatioSpectrum
-    effective_sample_size: float
-    n_real: int
-    n_fake: int
+    predicted: RatioSpectrum | None
     estimator: str
     seed: int
     notes: tuple[str, ...] = ()
     protocol: Mapping[str, Any] = field(default_factory=dict)
+    budget: float | None = None
+    tau: float | None = None
+    largest: int | None = None
+    interval: Interval | None = None
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.rows)
 
     def __repr__(self) -> str:
-        towards = "" if self.lam == 1 else f" at λ = {self.lam:g}"
-        return f"kept {len(self):,} of {self.n_fake:,}{towards}\npredicted, at best: {self.changes}"
+        lines = [self.summary]
+        if self.purpose != "kept":
+            known = "" if self.interval is None else f" [{self.interval.low:.3f}, {self.interval.high:.3f}]"
+            alpha = self.spectrum_before.alpha(self.lam)
+            lines.append(f"α({self.lam:g}): {alpha:.3f}{known}; a perfect model has {min(1.0, self.lam):g}")
+        return "\n".join([*lines, *([] if self.predicted is None else [f"predicted, at best: {self.changes}"])])
+
+    @property
+    def summary(self) -> str:
+        """How many samples are chosen, in one line."""
+        draws = f"{len(self.indices):,} of {self.n_fake:,}"
+        if self.purpose == "kept":
+            return f"kept {draws}" + ("" if self.lam == 1 else f" at λ = {self.lam:g}")
+        data = f" kept, {len(self.added):,} of {self.n_real:,} data added" if self.purpose == "target" else ""
+        return f"{self.purpose} at λ = {self.lam:g}: {draws} draws{data}"
 
     @property
     def changes(self) -> str:
-        """Scores of the curve before and after selection, if the ratios were exact."""
-        return changes(self.spectrum_before, self.predicted)
+        """Scores of the curve before and as predicted, as in "area 0.612 → 0.745"; empty for a surplus."""
+        if self.predicted is None:
+            return ""
+        old, new = readings(self.spectrum_before), readings(self.predicted)
+        return ", ".join(f"{word} {old[name]:.3f} → {new[name]:.3f}" for name, word in READINGS.items())
+
+    @cached_property
+    def indices(self) -> Index:
+        """Positions of the chosen samples in `fake`, increasing."""
+        return np.sort([row.index for row in self.rows if row.source == "fake"]).astype(np.intp)
+
+    @cached_property
+    def added(self) -> Index:
+        """Positions in `real` of the data to add, increasing; none except for a target."""
+        return np.sort([row.index for row in self.rows if row.source == "real"]).astype(np.intp)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the chosen samples: paths, lines, rows or positions."""
+        return tuple(row.id for row in self.rows)
+
+    @property
+    def n_real(self) -> int:
+        """Number of real samples."""
+        return len(self.acceptance_real)
+
+    @property
+    def n_fake(self) -> int:
+        """Number of fake samples."""
+        return len(self.acceptance)
 
     @property
     def acceptance_rate(self) -> float:
-        """Share of the fakes that is kept: 1/K up to rounding, or more if a larger K brings no further improvement."""
-        return len(self) / self.n_fake
+        """Share of the fakes that is chosen. If kept: 1/K up to rounding, or more if a larger K improves nothing."""
+        return len(self.indices) / self.n_fake
+
+    @property
+    def effective_sample_size(self) -> float:
+        """`(Σ r)²/Σ r²` of the ratios: the number of samples that carry the mass at large budgets."""
+        return effective_sample_size(self.log_ratios)
 
     @property
     def plan(self) -> Plan:
@@ -152,36 +171,22 @@ class Selection:
         return plan(self.spectrum_before)
 
     def to_dict(self) -> dict[str, Any]:
-        """The selection as JSON-compatible values, with the scores of the curves and the log-ratios of the samples."""
-        simple = (
-            "tau",
-            "budget",
-            "lam",
-            "acceptance_rate",
-            "effective_sample_size",
-            "n_real",
-            "n_fake",
-            "estimator",
-            "seed",
-        )
+        """The selection as JSON-compatible values; what does not belong to its purpose is None."""
+        simple = ("purpose", "lam", "budget", "tau", "largest", "acceptance_rate", "effective_sample_size")
+        arrays = ("indices", "ids", "log_ratios", "acceptance", "notes", "protocol")
+        known = self.interval
         return {
-            "kept": len(self),
-            **{name: plain(getattr(self, name)) for name in simple},
-            "notes": list(self.notes),
+            "size": len(self),
+            "kept": len(self.indices),
+            "added": len(self.added),
+            **{name: plain(getattr(self, name)) for name in (*simple, "n_real", "n_fake", "estimator", "seed")},
+            "alpha": self.spectrum_before.alpha(self.lam),
+            "alpha_interval": None if known is None else [known.low, known.high],
             "before": readings(self.spectrum_before),
-            "predicted": readings(self.predicted),
-            "indices": self.indices.tolist(),
-            "ids": list(self.ids),
-            "log_ratios": plain(self.log_ratios),
-            "acceptance": self.acceptance.tolist(),
-            "protocol": plain(self.protocol),
+            "predicted": None if self.predicted is None else readings(self.predicted),
+            **{name: plain(getattr(self, name)) for name in arrays},
+            "rows": [asdict(row) for row in self.rows],
         }
-
-
-def changes(before: RatioSpectrum, after: RatioSpectrum) -> str:
-    """Scores of two curves, as in "area 0.612 → 0.745"."""
-    old, new = readings(before), readings(after)
-    return ", ".join(f"{word} {old[name]:.3f} → {new[name]:.3f}" for name, word in READINGS.items())
 
 
 def select(
@@ -240,55 +245,71 @@ def select(
     return selection(judged, budget=K, lam=lam, seed=seed)
 
 
-def judge(
-    *,
-    real: Any,
-    fake: Any,
-    estimator: str = "auto",
-    encoder: Any = None,
-    seed: int = 0,
-    device: str | None = None,
-    progress: Progress | None = None,
-) -> JudgedSamples:
-    """Encode both sample sets if necessary, and estimate cross-fitted ratios. The arguments are those of `select`."""
-    checks.choice("estimator", estimator, ESTIMATORS)
-    how: dict[str, Any] = {"encoder": encoder, "loaded": {}, "device": device}
-    data = _samples(side("real", real, progress=stage_of(progress, "encode real"), **how), "real")
-    model = _samples(side("fake", fake, reference=data, progress=stage_of(progress, "encode fake"), **how), "fake")
-    same_dimension(real=data.features, fake=model.features)
-    data, model = with_shared_levels(data, model)
-    judging = stage_of(progress, estimator)
-    return JudgedSamples(
-        data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)
-    )
-
-
 def selection(judged: JudgedSamples, *, budget: float, lam: float = 1.0, seed: int = 0) -> Selection:
     """The selection for a budget and λ. Several can share the same judged samples."""
-    result, fake = judged.result, judged.fake
     choice, predicted = _chosen(judged, budget, seed) if lam == 1 else _tilted(judged, budget, lam, seed)
-    notes = (*notes_on_samples(judged, lam), *choice.notes)
-    for note in notes:
-        warnings.warn(note, RatioWarning, stacklevel=3)
-    n = len(result.log_ratio_fake)
-    return Selection(
-        indices=choice.indices if fake.samples is None else np.asarray(fake.rows, dtype=np.intp)[choice.indices],
-        ids=tuple(fake.identity(int(row)) for row in choice.indices),
-        acceptance=choice.acceptance,
-        log_ratios=result.log_ratio_fake,
-        tau=choice.tau,
-        budget=checks.budget(budget),
+    return concluded(
+        judged,
+        "kept",
+        fake=(choice.indices, choice.acceptance),
         lam=lam,
-        spectrum_before=result.spectrum,
-        predicted=predicted,
-        effective_sample_size=effective_sample_size(result.log_ratio_fake),
-        n_real=len(result.log_ratio_real),
-        n_fake=n,
-        estimator=result.name,
         seed=seed,
-        notes=notes,
-        protocol={name: one.protocol for name, one in (("real", judged.real), ("fake", fake)) if one.protocol},
+        notes=choice.notes,
+        predicted=predicted,
+        budget=checks.budget(budget),
+        tau=choice.tau,
     )
+
+
+def concluded(
+    judged: JudgedSamples,
+    purpose: Literal["kept", "target", "surplus"],
+    *,
+    fake: tuple[Index, Array],
+    real: tuple[Index, Array] | None = None,
+    shuffle: np.random.Generator | None = None,
+    lam: float,
+    notes: tuple[str, ...],
+    **facts: Any,
+) -> Selection:
+    """The result of a choice. Its notes are issued as warnings, to the caller of `select`, `target` or `surplus`.
+
+    Args:
+        judged: the samples.
+        purpose: what they are chosen for.
+        fake: the chosen rows of the fakes, and the probability of each fake.
+        real: the same of the data; nothing of it if None.
+        shuffle: random generator of the order of the rows; None to keep theirs.
+        lam: trade-off λ.
+        notes: notes on the choice, which follow those on the samples.
+        **facts: further attributes of the result.
+    """
+    result, sides = judged.result, {"fake": judged.fake, "real": judged.real}
+    added, probabilities = (np.empty(0, np.intp), np.zeros(len(result.log_ratio_real))) if real is None else real
+    rows = [ChosenRow("fake", *place) for place in _places(judged.fake, fake[0])]
+    rows += [ChosenRow("real", *place) for place in _places(judged.real, added)]
+    notes = (*notes_on_samples(judged, lam if purpose == "kept" else 1.0), *notes)
+    for note in notes:
+        warnings.warn(note, RatioWarning, stacklevel=4)
+    return Selection(
+        purpose=purpose,
+        lam=lam,
+        rows=tuple(rows if shuffle is None else (rows[i] for i in shuffle.permutation(len(rows)))),
+        acceptance=fake[1],
+        acceptance_real=probabilities,
+        log_ratios=result.log_ratio_fake,
+        spectrum_before=result.spectrum,
+        estimator=result.name,
+        notes=notes,
+        protocol={name: one.protocol for name, one in sides.items() if one.protocol},
+        **facts,
+    )
+
+
+def _places(one: Side, rows: Index) -> list[tuple[int, str]]:
+    """Position in the source, in which unreadable samples count, and id of each row."""
+    positions = rows if one.samples is None else np.asarray(one.rows, dtype=np.intp)[rows]
+    return [(at, one.identity(int(row))) for at, row in zip(positions.tolist(), rows, strict=True)]
 
 
 def _chosen(judged: JudgedSamples, budget: float, seed: int) -> tuple[Choice, RatioSpectrum]:
@@ -387,33 +408,3 @@ def _notes_on_ratios(log_r: Array, shares: Array, kept: int, wanted: int, K: flo
     if n > 2 * FEW and (sentence := concentration(log_r, FEW)) is not None:
         notes.append(f"{sentence} Lower the budget, or pass more samples.")
     return tuple(notes)
-
-
-def notes_on_samples(judged: JudgedSamples, lam: float = 1.0) -> tuple[str, ...]:
-    """Notes that depend on the two sample sets."""
-    notes, p_value = [], judged.result.p_value
-    if p_value > INSIGNIFICANT:
-        effect = "the selection is mostly random" if lam == 1 else "centrality alone decides"
-        notes.append(
-            f"the classifiers cannot distinguish `fake` from `real` (p = {p_value:.2g}), so {effect}. "
-            "Pass more samples, or use another encoder."
-        )
-    repeated = _repeated(judged.fake)
-    if repeated > _repeated(judged.real) + REPEATED:
-        notes.append(
-            f"{repeated:.0%} of the fakes have the same features as another one, so that classifiers were trained on "
-            "copies of the samples they evaluate. Remove duplicates first."
-        )
-    return tuple(notes)
-
-
-def _repeated(one: Side) -> float:
-    """Share of the rows that are equal to an earlier row."""
-    features = np.ascontiguousarray(to_numpy(one.features))
-    return 1 - len({hash(row.tobytes()) for row in features}) / len(features)
-
-
-def _samples(found: Side, name: str) -> Side:
-    if found.moments is not None:
-        raise ValueError(f"`{name}` must hold samples; got statistics (mu, sigma). Pass the samples themselves.")
-    return found

@@ -1,122 +1,27 @@
-"""`target`: the set on which to fine-tune a model at a trade-off λ: which draws to keep, which data to add.
+"""Sets to fine-tune on at a trade-off λ: `target` for a model, and `surplus` for a guide to sample away from.
 
-The set follows the PR projection, the distribution nearest to the model that is right at slope λ. Draws and data are
-chosen by cross-fitted ratios. The mathematics is in docs/theory.md, The PR projection.
+The target follows the PR projection, the distribution nearest to the model that is right at slope λ: some draws are
+kept, and some data are added. The surplus (q − λp)₊ holds the draws that are too many. Draws and data are chosen by
+cross-fitted ratios. The mathematics is in docs/theory.md, The PR projection and Away from the surplus.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from precall.improve.ratio import RatioWarning
-from precall.improve.selection import JudgedSamples, changes, judge, notes_on_samples, systematic
-from precall.metrics.inputs import Side
-from precall.metrics.score import CurveIntervals, Interval, plain, readings
+from precall.improve.judging import JudgedSamples, judge
+from precall.improve.selection import Selection, concluded, systematic
+from precall.metrics.score import CurveIntervals, Interval
 from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.arrays import Array, Index
-from precall.theory.projection import ProjectionRule
-from precall.theory.spectrum import RatioSpectrum
+from precall.theory.projection import ProjectionRule, surplus_share
 
-FEW = 20  # note if fewer draws are too many (λ ≥ 1), or fewer data are missing (λ < 1), than this
+FEW = 20  # note if fewer draws are too many, or fewer data are missing, than this
 RESOLVED = 0.75  # note if the ratios identify less than this share of what is wrong according to the curve
-
-
-@dataclass(frozen=True, slots=True)
-class TargetRow:
-    """Where one sample of the set comes from: "fake" or "real", its position there, and its id."""
-
-    source: str
-    index: int
-    id: str
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Target:
-    """The set on which to fine-tune a model, and the curve that it would then have. It prints as three lines.
-
-    Attributes:
-        lam: the trade-off λ.
-        kept: positions in `fake` of the draws to keep, increasing.
-        added: positions in `real` of the data to add, increasing.
-        keep_probability: probability of each draw to be kept, shape (n_fake,).
-        add_probability: probability of each data point to be added, shape (n_real,).
-        rows: origin of each sample of the set, in a random order.
-        largest: largest size of the set that these samples allow without repeating one.
-        spectrum_before: estimated spectrum of the model.
-        predicted: its projection, which is the spectrum of a model that fits the set exactly.
-        interval: interval of `spectrum_before.alpha(lam)`, or None if the estimator computes none.
-        estimator: name of the classifiers that estimated the ratios.
-        seed: seed of folds, classifiers and choice.
-        notes: notes for the user, one sentence each; they are also issued as warnings.
-        protocol: encoder and fingerprint of both sample sets, if samples were encoded.
-    """
-
-    lam: float
-    kept: Index
-    added: Index
-    keep_probability: Array
-    add_probability: Array
-    rows: tuple[TargetRow, ...]
-    largest: int
-    spectrum_before: RatioSpectrum
-    predicted: RatioSpectrum
-    interval: Interval | None
-    estimator: str
-    seed: int
-    notes: tuple[str, ...] = ()
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __repr__(self) -> str:
-        return f"{self.summary}\n{self.precision}\npredicted, at best: {self.changes}"
-
-    @property
-    def summary(self) -> str:
-        """How many draws are kept and how many data are added."""
-        n, m = len(self.keep_probability), len(self.add_probability)
-        parts = f"{len(self.kept):,} of {n:,} draws kept, {len(self.added):,} of {m:,} data added"
-        return f"target for λ = {self.lam:g}: {parts}"
-
-    @property
-    def precision(self) -> str:
-        """α(λ) of the model with its interval, and of the projection."""
-        before, after = (one.alpha(self.lam) for one in (self.spectrum_before, self.predicted))
-        known = "" if self.interval is None else f" [{self.interval.low:.3f}, {self.interval.high:.3f}]"
-        return f"α({self.lam:g}): {before:.3f}{known} → {after:.3f}"
-
-    @property
-    def changes(self) -> str:
-        """Scores of the curve of the model, and of a model that fits the set exactly."""
-        return changes(self.spectrum_before, self.predicted)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The target as JSON-compatible values: the origin of each row, and what is predicted."""
-        known = self.interval
-        return {
-            "lam": self.lam,
-            "size": len(self),
-            "kept": len(self.kept),
-            "added": len(self.added),
-            "largest": self.largest,
-            "alpha": self.spectrum_before.alpha(self.lam),
-            "alpha_interval": None if known is None else [known.low, known.high],
-            "before": readings(self.spectrum_before),
-            "predicted": readings(self.predicted),
-            "estimator": self.estimator,
-            "seed": self.seed,
-            "notes": list(self.notes),
-            "protocol": plain(self.protocol),
-            "rows": [asdict(row) for row in self.rows],
-        }
 
 
 def target(
@@ -130,7 +35,7 @@ def target(
     seed: int = 0,
     device: str | None = None,
     progress: Progress | None = None,
-) -> Target:
+) -> Selection:
     """Choose the samples on which to fine-tune a model so that it becomes right at the trade-off λ.
 
     The set follows the PR projection: the distribution with `α(λ) = min(1, λ)` that is nearest to the model. With a
@@ -145,14 +50,14 @@ def target(
         fake: draws of the model, at least 50 of them.
         lam: trade-off λ > 0. λ = 10 mends what the model invents, λ = 0.1 what it misses, and λ = 1 everything.
         size: number of samples in the set; the largest possible number if None.
-        estimator: classifier that estimates the ratios: "auto", the stacked panel, or one of its members.
+        estimator: classifier that estimates the ratios, as in `select`.
         encoder: encoder of samples that are not features, as in `precall.assess`.
         seed: seed of folds, classifiers and choice. The same seed gives the same set.
-        device: where encoders and perceptrons run: "cpu", "cuda", "mps" or "auto", as in `precall.assess`.
+        device: where encoders and perceptrons run, as in `select`.
         progress: called with (stage, done, total).
 
     Returns:
-        The target. Its notes are also issued as warnings (`RatioWarning`).
+        The draws to keep and the data to add. Notes are also issued as warnings (`RatioWarning`).
 
     Raises:
         ValueError: If `size` is larger than the samples allow.
@@ -162,7 +67,7 @@ def target(
         >>> real, fake = rng.normal(size=(400, 2)), rng.normal(size=(400, 2))
         >>> fake[:100] += 5  # a quarter is invented
         >>> chosen = target(real=real, fake=fake, lam=10, estimator="linear")
-        >>> invented = np.mean(chosen.kept < 100)
+        >>> invented = np.mean(chosen.indices < 100)
         >>> len(chosen) > 300, bool(invented < 0.05), bool(0.15 < len(chosen.added) / len(chosen) < 0.3)
         (True, True, True)
 
@@ -176,37 +81,91 @@ def target(
     return target_of(judged, lam=lam, size=size, seed=seed)
 
 
-def target_of(judged: JudgedSamples, *, lam: float, size: int | None = None, seed: int = 0) -> Target:
+def surplus(
+    *,
+    real: Any,
+    fake: Any,
+    lam: float,
+    estimator: str = "auto",
+    encoder: Any = None,
+    seed: int = 0,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Selection:
+    """Choose the draws of a model that are too many at the slope λ, on which to train a guide.
+
+    A draw is chosen with probability `(1 − λ r)₊`, where r is its calibrated ratio p/q. Fine-tune a copy of the model
+    on these draws, and sample with `Guided(model, copy, weight)`. With λ = 10 the surplus is what the model invents; on
+    images, a weight of 2 was good. With λ = 0.1 it is nearly every draw, except where the model misses the data; the
+    weight was 3.
+
+    The choice depends on `real`. To assess the guided model, use real samples that were not used here. The arguments
+    are those of `target`.
+
+    Returns:
+        The draws that are too many. Notes are also issued as warnings (`RatioWarning`).
+
+    Raises:
+        ValueError: If no draw is too many at λ.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> real, fake = rng.normal(size=(400, 2)), rng.normal(size=(400, 2))
+        >>> fake[:100] += 5  # a quarter is invented
+        >>> found = surplus(real=real, fake=fake, lam=10, estimator="linear")
+        >>> bool(np.mean(found.indices < 100) > 0.9), bool(90 < len(found) < 115)
+        (True, True)
+
+    References:
+        docs/theory.md, Away from the surplus; Karras et al. (2024), on guiding a model by a worse version of itself.
+    """
+    checks.positive("lam", lam)
+    judged = judge(
+        real=real, fake=fake, estimator=estimator, encoder=encoder, seed=seed, device=device, progress=progress
+    )
+    return surplus_of(judged, lam=lam, seed=seed)
+
+
+def target_of(judged: JudgedSamples, *, lam: float, size: int | None = None, seed: int = 0) -> Selection:
     """The target of samples whose ratios are known. Several λ can share them. The arguments are those of `target`."""
     lam, result, rng = checks.positive("lam", lam), judged.result, np.random.default_rng(seed)
-    before = result.spectrum
-    rule = ProjectionRule.at(lam, alpha=before.alpha(lam))
+    rule = ProjectionRule.at(lam, alpha=result.spectrum.alpha(lam))
     keep, add = rule.keep(result.log_ratio_fake), rule.add(result.log_ratio_real)
     largest = _largest(keep, add, rule.moved)
     n_kept, n_added = _counts(keep, add, rule.moved, _size(size, largest))
-    kept, keep_probability = draw_rows(keep, n_kept, result.log_ratio_fake, rng)
-    added, add_probability = draw_rows(add, n_added, result.log_ratio_real, rng)
-    interval = interval_at(judged, lam, seed)
-    notes = (*notes_on_samples(judged), *_notes(keep, add, rule, interval))
-    for note in notes:
-        warnings.warn(note, RatioWarning, stacklevel=3)
-    sides = {"fake": (judged.fake, kept), "real": (judged.real, added)}
-    rows = [TargetRow(name, *place) for name, (one, chosen) in sides.items() for place in places(one, chosen)]
-    return Target(
+    interval = _interval(judged, lam, seed)
+    return concluded(
+        judged,
+        "target",
+        fake=_drawn(keep, n_kept, result.log_ratio_fake, rng),
+        real=_drawn(add, n_added, result.log_ratio_real, rng),
+        shuffle=rng,
         lam=lam,
-        kept=positions(judged.fake, kept),
-        added=positions(judged.real, added),
-        keep_probability=keep_probability,
-        add_probability=add_probability,
-        rows=tuple(rows[i] for i in rng.permutation(len(rows))),
-        largest=largest,
-        spectrum_before=before,
-        predicted=before.projected(lam),
-        interval=interval,
-        estimator=result.name,
         seed=seed,
-        notes=notes,
-        protocol={name: one.protocol for name, (one, _) in sides.items() if one.protocol},
+        notes=_notes_on_target(keep, add, rule, interval),
+        predicted=result.spectrum.projected(lam),
+        largest=largest,
+        interval=interval,
+    )
+
+
+def surplus_of(judged: JudgedSamples, *, lam: float, seed: int = 0) -> Selection:
+    """The surplus of samples whose ratios are known. Several λ can share them. The arguments are those of `surplus`."""
+    lam, result, rng = checks.positive("lam", lam), judged.result, np.random.default_rng(seed)
+    share = surplus_share(result.log_ratio_fake, lam)
+    if share.sum() < 1:
+        raise ValueError(f"no draw is too many at λ = {lam:g}. Choose a smaller λ, or pass more samples.")
+    interval = _interval(judged, lam, seed)
+    return concluded(
+        judged,
+        "surplus",
+        fake=_drawn(share, round(share.sum()), result.log_ratio_fake, rng),
+        shuffle=rng,
+        lam=lam,
+        seed=seed,
+        notes=_notes_on_surplus(float(share.sum()), lam, interval),
+        predicted=None,
+        interval=interval,
     )
 
 
@@ -233,32 +192,20 @@ def _counts(keep: Array, add: Array, moved: float, size: int) -> tuple[int, int]
     return size - added, added
 
 
-def draw_rows(weights: Array, n: int, log_ratio: Array, rng: np.random.Generator) -> tuple[Index, Array]:
+def _drawn(weights: Array, n: int, log_ratio: Array, rng: np.random.Generator) -> tuple[Index, Array]:
     """Choose n samples with probabilities proportional to `weights`, by systematic sampling along the ratio."""
-    total = float(weights.sum())
-    probabilities = np.minimum(1.0, weights * (n / total)) if n else np.zeros_like(weights)
+    probabilities = np.minimum(1.0, weights * (n / float(weights.sum()))) if n else np.zeros_like(weights)
     by_ratio = np.lexsort((rng.permutation(weights.size), log_ratio))  # ties in random order
     return systematic(probabilities, by_ratio, rng), probabilities
 
 
-def interval_at(judged: JudgedSamples, lam: float, seed: int) -> Interval | None:
+def _interval(judged: JudgedSamples, lam: float, seed: int) -> Interval | None:
     """The interval of α(λ)."""
     found = CurveIntervals.gathered(judged.result.uncertainty(seed=seed)["intervals"])
     return None if found is None else found.at(lam, float(judged.result.spectrum.alpha(lam)))
 
 
-def positions(one: Side, rows: Index) -> Index:
-    """Positions in the source; unreadable samples have no row."""
-    return rows if one.samples is None else np.asarray(one.rows, dtype=np.intp)[rows]
-
-
-def places(one: Side, rows: Index) -> list[tuple[int, str]]:
-    """Position and id of each row."""
-    sources = positions(one, rows).tolist()
-    return [(at, one.identity(int(row))) for at, row in zip(sources, rows, strict=True)]
-
-
-def _notes(keep: Array, add: Array, rule: ProjectionRule, interval: Interval | None) -> tuple[str, ...]:
+def _notes_on_target(keep: Array, add: Array, rule: ProjectionRule, interval: Interval | None) -> tuple[str, ...]:
     """Notes on what these samples can show at this slope."""
     notes, lam, best = [], rule.lam, min(1.0, rule.lam)
     way_out = "Pass more samples, use another encoder, or choose a λ closer to 1."
@@ -281,3 +228,13 @@ def _notes(keep: Array, add: Array, rule: ProjectionRule, interval: Interval | N
             f"the set mends a part. {way_out}"
         )
     return tuple(notes)
+
+
+def _notes_on_surplus(found: float, lam: float, interval: Interval | None) -> tuple[str, ...]:
+    """A note if these samples show little at this slope."""
+    way_out = "Pass more samples, use another encoder, or choose a smaller λ."
+    if interval is not None and interval.high >= 1 - 1e-9:
+        return (f"these samples cannot show whether any draw is too many at λ = {lam:g}. {way_out}",)
+    if found < FEW:
+        return (f"the guide rests on few draws: about {found:.0f} are too many at λ = {lam:g}. {way_out}",)
+    return ()

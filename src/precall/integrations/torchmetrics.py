@@ -22,7 +22,6 @@ import numpy.typing as npt
 from precall.metrics.assessment import assess
 from precall.metrics.features import as_features
 from precall.metrics.frechet_distance import fid
-from precall.metrics.frozen_cells import histogram_spectrum_of_counts
 from precall.metrics.kernel_distance import kid
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.ball_sums import BallSums, SummedBalls
@@ -30,7 +29,6 @@ from precall.metrics.neighbors.one_way_scores import one_way_values
 from precall.metrics.neighbors.sweep import sweep
 from precall.metrics.reference import Reference
 from precall.metrics.registry import ESTIMATORS
-from precall.metrics.score import readings
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum
 
@@ -288,10 +286,9 @@ class FrechetDistance(Metric):
 class ReferenceScores(Metric):
     """Scores of fakes against fixed data, from sums. No features are stored, and processes are merged by addition.
 
-    Precision, density, coverage, recall cover, the clipped scores, copies, FID, and the curve of k-means cells that are
-    frozen on the data: `area`, `f8`, `f1_8` and `tv`. Each process sketches its own batches (`Reference.sketch`), and
-    only sums travel. The values are those of all batches in one place. Recall needs distances between fakes and is not
-    among them; use `NearestNeighborScores`.
+    Precision, density, coverage, recall cover, the clipped scores, copies and FID. Each process sketches its own
+    batches (`Reference.sketch`), and only sums travel. The values are those of all batches in one place. Recall needs
+    distances between fakes and is not among them; use `NearestNeighborScores`, and `PRCurve` for the curve.
 
     Args:
         reference: The data: a `Reference`, or features of shape (n, d).
@@ -317,7 +314,7 @@ class ReferenceScores(Metric):
         n, d = self.reference.features.shape
         self._mean = Moments.of_matrix(self.reference.features).mean
         counts = {"inside": (n, 3), "histogram": (n + 1,), "clipped_inside": (n, 3), "clipped_histogram": (n + 1,)}
-        counts |= {"cells": self.reference.centres.shape[:2], "copies": ()}
+        counts |= {"copies": ()}
         for name, shape in counts.items():
             self.add_state(name, default=torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
         for name, shape in {"sums": (d,), "products": (d, d)}.items():
@@ -331,7 +328,6 @@ class ReferenceScores(Metric):
         shift = found.moments.mean - self._mean
         self._add("sums", found.n * shift)
         self._add("products", found.moments.scatter + found.n * np.outer(shift, shift))
-        self._add("cells", found.cells)
         self._add("copies", np.array(found.counts.copies.copies))
         for prefix, balls in (("", found.counts.balls), ("clipped_", found.counts.clipped)):
             self._add(f"{prefix}inside", balls.inside)
@@ -343,7 +339,7 @@ class ReferenceScores(Metric):
         m = int(self._array("histogram").sum())
         if m < 2:
             raise ValueError(f"at least 2 fakes are needed; got {m} so far. Call `update(features)` first.")
-        values = self._one_way() | self._curve() | {"copies": int(self._array("copies")) / m, "fid": self._fid(m)}
+        values = self._one_way() | {"copies": int(self._array("copies")) / m, "fid": self._fid(m)}
         return {name: torch.as_tensor(value, dtype=self.dtype, device=self.device) for name, value in values.items()}
 
     def _one_way(self) -> dict[str, float]:
@@ -355,10 +351,6 @@ class ReferenceScores(Metric):
         )
         balls, clipped = (SummedBalls(frozen.k, frozen.neighbors, one, unused) for one in sums)
         return one_way_values(balls, clipped, ideal=frozen.ideal)
-
-    def _curve(self) -> dict[str, float]:
-        found = readings(histogram_spectrum_of_counts(self.reference.frozen.cells, self._array("cells")))
-        return {name: found[name] for name in ("area", "f8", "f1_8", "tv")}
 
     def _fid(self, m: int) -> float:
         shift = self._array("sums") / m

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from precall.metrics.classifiers.estimators import classify as classify
     from precall.metrics.classifiers.estimators import cross_fitted as cross_fitted
     from precall.metrics.classifiers.simon import simon_ensemble as simon_ensemble
-    from precall.metrics.clusters import kmeans_histograms as kmeans_histograms
     from precall.metrics.densities import known_densities as known_densities
     from precall.metrics.frechet_distance import fid as fid
     from precall.metrics.groups import fairness as fairness
+    from precall.metrics.histograms import kmeans_histograms as kmeans_histograms
     from precall.metrics.inception import inception_score as inception_score
     from precall.metrics.kernel_distance import kid as kid
     from precall.metrics.moments import Moments as Moments
@@ -73,7 +73,7 @@ _HOME = {
     "gaussian_frontier": "moments",
     "inception_score": "inception",
     "kid": "kernel_distance",
-    "kmeans_histograms": "clusters",
+    "kmeans_histograms": "histograms",
     "known_densities": "densities",
     "merge_sketches": "sketch",
     "simon_ensemble": "classifiers.simon",

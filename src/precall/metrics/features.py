@@ -159,6 +159,18 @@ def as_tensor(features: Features, device: str | torch.device) -> torch.Tensor:
     return torch.as_tensor(features if shared else np.array(features), device=device)
 
 
+def uniform_rows(sizes: tuple[int, int], most: int, seed: int) -> tuple[Index, Index]:
+    """Rows of a uniform sample of at most `most` samples of each side, in increasing order.
+
+    Example:
+        >>> [len(rows) for rows in uniform_rows((3, 10), 4, seed=0)]
+        [3, 4]
+    """
+    draws = [np.random.default_rng((seed, side)).permutation(n)[:most] for side, n in enumerate(sizes)]
+    real, fake = (np.sort(rows) for rows in draws)
+    return real, fake
+
+
 def device_of(features: Features) -> str:
     """The kind of device on which the features lie: "cpu", "cuda", …
 
@@ -258,6 +270,14 @@ def check_count(name: str, n: int, at_least: int) -> None:
     """Check that a set has at least so many samples."""
     if n < at_least:
         raise ValueError(f"`{name}` must hold at least {at_least} sample{'s' * (at_least > 1)}; got {n}.")
+
+
+def check_k(k: object, **sizes: int) -> None:
+    """Check that k is a whole number below every size."""
+    side, n = min(sizes.items(), key=lambda item: item[1])
+    if not (isinstance(k, int | np.integer) and 1 <= k < n):
+        way_out = f"Lower `k` or pass more {side.removeprefix('n_')} samples."
+        raise ValueError(f"`k` must be a whole number between 1 and {side} - 1 = {n - 1}; got {k}. {way_out}")
 
 
 def _check_finite(name: str, matrix: Features) -> None:

@@ -35,6 +35,8 @@ from precall.theory.checks import Array
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
+FROM_MOMENTS = "none: it needs every sample, and only their moments are known"
+
 
 def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
     """Fréchet distance between Gaussians fitted to the features, for any encoder.
@@ -100,18 +102,6 @@ def _squared_distance(P: _Gaussian, Q: _Gaussian, s: Array) -> float:
     return max(0.0, float(shift @ shift + P.spread + Q.spread - 2 * s.sum()))
 
 
-def fid_of_moments(*, real: Moments, fake: Moments, influences: InfluencesOf, level: float = 0.95) -> Score:
-    """`fid` of two sets that are given by their moments, with the influences of their samples.
-
-    Args:
-        real: Moments of the real samples.
-        fake: Moments of the fake samples.
-        influences: Computes the influences of all samples of a side ("real" or "fake"), which may lie elsewhere.
-        level: Level of the interval.
-    """
-    return _distance(_Gaussian.of(real), _Gaussian.of(fake), level, influences)
-
-
 def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: InfluencesOf | None = None) -> Score:
     shift = P.mean - Q.mean
     s, to_fake, to_real = _transport(P, Q)
@@ -124,7 +114,8 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: Influence
         influences = {side: influences_of(side, one) for side, one in maps.items()}
     unstable = any(map(decided_by_outliers, influences.values()))
     interval = _distance_interval(value, influences, level) if influences and not unstable else None
-    settings = {"covariance": "n - 1"} | ({"interval": DECIDED_BY_OUTLIERS} if unstable else {})
+    why = DECIDED_BY_OUTLIERS if unstable else FROM_MOMENTS
+    settings = {"covariance": "n - 1"} | ({"interval": why} if interval is None else {})
     return Score(value, interval, n_real=P.n, n_fake=Q.n, settings=settings)
 
 
@@ -276,8 +267,9 @@ def _found(name: str, run: Run, output: str | None) -> Found:
     """The distance between an output of the encoder on both sides, or between statistics that were given instead."""
     run.report(name)
     P, Q = (_Gaussian.of(run.fitted(side, output)) for side in ("real", "fake"))
-    score = _distance(P, Q, 0.95)
-    return Found({name: replace(score, n_real=run.reference.side.n, n_fake=run.side.n)})
+    score = _distance(P, Q, 0.95, run.influences)
+    n_real, n_fake = run.totals
+    return Found({name: replace(score, n_real=n_real, n_fake=n_fake)})
 
 
 FID = Metric(

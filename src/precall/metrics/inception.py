@@ -103,8 +103,8 @@ def _log_interval(value: float, deviation: float, level: float) -> Interval:
 
 def _compute(run: Run) -> Found:
     """The score of the encoder's output `classes` or, if it has none, of the features themselves."""
-    preset, rows = run.reference.preset, run.side.outputs.get("classes", run.pair.fake)
-    size = len(rows) if preset is None or preset.part is None else preset.part
+    rows, part = run.class_probabilities
+    size = len(rows) if part is None else part
     return Found({"inception_score": _score(rows, [*range(0, len(rows), size), len(rows)])})
 
 

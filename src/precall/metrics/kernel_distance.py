@@ -200,7 +200,7 @@ def _blocks(features: Features) -> Iterator[Any]:
 
 def _compute(run: Run) -> Found:
     run.report("kid")
-    return Found({"kid": kid_score(run.kernel, [one.result() for one in run.kernel_sums])})
+    return Found({"kid": kid_score(run.kernel, run.kernel_sums)})
 
 
 KID = Metric(

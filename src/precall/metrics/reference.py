@@ -8,55 +8,45 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from precall.devices import check_device
+from precall.metrics.assembly import assessed
 from precall.metrics.baseline import real_against_real
 from precall.metrics.category_levels import pooled_notices, with_shared_levels
 from precall.metrics.classifiers.estimators import AUTO
-from precall.metrics.clusters import centres_of_cells
-from precall.metrics.features import Features, Pair, device_of, same_dimension
-from precall.metrics.frozen_cells import FrozenCells, halves
-from precall.metrics.frozen_classifier import FrozenClassifier
+from precall.metrics.features import Features, Pair, check_k, device_of, same_dimension
 from precall.metrics.groups import fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
-from precall.metrics.moments import Moments
-from precall.metrics.neighbors.approximate import approximate_balls
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around, clipped
 from precall.metrics.notices import notices
 from precall.metrics.parallel import side_by_side
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset
-from precall.metrics.reference_file import check_same_encoder, load_balls, load_classifier, save_side
-from precall.metrics.registry import METRICS, best_estimator, requested
+from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
+from precall.metrics.registry import METRICS, requested
 from precall.metrics.requests import (
     Groups,
     check_groups,
     check_holdout,
-    check_sizes,
     check_statistics,
 )
 from precall.metrics.results import Assessment
-from precall.metrics.run import Run, check_k, versions
 from precall.metrics.score import Score
 from precall.metrics.sketch import Sketch, Sketcher, merge_sketches
 from precall.metrics.sketch_reference import SketchReference
 from precall.metrics.stability import score_trends
 from precall.metrics.trends import Trend
-from precall.printing import brief, shown
+from precall.metrics.whole_run import WholeRun
+from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
-from precall.theory.arrays import Array, Counts, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.metrics.neighbors.kernels import Kernel
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
-
-CELLS, REPEATS = 20, 10  # k-means cells of sketches, and runs whose curves are averaged (Sajjadi et al.)
 
 
 @brief
@@ -76,8 +66,6 @@ class Reference:
         device: Where the features of the models are put, or None for no choice.
         preset: The protocol of a published evaluation, or None.
         swept: The k-NN balls so far, by the kernel whose sums they have.
-        classifier: A frozen classifier for sketches, or None.
-        pilot: SHA-256 of the features of the fakes that it was trained on, or None.
 
     Example:
         >>> import numpy as np
@@ -98,8 +86,6 @@ class Reference:
     device: str | None = None
     preset: Preset | None = None
     swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
-    classifier: FrozenClassifier | None = field(default=None, repr=False)
-    pilot: str | None = None
 
     @property
     def features(self) -> Features:
@@ -112,10 +98,7 @@ class Reference:
             kernel = next(iter(self.swept), None)  # the balls are the same with any kernel
         if kernel not in self.swept:
             stage = stage_of(self.progress, "real balls")
-            found = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
-            known = self.swept.get(None)
-            named = known is not None and known.approximation is not None  # these radii were chosen by name
-            self.swept[kernel] = replace(known, sums=found.sums) if known is not None and named else found
+            self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
         return self.swept[kernel]
 
     @cached_property
@@ -165,8 +148,6 @@ class Reference:
         fitted = cls(found, encoder, k, ties, seed, progress, loaded, None, device, preset)
         if stored is not None and (balls := load_balls(stored, found, k)) is not None:
             fitted.swept[None] = balls
-        if stored is not None and (known := load_classifier(stored)) is not None:
-            fitted = replace(fitted, classifier=known, pilot=str(stored.about["pilot"]))
         return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
 
     def subsample(self, n: int, *, seed: int = 0) -> Reference:
@@ -188,31 +169,7 @@ class Reference:
         """
         side = self.side.subsampled(n, seed)
         check_k(self.k, n_real=n)
-        return replace(self, side=side, swept={}, classifier=None, pilot=None)
-
-    def with_approximate_radii(self, *, probes: int = 16) -> Reference:
-        """This reference with k-NN radii from an approximate search by faiss, for millions of reals.
-
-        The exact radii take a product of the reals with themselves. The search looks for neighbours in a few cells
-        only, and its recall is measured on 1,000 samples. The protocol and the report say so.
-
-        Args:
-            probes: Number of cells that are searched for each sample; more are slower and more accurate.
-
-        Raises:
-            ImportError: If faiss is not installed.
-
-        Example:
-            >>> import numpy as np
-            >>> real = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)
-            >>> reference = Reference.fit(real).with_approximate_radii()
-            >>> "recall" in reference.balls().approximation
-            True
-        """
-        if self.side.moments is not None:
-            raise ValueError("radii need samples; got statistics (mu, sigma). Pass the samples.")
-        found = approximate_balls(self.features, k=self.k, probes=checks.count("probes", probes), seed=self.seed)
-        return replace(self, swept={None: found})
+        return replace(self, side=side, swept={})
 
     def taking_over(self, other: Reference) -> Reference:
         """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
@@ -236,39 +193,7 @@ class Reference:
             (3, 80)
         """
         settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
-        settings |= {} if self.pilot is None else {"pilot": self.pilot}
-        return save_side(path, self.side, self.balls(), self._frozen_arrays, settings)
-
-    def _frozen_arrays(self) -> dict[str, Array | Counts]:
-        """The arrays of what is frozen for sketches."""
-        return {"centres": self.centres} | ({} if self.classifier is None else self.classifier.arrays())
-
-    def with_classifier(self, pilot: object) -> Reference:
-        """This reference with a classifier for sketches, trained on half of the reals and on a pilot of fakes.
-
-        The classifier is the log-ratio of two Gaussians, the estimator `quadratic` of `assess`. It is frozen: sketches
-        count its scores, whose curve and certificate are read off the merged counts. The pilot must not be one of the
-        shards, because a classifier judges its own training samples too well.
-
-        Args:
-            pilot: Samples of the model, as `fake` in `assess`, at least 50.
-
-        Example:
-            >>> import numpy as np
-            >>> rng = np.random.default_rng(0)
-            >>> reference = Reference.fit(rng.normal(size=(200, 2))).with_classifier(rng.normal(size=(60, 2)))
-            >>> sketch = reference.sketch(rng.normal(size=(100, 2)))
-            >>> sketch.certificate.n_real, "quadratic_area" in sketch.scores
-            (100, True)
-        """
-        from precall.samples.hashing import of_array
-
-        found = self._encoded("pilot", pilot, stage_of(self.progress, "encode pilot"))
-        if self.side.moments is not None or found.moments is not None:
-            raise ValueError("a classifier needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
-        same_dimension(real=self.features, pilot=found.features)
-        trained = FrozenClassifier.trained(self.features, found.features, seed=self.seed)
-        return replace(self, classifier=trained, pilot=of_array(to_numpy(found.features)))
+        return save_side(path, self.side, self.balls(), settings)
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
@@ -319,44 +244,25 @@ class Reference:
         same_dimension(real=self.features, fake=found.features)
         of_source = None if found.samples is None else found.samples.name
         known = str(name or of_source or "fake")
-        sketched = self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
-        if sketched.shards[0].identity == self.pilot:
-            way_out = "Leave it out of the shards."
-            raise ValueError(f"a shard must not be the pilot of the classifier; `{shown(known)}` is. {way_out}")
-        return sketched
+        return self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
 
     @cached_property
     def _sketcher(self) -> Sketcher:
         """The data, prepared for sketches."""
-        balls, cells = self.balls(), FrozenCells(self.centres, Moments.of_matrix(self.features).mean)
-        encoder = self.side.protocol.get("encoder")
-        settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder, "pilot": self.pilot}
-        protocol = {"device": device_of(self.features), "versions": versions()}
+        balls, encoder = self.balls(), self.side.protocol.get("encoder")
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed, "encoder": encoder}
+        protocol: dict[str, Any] = {"device": device_of(self.features)}
         protocol |= {"real": dict(self.side.protocol)} if self.side.protocol else {}
         said = notices({"real": self.side}) + pooled_notices(self.side)
-        if balls.approximation is not None:
-            protocol |= {"approximate_radii": balls.approximation}
-            said.append(f"approximate radii: {balls.approximation}.")
         protocol |= {"notices": said} if said else {}
-        frozen = SketchReference.of(self.features, balls, clipped(balls), cells, self.classifier, settings, protocol)
-        return Sketcher(frozen, balls, clipped(balls), cells, self.classifier)
+        return Sketcher(
+            SketchReference.of(self.features, balls, clipped(balls), settings, protocol), balls, clipped(balls)
+        )
 
     @property
     def frozen(self) -> SketchReference:
         """What sketches keep of the data."""
         return self._sketcher.reference
-
-    @cached_property
-    def centres(self) -> Array:
-        """Centres of k-means cells of halves of the reals, frozen for sketches, shape (10, 20, d)."""
-        stored = _stored(self.side)
-        whole = stored is not None and len(stored) == len(self.features)
-        known = None if stored is None or not whole or stored.about["seed"] != self.seed else stored.stored("centres")
-        if known is not None:
-            return np.asarray(known, dtype=np.float64)
-        parts = (self.features[half] for half, _ in halves(len(self.features), REPEATS, self.seed))
-        cells = min(CELLS, len(self.features) // 2)
-        return np.stack([centres_of_cells(part, n_clusters=cells, seed=self.seed + i) for i, part in enumerate(parts)])
 
     def assess(
         self,
@@ -448,11 +354,20 @@ class Reference:
         return found
 
     def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
-        metrics = [METRICS[metric] for metric in names]
-        run = Run(self, fake, name, progress, names)
-        if fake.moments is None and self.side.moments is None:
-            check_sizes(run.pair, metrics)
-        return run.assessment(metrics, best_estimator(names))
+        run = WholeRun(
+            name,
+            names,
+            self.side,
+            fake,
+            k=self.k,
+            ties=self.ties,
+            seed=self.seed,
+            balls_of_reals=self.balls,
+            unseen=self.holdout,
+            preset=self.preset,
+            progress=progress,
+        )
+        return assessed(run, [METRICS[metric] for metric in names])
 
     def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
         """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""

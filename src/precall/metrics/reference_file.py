@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precall.metrics.features import device_of
-from precall.metrics.frozen_classifier import FrozenClassifier
 from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.scores import Nearest
 from precall.metrics.neighbors.sweep import Balls
-from precall.theory.arrays import Array, Counts, to_numpy
+from precall.theory.arrays import to_numpy
 
 if TYPE_CHECKING:
     from precall.samples.references import ReferenceRows
@@ -23,20 +21,13 @@ if TYPE_CHECKING:
 OF_MACHINE = frozenset({"torch", "device", "pillow", "transformers", "scikit-learn"})  # parts of a protocol
 
 
-def save_side(
-    path: str | Path,
-    side: Side,
-    balls: Balls,
-    frozen: Callable[[], Mapping[str, Array | Counts]],
-    settings: Mapping[str, Any],
-) -> Path:
+def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str, Any]) -> Path:
     """Write the features of one side, its moments and its balls to a file.
 
     Args:
         path: The file, whose name must end in `.precall`.
         side: The data.
         balls: Its k-NN balls.
-        frozen: Computes the arrays of what is frozen for sketches: the centres of cells, and a classifier.
         settings: k, ties and seed.
 
     Returns:
@@ -60,10 +51,8 @@ def save_side(
         "squared_margins": balls.squared_margins,
         "neighbor_index": balls.nearest.index,
         "neighbor_distance": balls.nearest.distance,
-        **frozen(),
     }
     about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": dict(side.protocol)}
-    about |= {} if balls.approximation is None else {"approximate_radii": balls.approximation}
     write_reference(Path(path), arrays, about)
     return Path(path)
 
@@ -73,22 +62,14 @@ def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
     from precall.metrics.neighbors.distances import Cloud
 
     names = ("squared_radii", "squared_margins", "neighbor_index", "neighbor_distance")
-    if samples.about["k"] != k or device_of(side.features) != "cpu":
+    if samples.about["k"] != k or device_of(side.features) != "cpu" or "approximate_radii" in samples.about:
         return None
     stored = [samples.stored(name) for name in names]
     if any(array is None or len(array) != len(side.features) for array in stored):
         return None
     radii, margins, index, distance = (np.asarray(array) for array in stored)
     cloud = Cloud(side.features, index.shape[1])
-    nearest, said = Nearest(index, distance), samples.about.get("approximate_radii")
-    return Balls((k,), int(samples.about["neighbors"]), radii, margins, nearest, cloud, approximation=said)
-
-
-def load_classifier(samples: ReferenceRows) -> FrozenClassifier | None:
-    """The frozen classifier that `save_side` wrote, or None."""
-    names = [f"classifier_{field.name}" for field in fields(FrozenClassifier)]
-    stored = [array for name in names if (array := samples.stored(name)) is not None]
-    return FrozenClassifier(*stored) if len(stored) == len(names) and "pilot" in samples.about else None
+    return Balls((k,), int(samples.about["neighbors"]), radii, margins, Nearest(index, distance), cloud)
 
 
 def check_same_encoder(reference: Side, other: Side) -> None:

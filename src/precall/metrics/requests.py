@@ -33,16 +33,6 @@ def check_holdout(names: Sequence[str], holdout: object | None) -> None:
         raise ValueError(f"the metric 'memorization' needs a holdout; got none. {way_out}")
 
 
-def check_sizes(pair: Pair, metrics: Sequence[Metric]) -> None:
-    """Check that there are enough samples for every metric."""
-    for metric in metrics:
-        for name, n in zip(("real", "fake"), pair.sizes, strict=True):
-            if n < metric.fewest:
-                way_out = 'with fewer, pass `metrics=("neighbors", "fid", "kid")` (--metrics neighbors,fid,kid)'
-                expected = f"at least {metric.fewest} samples; got {n}"
-                raise ValueError(f"`{name}` must hold {expected}. `{metric.name}` needs them; {way_out}.")
-
-
 def check_groups(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> None:
     """Check that the smallest group has enough samples for every metric."""
     small = min(min(pair.sizes) for pair in pairs)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from precall.metrics.classifiers.result import ClassifierResult
-    from precall.metrics.clusters import Clusters
+    from precall.metrics.histograms import Clusters
     from precall.metrics.inputs import Side
     from precall.metrics.neighbors.scores import Neighborhoods
 

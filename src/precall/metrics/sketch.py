@@ -1,9 +1,10 @@
 """Sketches: what a shard of fakes contributes to the scores against fixed data. Sketches of shards are merged.
 
 With a fixed reference, every score that needs no distance between two fakes is a function of sums over the fakes:
-moments, counts in frozen k-means cells, counts in the balls of the reals, and short lists of extreme samples. A sketch
-holds these sums. Merging adds them, so that the result does not depend on how the fakes were cut into shards, nor on
-the order of merging: counts are equal exactly, and moments up to rounding.
+moments, counts in the balls of the reals, and short lists of extreme samples. A sketch holds these sums, and a uniform
+sample of the fakes for the curve and for whatever else does not merge. Merging adds the sums, so that they do not
+depend on how the fakes were cut into shards, nor on the order of merging: counts are equal exactly, and moments up to
+rounding.
 """
 
 from __future__ import annotations
@@ -17,34 +18,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.features import Features, moved, tiles
-from precall.metrics.frechet_distance import fid
-from precall.metrics.frozen_cells import CELLS, FrozenCells, cell_scores, histogram_spectrum_of_counts
-from precall.metrics.frozen_classifier import FrozenClassifier, level_scores, levels_certificate, levels_spectrum
+from precall.metrics.assembly import assessed
+from precall.metrics.features import Features, moved
+from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.ball_sums import BallSums, FakeCounts, Shortest, SummedBalls
 from precall.metrics.neighbors.one_way_scores import copy_score, one_way_scores
-from precall.metrics.results import Assessment, PerSample
+from precall.metrics.neighbors.sweep import balls_around
+from precall.metrics.random_sample import RandomSample
+from precall.metrics.registry import DEFAULT, METRICS, requested
+from precall.metrics.requests import check_holdout
+from precall.metrics.results import Assessment
 from precall.metrics.score import Score
-from precall.metrics.sketch_reference import SketchReference, checked_levels
+from precall.metrics.sketch_reference import ROWS, SketchReference
+from precall.metrics.whole_run import WholeRun
 from precall.printing import brief, shown
 from precall.progress import StageProgress
 from precall.samples.archives import ArrayArchive
 from precall.theory.arrays import Counts, to_numpy
 
 if TYPE_CHECKING:
+    from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.neighbors.sweep import Balls
-    from precall.theory.bands import Certificate
-    from precall.theory.spectrum import RatioSpectrum
 
-SKETCH = ArrayArchive("sketch", ".sketch", 1, made_by="precall sketch")
+SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall sketch")
 GALLERY = 24  # fakes in the lists of the least realistic ones and of the closest copies
-METRICS = ("clusters", "neighbors", "clipped", "copies", "fid")  # whose scores a sketch has, at least in part
+MERGING = ("neighbors", "clipped", "copies", "fid")  # metrics whose scores are sums over all fakes
 PIECE_VALUES, PIECE_ROWS = 1 << 23, (1 << 14, 1 << 16)  # feature values, and rows, of a piece of a shard
 FROM_PAIRS = frozenset(
-    {"recall", "precision_cover", "symmetric_precision", "symmetric_recall", "p_precision", "p_recall", "kid"}
+    {"recall", "precision_cover", "symmetric_precision", "symmetric_recall", "p_precision", "p_recall"}
 )
-NO_INTERVAL = "none: it needs every sample, and a sketch holds their moments"
+BETWEEN_FAKES = (
+    "needs the distances between fakes, which a sketch does not hold. Assess the features of all shards together with "
+    "`assess`."
+)
 
 
 class SketchScores(dict[str, Score]):
@@ -52,8 +59,7 @@ class SketchScores(dict[str, Score]):
 
     def __missing__(self, name: str) -> Score:
         if name in FROM_PAIRS:
-            why = "needs the distances between fakes, which a sketch does not hold"
-            raise MissingScoreError(f"`{name}` {why}. Assess the features of all shards together with `assess`.")
+            raise MissingScoreError(f"`{name}` {BETWEEN_FAKES}")
         raise MissingScoreError(
             f"a sketch has the scores {', '.join(self)}; got `{name}`. Use `assess` for other scores."
         )
@@ -107,9 +113,8 @@ class Sketch:
         reference: What it knows about the data.
         shards: The shards, sorted by their identity.
         moments: Moments of the fakes.
-        cells: Number of fakes in each frozen cell, shape (repeats, cells).
         counts: Counts of the fakes in the balls of the reals, and lists of extreme fakes.
-        levels: Number of fakes at each level of a frozen classifier, or None if the reference has none.
+        sample: All fakes, or a uniform sample of them.
 
     Example:
         >>> from precall import Reference, merge_sketches
@@ -125,9 +130,8 @@ class Sketch:
     reference: SketchReference
     shards: tuple[SketchedShard, ...]
     moments: Moments
-    cells: Counts
     counts: FakeCounts = field(repr=False)
-    levels: Counts | None = field(default=None, repr=False)
+    sample: RandomSample = field(repr=False)
 
     @property
     def n(self) -> int:
@@ -143,55 +147,13 @@ class Sketch:
 
     @property
     def scores(self) -> Mapping[str, Score]:
-        """The scores by name, with intervals.
+        """The scores that are sums over all fakes, by name, with intervals.
 
         Precision, density, coverage, recall cover, copies and the clipped scores have the values and the intervals of
-        one assessment of all shards together. FID has no interval, because that needs every sample. The curve is that
-        of k-means cells frozen on the reference. If the reference has a frozen classifier, the scores of its curve
-        begin with `quadratic_`. Recall, precision cover and the symmetric scores need distances between fakes and are
-        not here.
+        one assessment of all shards together. FID has no interval, because that needs every sample. Recall, precision
+        cover and the symmetric scores need distances between fakes and are not here.
         """
-        if self.n < 2:
-            raise ValueError(f"scores need at least 2 fakes; this sketch has {self.n}. Merge more shards.")
-        about, ties = self.reference, self.reference.ties
-        numbers = self._numbers(self.counts.nearest)
-        balls, clipped = (self._balls(sums, numbers) for sums in (self.counts.balls, self.counts.clipped))
-        distance = fid(real=about.moments, fake=self.moments)
-        return SketchScores(
-            {
-                **cell_scores(about.cells, self.cells, seed=int(about.settings["seed"])),
-                **one_way_scores(balls, clipped, ideal=about.ideal, ties=ties),
-                "copies": copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=ties),
-                "fid": replace(distance, settings={**distance.settings, "interval": NO_INTERVAL}),
-                **self._classifier_scores(),
-            }
-        )
-
-    def _classifier_scores(self) -> dict[str, Score]:
-        if self.levels is None or self.reference.levels is None:
-            return {}
-        found = level_scores(self.reference.levels, self.levels, seed=int(self.reference.settings["seed"]))
-        return {f"quadratic_{name}": score for name, score in found.items()}
-
-    @property
-    def spectra(self) -> dict[str, RatioSpectrum]:
-        """The spectra of all curves, by the name of their estimator."""
-        found = {"clusters": self.spectrum}
-        if self.levels is None or self.reference.levels is None:
-            return found
-        return found | {"quadratic": levels_spectrum(self.reference.levels, self.levels)}
-
-    @property
-    def certificate(self) -> Certificate | None:
-        """Simultaneous upper band on the true curve, from the frozen classifier; None if there is none."""
-        if self.levels is None or self.reference.levels is None:
-            return None
-        return levels_certificate(self.reference.levels, self.levels)
-
-    @property
-    def spectrum(self) -> RatioSpectrum:
-        """The spectrum of the histograms in the frozen cells."""
-        return histogram_spectrum_of_counts(self.reference.cells, self.cells)
+        return SketchScores(self.assessment(metrics=MERGING).scores)
 
     @property
     def least_realistic(self) -> list[ListedFake]:
@@ -203,22 +165,29 @@ class Sketch:
         """The fakes with the smallest copy ratio, the smallest first."""
         return self._listed(self.counts.closest)
 
-    def assessment(self, name: str = "fake") -> Assessment:
-        """The scores and the curve as the result of `assess`, which prints as a table and can be written as a report.
+    def assessment(self, name: str = "fake", metrics: Iterable[str] | None = None) -> Assessment:
+        """The result of `assess`, which prints as a table and can be written as a report.
+
+        Scores that are sums over the fakes are those of all shards together. The curve, and whatever else does not
+        merge, are computed from the samples of both sides that the sketch keeps; the sizes beside a score say which.
 
         Args:
             name: Name of the model.
+            metrics: Names of metrics, as in `assess`; by default those of `assess` and the clipped scores, as far as
+                there are enough samples.
         """
-        return Assessment(
-            name=name,
-            estimator="clusters",
-            spectra=self.spectra,
-            scores=self.scores,
-            certificate=self.certificate,
-            real=PerSample(),
-            fake=PerSample(),
-            protocol=self._protocol(),
+        if self.n < 2:
+            raise ValueError(f"scores need at least 2 fakes; this sketch has {self.n}. Merge more shards.")
+        names = requested(self._default() if metrics is None else metrics)
+        check_holdout(names, None)
+        return replace(
+            found := assessed(SketchedRun(name, names, self), [METRICS[one] for one in names]),
+            scores=SketchScores(found.scores),
         )
+
+    def _default(self) -> list[str]:
+        few = min(len(self.reference.rows), len(self.sample.rows))
+        return [name for name in {*DEFAULT, *MERGING} if METRICS[name].fewest <= few]
 
     def save(self, path: str | Path) -> Path:
         """Write the sketch to a `.sketch` file.
@@ -236,9 +205,8 @@ class Sketch:
             80
         """
         about = {"reference": self.reference.about(), "shards": [vars(shard) for shard in self.shards]}
-        arrays = {"mean": self.moments.mean, "scatter": self.moments.scatter, "cells": self.cells}
-        arrays |= self.reference.arrays() | self.counts.arrays()
-        arrays |= {} if self.levels is None else {"levels": self.levels}
+        arrays = {"mean": self.moments.mean, "scatter": self.moments.scatter}
+        arrays |= self.reference.arrays() | self.counts.arrays() | self.sample.arrays()
         SKETCH.write(Path(path), {name.replace(" ", "_"): array for name, array in arrays.items()}, about)
         return Path(path)
 
@@ -260,34 +228,18 @@ class Sketch:
         reference = SketchReference.of_saved(about["reference"], arrays)
         if list(shards) != sorted(shards, key=lambda shard: shard.identity) or not len(sizes) or (sizes < 1).any():
             raise ValueError("shards")
-        cells, moments = arrays["cells"], reference.moments_like(arrays["mean"], arrays["scatter"], int(sizes.sum()))
-        if cells.shape != reference.cells.shape or cells.dtype != np.int64 or (cells.sum(1) != sizes.sum()).any():
-            raise ValueError("cells")
+        n, moments = int(sizes.sum()), reference.moments_like(arrays["mean"], arrays["scatter"], int(sizes.sum()))
         named = {name.replace("_", " "): array for name, array in arrays.items()}
         counts = FakeCounts.of_arrays(named, n=reference.n, shards=sizes)
-        if ("levels" in arrays) != (reference.levels is not None):
-            raise ValueError("levels")
-        levels = checked_levels("levels", arrays["levels"], int(sizes.sum())) if "levels" in arrays else None
-        return cls(reference, shards, moments, cells, counts, levels)
+        sample = RandomSample.of_arrays(arrays, n=n, dimension=moments.mean.size, most=ROWS)
+        return cls(reference, shards, moments, counts, sample)
 
-    def _protocol(self) -> dict[str, Any]:
-        repeats, cells = self.cells.shape
-        settings = dict(self.reference.settings)
-        lists = {"least_realistic": self.least_realistic, "closest_copies": self.closest_copies}
-        return {
-            "n_real": self.reference.n,
-            "n_fake": self.n,
-            "dimension": settings["dimension"],
-            "metrics": list(METRICS),
-            **{key: settings[key] for key in ("k", "ties", "seed")},
-            **self.reference.protocol,
-            "sketch": {
-                "cells": f"{cells} k-means cells, {repeats} repeats, seed {settings['seed']}, {CELLS}",
-                "reference": self.reference.identity,
-                "shards": [vars(shard) for shard in self.shards],
-                **{name: [vars(one) for one in found] for name, found in lists.items()},
-            },
-        }
+    def ball_scores(self) -> dict[str, Score]:
+        """The scores of the fakes in the balls of the reals, in balls with clipped radii, and of copies."""
+        about, numbers = self.reference, self._numbers(self.counts.nearest)
+        balls, clipped = (self._balls(sums, numbers) for sums in (self.counts.balls, self.counts.clipped))
+        copies = copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties)
+        return {**one_way_scores(balls, clipped, ideal=about.ideal, ties=about.ties), "copies": copies}
 
     def _balls(self, sums: BallSums, nearest: Counts) -> SummedBalls:
         return SummedBalls(self.reference.k, self.reference.neighbors, sums, nearest)
@@ -348,14 +300,9 @@ def _merged(one: Sketch, other: Sketch) -> Sketch:
         one.reference,
         tuple(shards),
         one.moments + other.moments,
-        one.cells + other.cells,
         counts[0].merged(counts[1]),
-        _added(one.levels, other.levels),
+        one.sample.merged(other.sample),
     )
-
-
-def _added(one: Counts | None, other: Counts | None) -> Counts | None:
-    return None if one is None or other is None else one + other
 
 
 def _check_same_reference(one: Sketch, other: Sketch) -> None:
@@ -382,15 +329,11 @@ class Sketcher:
         reference: What sketches keep of it.
         balls: Balls of the reals, for one k.
         clipped: The same with radii of at most their median.
-        cells: The frozen cells.
-        classifier: The frozen classifier, or None.
     """
 
     reference: SketchReference
     balls: Balls = field(repr=False)
     clipped: Balls = field(repr=False)
-    cells: FrozenCells = field(repr=False)
-    classifier: FrozenClassifier | None = field(default=None, repr=False)
 
     def sketch(self, fakes: Features, name: str, progress: StageProgress | None = None) -> Sketch:
         """Sketch a shard, piece by piece: memory grows with the reference and the piece, not with the shard.
@@ -417,11 +360,10 @@ class Sketcher:
     def _piece(self, fakes: Features, start: int) -> Sketch:
         from precall.metrics.neighbors.one_way import count_fakes
 
-        cells = sum((self.cells.counts(to_numpy(tile)) for tile in tiles(fakes)), np.zeros((1, 1), dtype=np.int64))
-        ties = self.reference.ties
+        ties, seed = self.reference.ties, int(self.reference.settings["seed"])
         counts = count_fakes(self.balls, self.clipped, fakes, ties=ties, first_row=start, gallery=GALLERY)
-        levels = None if self.classifier is None else self.classifier.histogram(fakes)
-        return Sketch(self.reference, (), Moments.of_matrix(fakes), np.asarray(cells), counts, levels)
+        sample = RandomSample.of(fakes, most=ROWS, seed=seed)
+        return Sketch(self.reference, (), Moments.of_matrix(fakes), counts, sample)
 
 
 def _joined(one: Sketch, other: Sketch) -> Sketch:
@@ -430,7 +372,68 @@ def _joined(one: Sketch, other: Sketch) -> Sketch:
         one.reference,
         (),
         one.moments + other.moments,
-        one.cells + other.cells,
         one.counts.merged(other.counts),
-        _added(one.levels, other.levels),
+        one.sample.merged(other.sample),
     )
+
+
+class SketchedRun(WholeRun):
+    """The readings of a sketch: a run over the samples that it keeps, except for what is a sum over all samples."""
+
+    def __init__(self, name: str, metrics: Sequence[str], sketch: Sketch) -> None:
+        about, real = sketch.reference, Side(sketch.reference.rows)
+        super().__init__(
+            name,
+            metrics,
+            real,
+            Side(sketch.sample.rows),
+            k=about.k,
+            ties=about.ties,
+            seed=int(about.settings["seed"]),
+            balls_of_reals=lambda kernel: balls_around(real.features, k=about.k, kernel=kernel),
+        )
+        self.sketch = sketch
+
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Number of real samples and of sketched fakes."""
+        return self.sketch.reference.n, self.sketch.n
+
+    def fitted(self, side: str, output: str | None = None) -> Moments:
+        """The moments of all samples of one side."""
+        if output is not None:
+            raise ValueError(f"a sketch holds the features of an encoder, not its output `{output}`. Use `assess`.")
+        return self.sketch.reference.moments if side == "real" else self.sketch.moments
+
+    def ball_scores(self) -> Mapping[str, Score]:
+        """The scores that need no distances between fakes."""
+        return self.sketch.ball_scores()
+
+    def clipped_scores(self) -> Mapping[str, Score]:
+        """The scores of balls with clipped radii."""
+        return {name: score for name, score in self.sketch.ball_scores().items() if name.startswith("clipped")}
+
+    @property
+    def neighborhoods(self) -> Neighborhoods:
+        """Not in a sketch."""
+        raise ValueError(f"a metric {BETWEEN_FAKES}")
+
+    @property
+    def sources(self) -> Mapping[str, Side]:
+        """None: the samples are gone."""
+        return {}
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """The data, the shards, and the lists of extreme fakes."""
+        sketch, about = self.sketch, self.sketch.reference
+        lists = {"least_realistic": sketch.least_realistic, "closest_copies": sketch.closest_copies}
+        return {
+            "dimension": about.settings["dimension"],
+            **about.protocol,
+            "sketch": {
+                "reference": about.identity,
+                "shards": [vars(shard) for shard in sketch.shards],
+                **{name: [vars(one) for one in found] for name, found in lists.items()},
+            },
+        }

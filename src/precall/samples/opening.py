@@ -15,7 +15,6 @@ from precall.samples import (
     hdf5,
     huggingface,
     images,
-    lmdb,
     parquet,
     reading,
     references,
@@ -39,8 +38,6 @@ OPENERS: dict[str, Opener] = {
     ".safetensors": arrays.open_safetensors,
     ".h5": hdf5.open_hdf5,
     ".hdf5": hdf5.open_hdf5,
-    ".mdb": lambda path, key, on_error: lmdb.open_lmdb(path, on_error),
-    ".lmdb": lambda path, key, on_error: lmdb.open_lmdb(path, on_error),
     ".txt": lambda path, key, on_error: texts.open_lines(path, on_error),
     ".jsonl": texts.open_jsonl,
     ".csv": lambda path, key, on_error: tables.open_csv(path, on_error),
@@ -67,7 +64,7 @@ def open_samples(
 
     | source | kind |
     |---|---|
-    | folder (recursive) or `.zip` of images, LMDB database | `"images"`; ids are paths or keys, in natural order |
+    | folder (recursive) or `.zip` of images | `"images"`; ids are paths, in natural order |
     | `.tar` (WebDataset) | `"images"`, or `"text"` from members that end in `.txt` or `.json` |
     | `.npy`, `.npz`, `.safetensors`, array, tensor | `"features"` (n, d), or `"images"` (`uint8`, 3 or 4 dimensions) |
     | `.precall` | `"features"`: a reference of `precall reference make` |
@@ -200,16 +197,15 @@ def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: Err
     if suffix in OPENERS:
         raise ValueError(f"`{place}` must stand for one {suffix} file; got {len(paths)}. Join them, or open one.")
     way_out = " Decompress it first." if suffix in COMPRESSED else ""
+    way_out = " Copy the images of the LMDB database to a folder or a .tar." if suffix in (".mdb", ".lmdb") else way_out
     known = " ".join(dict.fromkeys((".zip", *SHARDS, *OPENERS)))
     raise ValueError(f"the samples must be a folder of images or a file ({known}); got `{place}`.{way_out}")
 
 
 def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open a folder: a data set of Hugging Face, an LMDB database, or files of one kind, images before others."""
+    """Open a folder: a data set of Hugging Face, or files of one kind, images before others."""
     if huggingface.is_saved(folder):
         return huggingface.open_saved(folder, key, on_error)
-    if lmdb.is_lmdb(folder):
-        return lmdb.open_lmdb(folder, on_error)
     found, parts = _parts_of(folder)
     if not parts or any(images.is_image(path.name) for path in found):
         return images.open_folder(folder, on_error)

@@ -165,7 +165,7 @@ def auto(
         (True, True)
 
     References:
-        docs/theory.md, Classifiers; docs/curve_error.md for its error on pairs with known curves.
+        docs/theory.md, Classifiers; docs/how_well.md for its error on pairs with known curves.
     """
     return _auto(Pair.checked(real=real, fake=fake), folds, seed, progress)
 

@@ -10,7 +10,7 @@ import numpy as np
 from precall.metrics.intervals import subsampling_intervals
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.neighbors.cover import spectra_by_chance
-from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
+from precall.metrics.neighbors.successors import symmetric_scores
 from precall.metrics.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum
@@ -53,16 +53,12 @@ SWEPT = "jackknife from the sweep: the expectation at these sample sizes, not th
 
 def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
     """The scores of one metric."""
-    available = run.neighborhoods.scores(run.k)
-    return Found({info.name: available[info.name] for info in scores})
+    available = run.ball_scores()
+    return Found({info.name: available[info.name] for info in scores if info.name in available})
 
 
 def _symmetric(run: Run) -> Found:
     return Found(symmetric_scores(run.neighborhoods, run.k))
-
-
-def _clipped(run: Run) -> Found:
-    return Found(clipped_scores(run.neighborhoods, run.clipped, run.k))
 
 
 def _probabilistic(run: Run) -> Found:
@@ -173,7 +169,7 @@ CLIPPED = Metric(
     reads="k-nearest-neighbour balls, with clipped radii and counts",
     scores=CLIPPED_SCORES,
     interval=SWEPT,
-    compute=_clipped,
+    compute=lambda run: Found(run.clipped_scores()),
     shares="sweep",
     libraries=("torch",),
     card=Card(

@@ -1,0 +1,108 @@
+"""`judge`: cross-fitted ratios of two sample sets, from which samples are selected and targets are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from precall.improve.planning import Plan, plan
+from precall.metrics.category_levels import with_shared_levels
+from precall.metrics.classifiers.estimators import MEMBERS, classify
+from precall.metrics.classifiers.result import ClassifierResult
+from precall.metrics.features import device_of, same_dimension
+from precall.metrics.inputs import Side, side
+from precall.metrics.neighbors.centrality import centrality, ranks
+from precall.progress import Progress, stage_of
+from precall.theory import checks
+from precall.theory.arrays import Array, to_numpy
+from precall.theory.tilts import weights
+
+ESTIMATORS = ("auto", *MEMBERS)
+REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this
+INSIGNIFICANT = 0.05  # note if the p-value of the two-sample test is larger
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedSamples:
+    """The real and the fake samples with their cross-fitted ratios.
+
+    Attributes:
+        real: the data.
+        fake: the model's samples.
+        result: spectrum and calibrated log-ratios.
+    """
+
+    real: Side
+    fake: Side
+    result: ClassifierResult
+
+    @property
+    def plan(self) -> Plan:
+        """The effect of each budget."""
+        return plan(self.result.spectrum)
+
+    def log_weights(self, lam: float) -> tuple[Array, Array]:
+        """How much more often than in the data real and fake samples like these are to occur at λ, as logarithms."""
+        real, fake = self.real.features, self.fake.features
+        device = torch.device(device_of(real))
+        counts = centrality(real, device)
+        found = (ranks(one, like=counts) for one in (counts, centrality(real, device, fake)))
+        with np.errstate(divide="ignore"):
+            of_real, of_fake = (np.log(weights(low=low, high=high, lam=lam)) for low, high in found)
+        return of_real, of_fake
+
+
+def judge(
+    *,
+    real: Any,
+    fake: Any,
+    estimator: str = "auto",
+    encoder: Any = None,
+    seed: int = 0,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> JudgedSamples:
+    """Encode both sample sets if necessary, and estimate cross-fitted ratios. The arguments are those of `select`."""
+    checks.choice("estimator", estimator, ESTIMATORS)
+    how: dict[str, Any] = {"encoder": encoder, "loaded": {}, "device": device}
+    data = _samples(side("real", real, progress=stage_of(progress, "encode real"), **how), "real")
+    model = _samples(side("fake", fake, reference=data, progress=stage_of(progress, "encode fake"), **how), "fake")
+    same_dimension(real=data.features, fake=model.features)
+    data, model = with_shared_levels(data, model)
+    judging = stage_of(progress, estimator)
+    return JudgedSamples(
+        data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)
+    )
+
+
+def notes_on_samples(judged: JudgedSamples, lam: float = 1.0) -> tuple[str, ...]:
+    """Notes that depend on the two sample sets."""
+    notes, p_value = [], judged.result.p_value
+    if p_value > INSIGNIFICANT:
+        effect = "the selection is mostly random" if lam == 1 else "centrality alone decides"
+        notes.append(
+            f"the classifiers cannot distinguish `fake` from `real` (p = {p_value:.2g}), so {effect}. "
+            "Pass more samples, or use another encoder."
+        )
+    repeated = _repeated(judged.fake)
+    if repeated > _repeated(judged.real) + REPEATED:
+        notes.append(
+            f"{repeated:.0%} of the fakes have the same features as another one, so that the chosen samples repeat "
+            "each other too. Remove duplicates first."
+        )
+    return tuple(notes)
+
+
+def _repeated(one: Side) -> float:
+    """Share of the rows that are equal to an earlier row."""
+    features = np.ascontiguousarray(to_numpy(one.features))
+    return 1 - len({hash(row.tobytes()) for row in features}) / len(features)
+
+
+def _samples(found: Side, name: str) -> Side:
+    if found.moments is not None:
+        raise ValueError(f"`{name}` must hold samples; got statistics (mu, sigma). Pass the samples themselves.")
+    return found
