@@ -1,8 +1,9 @@
-"""Text output: aligned rows, short representations of long arrays, and text that is safe to print."""
+"""Output: aligned rows, short representations of long arrays, text that is safe to print, and plain pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -42,3 +43,12 @@ def shown(text: str) -> str:
         a\x1b[31m\nb
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+@contextmanager
+def plain_pictures() -> Iterator[None]:
+    """Draw figures without LaTeX, which `text.usetex` in a matplotlibrc requests: it would read names as commands."""
+    import matplotlib
+
+    with matplotlib.rc_context({"text.usetex": False}):
+        yield

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from precall.improve.calibration import isotonic, mean_one, temperature
 from precall.improve.interfaces import LogRatio, Samples
 from precall.networks import evaluating
+from precall.printing import plain_pictures
 from precall.theory import checks
 from precall.theory.arrays import Array, is_tensor
 from precall.theory.divergences import Divergence, divergence
@@ -314,6 +315,7 @@ class Reliability:
         sizes = {"n_real": self.n_real, "n_fake": self.n_fake}
         return {**columns, **sizes, "effective_sample_size": self.effective_sample_size, "error": self.error}
 
+    @plain_pictures()
     def plot(self) -> Figure:
         """Observed against predicted ratio of each block, on logarithmic axes; the diagonal is perfect calibration."""
         from matplotlib.figure import Figure

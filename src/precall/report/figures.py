@@ -7,7 +7,7 @@ from base64 import b64encode
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from precall.printing import shown
+from precall.printing import plain_pictures, shown
 from precall.report import notebook, table
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f
 STYLES = ("-", "--", ":", "-.")
 
 
+@plain_pictures()
 def plot(comparison: Comparison) -> Figure:
     """Curves with their certificates on the left, the map of F_8 and F_1/8 on the right.
 
@@ -48,6 +49,7 @@ def picture(comparison: Comparison, format: str, *, dpi: int) -> bytes:
     return saved(plot(comparison), format, dpi=dpi)
 
 
+@plain_pictures()
 def saved(figure: Figure, format: str, *, dpi: int) -> bytes:
     """The content of an image file of a figure."""
     file = BytesIO()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST = 2000  # points per side
 NEAR = 3  # neighbours of each point that are listed, per side
 GRID = 1000  # coordinates are whole numbers between 0 and this
+EQUAL = 1e-14  # differences below this share of the values are rounding
 
 
 def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, Any] | None:
@@ -34,11 +35,12 @@ def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, 
         return None
     rows = {name: _chosen(len(side.features), keep.get(name, ())) for name, side in sides.items()}
     points = {name: np.asarray(to_numpy(side.features[rows[name]]), dtype=np.float64) for name, side in sides.items()}
+    points = _centred(points)
     axes, explained = _axes(points["real"])
-    flat = {name: (x - points["real"].mean(axis=0)) @ axes for name, x in points.items()}
+    flat = {name: x @ axes for name, x in points.items()}
     low, high = (end([end(x, axis=0) for x in flat.values()], axis=0) for end in (np.min, np.max))
     near, groups = _neighbors(points), _groups(one)
-    scale = GRID / max(float((high - low).max()), np.finfo(float).tiny)
+    scale = GRID / (float((high - low).max()) or 1.0)  # all samples may be equal
     return {
         "explained": [round(float(share), 3) for share in explained],
         "size": [int(extent) for extent in np.ceil((high - low) * scale)],
@@ -48,6 +50,15 @@ def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, 
             for name, values in one.samples.items()
         },
     }
+
+
+def _centred(points: Mapping[str, Array]) -> dict[str, Array]:
+    """The points around the mean of the real ones, of size 1 at most, so that no square overflows or vanishes."""
+    size = max(float(np.abs(x).max()) for x in points.values()) or 1.0
+    centre = (points["real"] / size).mean(axis=0)
+    moved = {name: x / size - centre for name, x in points.items()}
+    largest = max(float(np.abs(x).max()) for x in moved.values())
+    return {name: np.where(largest > EQUAL, x / (largest or 1.0), 0.0) for name, x in moved.items()}
 
 
 def _groups(one: Assessment) -> list[str]:

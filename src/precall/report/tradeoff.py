@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.printing import aligned, shown
+from precall.printing import aligned, plain_pictures, shown
 from precall.report.figures import COLORS, STYLES, literal, saved
 from precall.report.table import cells
 
@@ -55,6 +55,7 @@ def advice(choice: ChosenSetting, wanted: str) -> str:
     return f"{sentence} The samples cannot tell it from {', '.join(map(shown, choice.alternatives))}."
 
 
+@plain_pictures()
 def plot(found: Tradeoff) -> Figure:
     """Precision over recall along the knob on the left, and the envelope of each model on the right."""
     from matplotlib.figure import Figure

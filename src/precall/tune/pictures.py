@@ -12,6 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from precall.files import write_atomically
+from precall.printing import plain_pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,6 +75,7 @@ def _images(sheet: npt.NDArray[np.uint8], path: Path) -> bool:
     return True
 
 
+@plain_pictures()
 def _points(points: npt.NDArray[np.float32], path: Path) -> bool:
     from matplotlib.figure import Figure
 
@@ -98,6 +100,7 @@ def save_dial(
     _drawn(dial_figure(samples, scores, real), path)
 
 
+@plain_pictures()
 def dial_figure(samples: Mapping[float, Tensor], scores: Mapping[float, Mapping[str, Score]], real: Tensor) -> Figure:
     """The figure that `save_dial` writes."""
     from matplotlib.figure import Figure
@@ -143,6 +146,7 @@ def _shown(axes: Axes, samples: Tensor, real: Tensor) -> None:
         axes.set_aspect("equal")
 
 
+@plain_pictures()
 def _drawn(figure: Figure, path: Path) -> bool:
     picture = BytesIO()
     figure.savefig(picture, dpi=100, format="png")
