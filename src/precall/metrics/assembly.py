@@ -11,6 +11,7 @@ from precall import __version__
 from precall.metrics.metric import Found, Metric
 from precall.metrics.parallel import side_by_side
 from precall.metrics.results import Assessment, PerSample
+from precall.metrics.verdict import Moved
 
 if TYPE_CHECKING:
     from precall.metrics.classifiers.result import ClassifierResult
@@ -48,6 +49,7 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
         clusters=vars(run).get("clusters"),
         classifiers=run.classifiers,
         drift=run.drift,
+        moved=None if best is None else Moved.between(run.pair, run.seed),
         sources=run.sources,
         curve_intervals=None if best is None else found[best].curve_intervals,
     )

@@ -19,7 +19,7 @@ from precall.metrics.gates import Gate
 from precall.metrics.groups import FairnessGap
 from precall.metrics.score import CurveIntervals, Interval, Score, named, plain
 from precall.metrics.trends import Trend
-from precall.metrics.verdict import verdict
+from precall.metrics.verdict import Evidence, Moved, Verdict, verdict
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from precall.metrics.inputs import Side
     from precall.metrics.neighbors.scores import Neighborhoods
 
-SCHEMA = 2
+SCHEMA = 3
+READABLE = (2, SCHEMA)  # schemas of results that can be loaded
 NO_LOWER_BOUND = (
     "the true curve at this point, from above and for all points at once; no classifier can bound it from below"
 )
@@ -127,6 +128,7 @@ class Assessment:
         encoders: The assessment with each further encoder, by its name; empty with a single encoder.
         curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
+        moved: How means and variances differ, or None without a curve.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
@@ -150,6 +152,7 @@ class Assessment:
     encoders: Mapping[str, Assessment] = field(default_factory=dict)
     curve_intervals: CurveIntervals | None = None
     drift: ColumnDrift | None = None
+    moved: Moved | None = None
     sources: Mapping[str, Side] = field(default_factory=dict)
     galleries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -196,9 +199,10 @@ class Assessment:
         return named(score, score, self.encoder)
 
     @property
-    def verdict(self) -> str:
-        """One sentence about what the model does, from the scores beside it: see `precall.metrics.verdict`."""
-        return verdict(self.estimator, self.scores, self.certificate, self.drift)
+    def verdict(self) -> Verdict:
+        """What the model does, as kinds and as a sentence, from the scores beside it: see `precall.metrics.verdict`."""
+        spectrum = None if self.estimator is None else self.spectrum
+        return verdict(Evidence(self.estimator, self.scores, spectrum, self.certificate, self.drift, self.moved))
 
     def to_dict(self) -> dict[str, Any]:
         """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
@@ -209,7 +213,8 @@ class Assessment:
         return {
             "schema": SCHEMA,
             "name": self.name,
-            "verdict": self.verdict,
+            "verdict": str(self.verdict),
+            "kinds": list(map(str, self.verdict.kinds)),
             "estimator": self.estimator,
             "scores": {name: {"label": self.label(name), **score.to_dict()} for name, score in self.scores.items()},
             "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
@@ -222,6 +227,7 @@ class Assessment:
             **({"stability": {by: one.to_dict() for by, one in self.stability.items()}} if self.stability else {}),
             "curve_intervals": None if self.curve_intervals is None else self.curve_intervals.to_dict(),
             **({} if self.drift is None else {"drift": self.drift.to_dict()}),
+            **({} if self.moved is None else {"moved": self.moved.to_dict()}),
             **({"encoders": {name: one.to_dict() for name, one in self.encoders.items()}} if self.encoders else {}),
         }
 
@@ -246,6 +252,7 @@ class Assessment:
             stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
             curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
             drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
+            moved=Moved(**saved["moved"]) if "moved" in saved else None,
             encoders={name: cls.from_dict(one) for name, one in saved.get("encoders", {}).items()},
         )
 
@@ -343,7 +350,7 @@ def _band(certificate: Certificate) -> dict[str, Any]:
 def _check_schema(saved: object) -> None:
     if not isinstance(saved, Mapping) or "schema" not in saved:
         raise ValueError("saved results must be a JSON object with the key `schema`, as `to_dict` writes it.")
-    if saved["schema"] != SCHEMA:
+    if saved["schema"] not in READABLE:
         way_out = "Assess again, or load it with the version of precall that wrote it."
         raise ValueError(f"saved results must have schema {SCHEMA}; got {saved['schema']!r}. {way_out}")
 

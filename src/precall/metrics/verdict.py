@@ -1,53 +1,221 @@
-"""The verdict: one sentence that follows from the scores beside it and names what it rests on."""
+"""The verdict: what a model does, as kinds and as a sentence that follows from the scores beside it.
+
+A difference is named if the two-sample test rejects P = Q. What it is called follows from the curve (docs/theory.md,
+Kinds of differences): mass of the model that stays where there are no data however large λ is, a *plateau* of
+1 − α(λ), is invented, and mass of the data that stays is dropped. If both fall towards 0, a *slope*, the model has a
+wrong place, spread or proportions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from precall.metrics.score import FAR, Score
+import numpy as np
+
+from precall.metrics.features import Pair, uniform_rows
+from precall.metrics.score import FAR, SLOPES, Score
 from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
 
 if TYPE_CHECKING:
     from precall.metrics.column_drift import ColumnDrift
+    from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.05  # significance level of the tests
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
 SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
 MAIN = 0.4  # missed or invented mass is named if it is at least this part of the total variation
 MISPLACED = 0.1  # least total variation that is not "close"
+SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
+APART = 0.5  # share of both sets beyond three times the other from which they hardly overlap
+AXES, ROWS = 64, 5000  # principal axes and rows on which means and variances are compared
 
 
-def verdict(
-    estimator: str | None,
-    scores: Mapping[str, Score],
-    certificate: Certificate | None,
-    drift: ColumnDrift | None = None,
-) -> str:
-    """One sentence about a model: copies, indistinguishable, drops, invents, wrong proportions, wrong shape, close.
+class Kind(StrEnum):
+    """What a model does. A verdict has one or more kinds."""
+
+    COPIES = "copies"
+    DROPS = "drops"
+    INVENTS = "invents"
+    FAR = "far from the data"
+    NARROW = "too narrow"
+    WIDE = "too wide"
+    SHIFTED = "shifted"
+    PROPORTIONS = "wrong proportions"
+    SHAPE = "wrong shape"
+    CLOSE = "close"
+    INDISTINGUISHABLE = "indistinguishable"
+    CANNOT_TELL = "cannot tell"
+
+
+class Verdict(str):
+    """A sentence about a model, with its kinds: `verdict.kinds`, and the first of them as `verdict.kind`.
+
+    Example:
+        >>> said = Verdict("Invents: about 12 % of its samples.", (Kind.INVENTS,))
+        >>> said.kind == "invents", said.startswith("Invents")
+        (True, True)
+    """
+
+    kinds: tuple[Kind, ...]
+
+    def __new__(cls, sentence: str, kinds: tuple[Kind, ...]) -> Verdict:
+        """The sentence and its kinds."""
+        made = super().__new__(cls, sentence)
+        made.kinds = kinds
+        return made
+
+    def __getnewargs__(self) -> tuple[str, tuple[Kind, ...]]:  # type: ignore[override]
+        return str(self), self.kinds
+
+    @property
+    def kind(self) -> Kind:
+        """The first of the kinds."""
+        return self.kinds[0]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How far two Gaussians with independent coordinates differ: parts of the Kullback-Leibler divergence.
+
+    Attributes:
+        shift: The part of the means, `½ Σ δ²/v`.
+        narrow: The part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1.
+        wide: The part of those along which they vary more.
+    """
+
+    shift: float
+    narrow: float
+    wide: float
+
+    @classmethod
+    def between(cls, pair: Pair, seed: int) -> Moved:
+        """The parts on principal axes of at most `ROWS` samples per set, less what is expected if P = Q."""
+        from precall.metrics.classifiers.tasks import principal_axes, standardised
+
+        real, fake = pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy()
+        union = np.concatenate([real, fake])
+        both = standardised(union, union)
+        if both.shape[1] > AXES:
+            both = both @ principal_axes(both, AXES)
+        p, q = both[: len(real)].astype(np.float64), both[len(real) :].astype(np.float64)
+        variance, noise = p.var(axis=0) + 1e-9, (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
+        w = (q.var(axis=0) + 1e-9) / variance
+        spread = (w - 1 - np.log(w)) / 2
+        shift = float(((p.mean(axis=0) - q.mean(axis=0)) ** 2 / variance).sum()) / 2
+        parts = shift - noise, float(spread[w < 1].sum()) - noise / 2, float(spread[w > 1].sum()) - noise / 2
+        return cls(*(max(0.0, part) for part in parts))
+
+    def kind(self, misplaced: float) -> Kind:
+        """The kind of the largest part; a wrong shape if even that is small beside the total variation."""
+        parts = {Kind.SHIFTED: self.shift, Kind.NARROW: self.narrow, Kind.WIDE: self.wide}
+        largest = max(parts, key=lambda kind: parts[kind])
+        return largest if parts[largest] >= misplaced**2 / 2 else Kind.SHAPE  # tv² ≤ KL/2 (Pinsker)
+
+    def to_dict(self) -> dict[str, float]:
+        """The parts as JSON-ready values."""
+        return {"shift": self.shift, "narrow": self.narrow, "wide": self.wide}
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a verdict follows from.
+
+    Attributes:
+        estimator: The estimator of the curve, or None.
+        scores: The scores by name.
+        spectrum: The curve, or None.
+        certificate: Upper band on the curve, or None.
+        drift: Which columns of a table differ, or None.
+        moved: How means and variances differ, or None.
+    """
+
+    estimator: str | None
+    scores: Mapping[str, Score]
+    spectrum: RatioSpectrum | None = None
+    certificate: Certificate | None = None
+    drift: ColumnDrift | None = None
+    moved: Moved | None = None
+
+    def at_least(self, side: str, lam: float) -> float:
+        """The certificate's lower bound on the invented mass `1 − α(λ)` or the missed mass `1 − β(1/λ)`."""
+        if self.certificate is None:
+            return 0.0
+        return 1 - (self.certificate.alpha(lam) if side == "invented" else self.certificate.beta(1 / lam))
+
+    def beyond_chance(self, name: str) -> float:
+        """A share corrected for chance, but not less than its bound."""
+        bound = self.at_least("invented", 1.0) if name == "tv" else self.at_least(name, FAR)
+        return max(bound, _corrected(self.scores[name]))
+
+    def plateau(self, side: str) -> float:
+        """The mass of one side that remains beyond the largest λ that the samples of the other side resolve.
+
+        If a share e of one set had the other one 1/λ times as densely, e n/λ of its n samples would lie there.
+        """
+        share, n = (
+            self.beyond_chance(side),
+            self.scores[side].n_real if side == "invented" else self.scores[side].n_fake,
+        )
+        lam = float(np.clip((n or 0) * share / SEEN, FAR, SLOPES[-1]))
+        if self.spectrum is None or lam <= FAR:
+            return share
+        left = 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
+        return max(self.at_least(side, lam), min(left, share))
+
+
+def verdict(evidence: Evidence) -> Verdict:
+    """What a model does: copies, drops, invents, too narrow, …, close, indistinguishable, or cannot tell.
 
     A difference is named only if the two-sample test rejects P = Q, or, without a test, if the interval of the total
     variation excludes its chance level. In tables it is also enough that a single column, or the dependence of two
-    columns, differs beyond doubt. What it is called depends on the scores beyond their chance levels, and on the
-    certificate's bounds.
+    columns, differs beyond doubt. A model is called indistinguishable only if, in addition, no interval of a score
+    excludes chance. Copies are named beside whatever else there is.
 
-    Args:
-        estimator: The estimator of the curve, or None.
-        scores: The scores by name.
-        certificate: Upper band on the curve, or None.
-        drift: Which columns of a table differ, or None.
+    References:
+        docs/theory.md, Kinds of differences.
     """
-    if copied := _copies(scores):
-        return copied
-    if estimator is None:
-        return "No verdict: add `auto` or `clusters` to the metrics."
-    basis, clearest = _basis(estimator, scores), None if drift is None else drift.clearest()
+    copies, other = _copies(evidence.scores), _other(evidence)
+    if copies is None:
+        return other
+    named = other.kind not in (Kind.CLOSE, Kind.INDISTINGUISHABLE, Kind.CANNOT_TELL)
+    return Verdict(f"{copies} {other}", (Kind.COPIES, *other.kinds)) if named else Verdict(copies, (Kind.COPIES,))
+
+
+def _other(evidence: Evidence) -> Verdict:
+    """The verdict without copies."""
+    scores, drift = evidence.scores, evidence.drift
+    if evidence.estimator is None:
+        return Verdict("No verdict: add `auto` to the metrics.", (Kind.CANNOT_TELL,))
+    basis, clearest = _basis(evidence.estimator, scores), None if drift is None else drift.clearest()
     if clearest is not None:
         basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"
-    elif not _differs(scores, certificate):
-        return f"Indistinguishable from the data at this sample size ({basis})."
-    return f"{_difference(estimator, scores, certificate, None if clearest is None else clearest[1])} ({basis})."
+    elif not _rejected(evidence):
+        return _unconfirmed(scores, basis)
+    columns = None if clearest is None else clearest[1]
+    sentence, kinds = _difference(evidence, 0.0 if columns is None else _corrected(columns))
+    return Verdict(f"{sentence} ({basis}).", kinds)
+
+
+def _unconfirmed(scores: Mapping[str, Score], basis: str) -> Verdict:
+    """Indistinguishable, unless an interval excludes chance: then nobody can tell."""
+    above = [name for name in ("tv", "missed", "invented") if above_chance(scores[name])]
+    if not above:
+        sentence = f"Indistinguishable from the data at this sample size ({basis})."
+        return Verdict(sentence, (Kind.INDISTINGUISHABLE,))
+    moved = f"{_amount(scores['tv'])} of its samples seem to be misplaced"
+    return Verdict(
+        f"Cannot tell: {moved}, but the two-sample test does not confirm it. Collect more samples ({basis}).",
+        (Kind.CANNOT_TELL,),
+    )
+
+
+def above_chance(score: Score) -> bool:
+    """Whether the whole interval of a score lies above its chance level."""
+    return score.interval is not None and score.interval.low > (score.chance or 0.0)
 
 
 def _copies(scores: Mapping[str, Score]) -> str | None:
@@ -63,8 +231,7 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
     # in few dimensions many samples look copied by chance
     if copies is None or copies.chance is None or copies.value - copies.chance <= COPIED:
         return None
-    share = _percent(chance_corrected(copies.value, copies.chance))
-    return f"Copies: {share} of its samples nearly coincide with a real sample."
+    return f"Copies: {_percent(_corrected(copies))} of its samples nearly coincide with a real sample."
 
 
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
@@ -76,68 +243,68 @@ def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
     return f"{basis}; {repeats:,} repeated samples are not counted" if many else basis
 
 
-def _differs(scores: Mapping[str, Score], certificate: Certificate | None) -> bool:
+def _rejected(evidence: Evidence) -> bool:
     """Whether the model is known to differ from the data."""
-    if (test := scores.get("c2st")) is not None:
+    if (test := evidence.scores.get("c2st")) is not None:
         return bool(test.settings["p_value"] <= LEVEL)
-    tv, chance = scores["tv"], scores["tv"].chance or 0.0
+    tv, chance = evidence.scores["tv"], evidence.scores["tv"].chance or 0.0
     least = tv.value if tv.interval is None else tv.interval.low
-    return max(_at_least("tv", certificate), least - chance) > 0
+    return max(evidence.at_least("invented", 1.0), least - chance) > 0
 
 
-def _difference(
-    estimator: str, scores: Mapping[str, Score], certificate: Certificate | None, columns: Score | None
-) -> str:
+def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ...]]:
     """What the difference is, and how large: all in all at least as large as in single columns or pairs of them."""
-    missed, invented, misplaced = (
-        _beyond_chance(scores[name], _at_least(name, certificate)) for name in ("missed", "invented", "tv")
-    )
-    misplaced = max(misplaced, 0.0 if columns is None else _beyond_chance(columns, 0.0))
+    scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
+    if min(evidence.beyond_chance(side) for side in ("missed", "invented")) >= APART:
+        overlap = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
+        return f"Far from the data: the two hardly overlap; {overlap}", (Kind.FAR,)
+    missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
+    if max(missed, invented) >= max(SHARE, misplaced * MAIN):
+        return _beyond(scores, missed, invented)
+    return _closeness(scores["tv"], misplaced) if misplaced < MISPLACED else _displacement(evidence, scores, misplaced)
+
+
+def _beyond(scores: Mapping[str, Score], missed: float, invented: float) -> tuple[str, tuple[Kind, ...]]:
+    """Mass of one side where there is little or nothing of the other."""
     lost = f"{_amount(scores['missed'], missed)} of the data"
     made_up = f"{_amount(scores['invented'], invented)} of its samples"
-    if max(missed, invented) >= max(SHARE, misplaced * MAIN):
-        if missed > 2 * invented:
-            return f"Drops modes: it produces {lost}, or more, far too rarely or never"
-        if invented > 2 * missed:
-            return f"Invents: {made_up}, or more, lie where there is little or no data"
-        return f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)"
-    if misplaced < MISPLACED:
-        return _closeness(scores["tv"])
-    return _displacement(estimator, scores, misplaced)
+    if missed > 2 * invented:
+        return f"Drops modes: it produces {lost}, or more, far too rarely or never", (Kind.DROPS,)
+    if invented > 2 * missed:
+        return f"Invents: {made_up}, or more, lie where there is little or no data", (Kind.INVENTS,)
+    both = f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)"
+    return both, (Kind.DROPS, Kind.INVENTS)
 
 
-def _closeness(tv: Score) -> str:
+def _closeness(tv: Score, misplaced: float) -> tuple[str, tuple[Kind, ...]]:
     """Close, if the interval of the total variation says so as well; otherwise nobody can tell how large it is."""
     most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
     if most > MISPLACED:
         unknown = f"up to {_percent(most)} of its samples may be misplaced"
-        return f"Differs from the data, but more samples are needed to say how: {unknown}"
-    return f"Close to the data: it neither drops nor invents more than {_percent(SHARE)}"
+        return f"Differs from the data, but more samples are needed to say how: {unknown}", (Kind.CANNOT_TELL,)
+    most = max(most, misplaced)
+    return f"Close to the data: at most {_percent(most)} of its samples would have to move", (Kind.CLOSE,)
 
 
-def _displacement(estimator: str, scores: Mapping[str, Score], misplaced: float) -> str:
-    """Wrong proportions if the difference shows between clusters; wrong shape if it shows within them only."""
+def _displacement(evidence: Evidence, scores: Mapping[str, Score], misplaced: float) -> tuple[str, tuple[Kind, ...]]:
+    """Wrong proportions if the difference shows between clusters; otherwise what means and variances show."""
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
-    between = scores["tv"] if estimator == "clusters" else scores.get("clusters_tv")
-    if between is None:
-        return f"Covers the data with a wrong density: {moved}"
-    if chance_corrected(between.value, between.chance or 0.0) >= misplaced / 2:
-        return f"Covers the data in the wrong proportions: {moved}"
-    return f"Covers the data with a wrong shape: {moved}"
+    between = scores["tv"] if evidence.estimator == "clusters" else scores.get("clusters_tv")
+    kind = Kind.SHAPE if evidence.moved is None else evidence.moved.kind(misplaced)
+    if between is not None and _corrected(between) >= misplaced / 2 and kind is Kind.SHAPE:
+        return f"Covers the data in the wrong proportions: {moved}", (Kind.PROPORTIONS,)
+    shape = "with a wrong shape" if between is not None else "with a wrong density"
+    said = {
+        Kind.NARROW: "Too narrow: it covers the data, but varies too little",
+        Kind.WIDE: "Too wide: it covers the data, but varies too much",
+        Kind.SHIFTED: "Shifted: it covers the data, but around another centre",
+        Kind.SHAPE: f"Covers the data {shape}",
+    }
+    return f"{said[kind]}: {moved}", (kind,)
 
 
-def _at_least(name: str, certificate: Certificate | None) -> float:
-    """The certificate's lower bound on a score: `1 − α(1)`, `1 − α(3)` or `1 − β(1/3)`."""
-    if certificate is None:
-        return 0.0
-    if name == "missed":
-        return 1 - certificate.beta(1 / FAR)
-    return 1 - certificate.alpha({"tv": 1.0, "invented": FAR}[name])
-
-
-def _beyond_chance(score: Score, at_least: float) -> float:
-    """A share corrected for chance, but not less than its bound."""
-    return max(at_least, chance_corrected(score.value, score.chance or 0.0))
+def _corrected(score: Score) -> float:
+    return chance_corrected(score.value, score.chance or 0.0)
 
 
 def _amount(score: Score, share: float | None = None) -> str:

@@ -24,7 +24,7 @@ from precall.metrics.registry import METRICS, SCORES, metric_of
 from precall.metrics.score import encoded, named, plain
 from precall.metrics.several_encoders import disagreements, each_encoder
 from precall.report.galleries import fitting, galleries
-from precall.report.summary import BUDGETS, caveat, headline, improvable, ranking, recommendation
+from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
@@ -285,8 +285,7 @@ def _column(name: str, encoder: str | None) -> dict[str, Any]:
 def _model(name: str, one: Assessment) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": name,
-        "verdict": one.verdict,
-        "caveat": caveat(one),
+        "verdict": str(one.verdict),
         "recommendation": recommendation(one),
         "headline": headline(one.scores),
         "n": one.protocol["n_fake"],

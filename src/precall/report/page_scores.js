@@ -22,7 +22,6 @@ function drawSummary() {
     const rank = names.length < 2 || !by ? "" : (close.includes(name) ? "≈" : "") + (i + 1);
     return el("li", {mark: colorOf(name), "data-model": name}, el("div", {class: "rank"}, rank),
       el("div", {}, el("div", {class: "model"}, name), el("p", {class: "verdict"}, tied(m.verdict)),
-        m.caveat ? el("p", {class: "soft caveat"}, tied(m.caveat)) : null,
         el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), tied(m.recommendation))),
       el("dl", {class: "numbers"}, ...m.headline.map(key => headlineNumber(key, m.scores[key]))));
   }));

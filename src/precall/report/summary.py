@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from precall.metrics.score import FAR
+from precall.metrics.verdict import Kind
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ def headline(scores: Mapping[str, Score]) -> list[str]:
 
 def copies(one: Assessment) -> bool:
     """Whether the verdict is that the model copies the data."""
-    return one.verdict.startswith("Copies")
+    return Kind.COPIES in one.verdict.kinds
 
 
 def improvable(one: Assessment) -> bool:
     """Whether a sampling budget would bring the model closer to the data by a margin worth its cost."""
-    if one.estimator is None or _kind(one) not in _CURABLE:
+    if one.estimator is None or one.verdict.kind not in _CURABLE:
         return False
     total = SHARES["total variation"]
     return total(one.spectrum) - total(one.spectrum.refined(BUDGETS[-1])) >= GAIN
@@ -61,36 +62,17 @@ def improvable(one: Assessment) -> bool:
 
 def recommendation(one: Assessment) -> str:
     """What to do next about a model, in one or two sentences."""
-    kind = _kind(one)
+    kind = one.verdict.kind
+    if one.estimator is None and kind is Kind.CANNOT_TELL:
+        return "Add `auto` to the metrics: without a curve there is no verdict."
     if kind in _FIXED:
-        return _unsure(one, "tv") or _FIXED[kind] if kind == "Indistinguishable" else _FIXED[kind]
-    share, otherwise = _CURABLE[kind]
+        return _unsure(one, "tv") or _FIXED[kind] if kind is Kind.INDISTINGUISHABLE else _FIXED[kind]
+    share, otherwise = ("total variation", _TRAIN) if len(one.verdict.kinds) > 1 else _CURABLE[kind]
     score = "tv" if share == "total variation" else share
     curation = _curation(one.spectrum, share)
-    if kind == "Drops modes" and curation is not None:
+    if one.verdict.kinds == (Kind.DROPS,) and curation is not None:
         curation = f"{_BROADER} If it produces the missed samples too rarely rather than never, {_lowered(curation)}"
     return _unsure(one, score) or curation or otherwise
-
-
-def caveat(one: Assessment) -> str | None:
-    """What a reader must know if a score beside the verdict "indistinguishable" lies above its chance level, or None.
-
-    The verdict rests on a test of all samples, and the intervals are computed for each score alone, so the two may
-    disagree.
-    """
-    if _kind(one) != "Indistinguishable":
-        return None
-    above = [name for name in headline(one.scores) if _above_chance(one.scores[name])]
-    if not above:
-        return None
-    shares = f"The {' and the '.join(above)} share {'lies' if len(above) == 1 else 'lie'}"
-    test = "two-sample test" if "c2st" in one.scores else "total variation"
-    return f"{shares} above chance, but the {test}, which decides the verdict, confirms no difference."
-
-
-def _above_chance(score: Score) -> bool:
-    """Whether the whole interval of a score lies above its chance level."""
-    return score.interval is not None and score.chance is not None and score.interval.low > score.chance
 
 
 _BROADER = (
@@ -99,24 +81,20 @@ _BROADER = (
 )
 _NARROWER = "Sample more conservatively: stronger truncation or guidance, or a lower temperature."
 _TRAIN = "Train longer or with a larger model: selecting among its samples would not bring it closer to the data."
-_FIXED = {  # first words of a verdict: what to do
-    "Copies": "Look for memorisation: remove duplicates from the training data, train for fewer steps, or regularise. "
-    "While the model copies, its other scores are too good.",
-    "No verdict": "Add `auto` or, in shards, `clusters` to the metrics: without a curve there is no verdict.",
-    "Indistinguishable": "Nothing to correct at this sample size. More samples would reveal smaller differences.",
-    "Differs": "Collect more samples: these are too few to say how the model differs from the data.",
-    "Close": "Nothing urgent. More samples would show whether the remaining difference matters.",
+_FIXED = {  # kind of a verdict: what to do
+    Kind.COPIES: "Look for memorisation: remove duplicates from the training data, train for fewer steps, or "
+    "regularise. While the model copies, its other scores are too good.",
+    Kind.INDISTINGUISHABLE: "Nothing to correct at this sample size. More samples would reveal smaller differences.",
+    Kind.CANNOT_TELL: "Collect more samples: these are too few to say how the model differs from the data.",
+    Kind.CLOSE: "Nothing urgent. More samples would show whether the remaining difference matters.",
 }
-_CURABLE = {  # first words of a verdict: the share that curation should lower, and what to do if it does not
-    "Drops modes": ("missed", _BROADER),
-    "Invents": ("invented", _NARROWER),
-    "Both": ("total variation", _TRAIN),
-    "Covers": ("total variation", _TRAIN),
+_CURABLE = {  # kind of a verdict: the share that curation should lower, and what to do if it does not
+    Kind.DROPS: ("missed", _BROADER),
+    Kind.INVENTS: ("invented", _NARROWER),
+    Kind.NARROW: ("total variation", _BROADER),
+    Kind.WIDE: ("total variation", _NARROWER),
+    **dict.fromkeys((Kind.FAR, Kind.SHIFTED, Kind.PROPORTIONS, Kind.SHAPE), ("total variation", _TRAIN)),
 }
-
-
-def _kind(one: Assessment) -> str:
-    return next(kind for kind in (*_FIXED, *_CURABLE) if one.verdict.startswith(kind))
 
 
 def _unsure(one: Assessment, name: str) -> str | None:
