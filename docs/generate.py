@@ -273,6 +273,7 @@ def main() -> None:
 
     pages = {DOCS / "cli.md": help_pages(), DOCS / "metrics.md": metrics_page()}
     pages |= {DOCS / "presets.md": presets_page(), **measured_pages(), **reference_pages()}
+    pages |= {DOCS / "results.schema.json": (DOCS.parent / "src" / "precall" / "results.schema.json").read_text()}
     pages |= {DOCS / "cards" / f"{name}.md": card(metric) for name, metric in METRICS.items()}
     for path, text in pages.items():
         if "--check" not in sys.argv:

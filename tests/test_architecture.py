@@ -218,6 +218,7 @@ OTHERWISE = {
     "precall.encoders.inventory",  # lists the cache
     "precall.improve.sampling",  # writes a file that grows
     "precall.report.page",  # reads its own template
+    "precall.schemas",  # reads its own schema
     "precall.samples.arrays",  # opens a member of an archive
     "precall.samples.images",  # opens an image in memory
     "precall.tune.data",  # reads data sets

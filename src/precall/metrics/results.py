@@ -21,6 +21,7 @@ from precall.metrics.score import CurveIntervals, Interval, Score, named, plain
 from precall.metrics.trends import Trend
 from precall.metrics.verdict import Evidence, Moved, Verdict, verdict
 from precall.printing import brief
+from precall.schemas import check, stored_schema
 from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate
 from precall.theory.spectrum import RatioSpectrum
@@ -234,27 +235,8 @@ class Assessment:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Assessment:
         """The assessment that `to_dict` wrote. Parts that are not in the JSON (the values per sample) are empty."""
-        _check_schema(saved)
-        _check_parts(saved)
-        certificate, gap = saved["certificate"], saved["fairness"]
-        return cls(
-            name=saved["name"],
-            estimator=saved["estimator"],
-            spectra={name: RatioSpectrum.from_dict(masses) for name, masses in saved["spectra"].items()},
-            scores={name: Score.from_dict(score) for name, score in saved["scores"].items()},
-            certificate=None if certificate is None else Certificate.from_dict(certificate),
-            real=PerSample(),
-            fake=PerSample(),
-            protocol=saved["protocol"],
-            groups={label: cls.from_dict(group) for label, group in saved["groups"].items()},
-            fairness=None if gap is None else FairnessGap.from_dict(gap),
-            baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
-            stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
-            curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
-            drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
-            moved=Moved(**saved["moved"]) if "moved" in saved else None,
-            encoders={name: cls.from_dict(one) for name, one in saved.get("encoders", {}).items()},
-        )
+        _check_saved(saved, {"$ref": "assessment"})
+        return _restored(saved)
 
     def plot(self) -> Figure:
         """Matplotlib figure of the curve with its band, and of its F-scores."""
@@ -303,11 +285,9 @@ class Comparison(Mapping[str, Assessment]):
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Comparison:
         """The comparison that `to_dict` wrote."""
-        _check_schema(saved)
-        if not isinstance(saved.get("models"), Mapping) or not saved["models"]:
-            raise ValueError("saved results must hold at least one model under `models`.")
+        _check_saved(saved, stored_schema("results.schema.json"))
         gates = tuple(Gate.from_dict(gate) for gate in saved.get("gates", ()))
-        return cls({name: Assessment.from_dict(one) for name, one in saved["models"].items()}, gates)
+        return cls({name: _restored(one) for name, one in saved["models"].items()}, gates)
 
     def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
         """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
@@ -347,19 +327,45 @@ def _band(certificate: Certificate) -> dict[str, Any]:
     return {**certificate.to_dict(), "lam": lam.tolist(), "alpha": np.asarray(certificate.alpha(lam)).tolist()}
 
 
-def _check_schema(saved: object) -> None:
+def _restored(saved: Mapping[str, Any]) -> Assessment:
+    """The assessment in JSON that fits the schema.
+
+    Raises:
+        ValueError: If its parts do not belong together, or lack what the verdict is read from.
+    """
+    if saved["estimator"] is not None and saved["estimator"] not in saved["spectra"]:
+        raise ValueError(f"the estimator must be one of the spectra; got {saved['estimator']!r}.")
+    certificate, gap = saved["certificate"], saved["fairness"]
+    found = Assessment(
+        name=saved["name"],
+        estimator=saved["estimator"],
+        spectra={name: RatioSpectrum.from_dict(masses) for name, masses in saved["spectra"].items()},
+        scores={name: Score.from_dict(score) for name, score in saved["scores"].items()},
+        certificate=None if certificate is None else Certificate.from_dict(certificate),
+        real=PerSample(),
+        fake=PerSample(),
+        protocol=saved["protocol"],
+        groups={label: _restored(group) for label, group in saved["groups"].items()},
+        fairness=None if gap is None else FairnessGap.from_dict(gap),
+        baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
+        stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
+        curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
+        drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
+        moved=Moved(**saved["moved"]) if "moved" in saved else None,
+        encoders={name: _restored(one) for name, one in saved.get("encoders", {}).items()},
+    )
+    try:
+        _ = found.verdict
+    except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"saved scores must be complete; the verdict needs {error}.") from None
+    return found
+
+
+def _check_saved(saved: object, schema: Mapping[str, Any]) -> None:
+    """Check saved results as a whole, before anything in them is used."""
     if not isinstance(saved, Mapping) or "schema" not in saved:
         raise ValueError("saved results must be a JSON object with the key `schema`, as `to_dict` writes it.")
     if saved["schema"] not in READABLE:
         way_out = "Assess again, or load it with the version of precall that wrote it."
         raise ValueError(f"saved results must have schema {SCHEMA}; got {saved['schema']!r}. {way_out}")
-
-
-def _check_parts(saved: Mapping[str, Any]) -> None:
-    """Check the parts of one model that are used as they are."""
-    if not isinstance(saved["name"], str):
-        raise ValueError(f"the name of a model must be text; got {type(saved['name']).__name__}.")
-    if not isinstance(saved["protocol"], Mapping):
-        raise ValueError(f"the protocol of a model must be an object; got {type(saved['protocol']).__name__}.")
-    if saved["estimator"] is not None and saved["estimator"] not in saved["spectra"]:
-        raise ValueError(f"the estimator must be one of the spectra; got {saved['estimator']!r}.")
+    check(saved, schema, "saved results", stored_schema("results.schema.json"))

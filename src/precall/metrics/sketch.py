@@ -41,6 +41,50 @@ if TYPE_CHECKING:
     from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.neighbors.sweep import Balls
 
+COUNT, TEXT, NUMBER = {"type": "integer", "minimum": 1, "maximum": 10**15}, {"type": "string"}, {"type": "number"}
+SAVED = {  # what a file says beside its arrays
+    "type": "object",
+    "required": ["reference", "shards"],
+    "properties": {
+        "reference": {
+            "type": "object",
+            "required": ["identity", "settings", "protocol", "ideal", "expected_copies"],
+            "properties": {
+                "identity": TEXT,
+                "settings": {
+                    "type": "object",
+                    "required": ["k", "ties", "seed", "n_real", "dimension"],
+                    "properties": {
+                        **dict.fromkeys(("k", "n_real", "dimension"), COUNT),
+                        "seed": {"type": "integer", "minimum": 0, "maximum": 2**53},
+                        "ties": {"enum": ["closed", "open"]},
+                    },
+                },
+                "protocol": {
+                    "type": "object",
+                    "required": ["versions"],
+                    "properties": {
+                        "device": TEXT,
+                        "versions": {"type": "object", "additionalProperties": TEXT},
+                        "real": {"type": "object"},
+                        "notices": {"type": "array", "items": TEXT},
+                    },
+                },
+                "ideal": NUMBER,
+                "expected_copies": {"type": ["number", "null"]},
+            },
+        },
+        "shards": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["identity", "name", "n"],
+                "properties": {"identity": TEXT, "name": TEXT, "n": COUNT},
+            },
+        },
+    },
+}
 SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall sketch")
 GALLERY = 24  # fakes in the lists of the least realistic ones and of the closest copies
 MERGING = ("neighbors", "clipped", "copies", "fid")  # metrics whose scores are sums over all fakes
@@ -214,7 +258,7 @@ class Sketch:
     def load(cls, path: str | Path) -> Sketch:
         """The sketch that `save` wrote. Every array is verified by its SHA-256."""
         place = Path(path)
-        about = SKETCH.about(place, {"reference": dict, "shards": list})
+        about = SKETCH.about(place, SAVED)
         arrays = {name: SKETCH.array(place, name, sha256) for name, sha256 in about["sha256"].items()}
         try:
             return cls._restored(about, arrays)

@@ -23,6 +23,8 @@ from precall.printing import shown
 from precall.report import figures, page, tradeoff
 from precall.report.galleries import galleries
 from precall.samples import reading
+from precall.schemas import check as check_schema
+from precall.schemas import stored_schema
 
 if TYPE_CHECKING:
     from precall.metrics.results import Assessment
@@ -133,13 +135,9 @@ def restored(path: Path, results: Mapping[str, Any], samples: Mapping[str, Any])
     """Results read from `path`, with the samples that their page showed."""
     try:
         comparison = (Tradeoff if "tradeoff" in results else Comparison).from_dict(results)
-        if not all(isinstance(one, Mapping) for one in samples.values()):
-            raise ValueError(f"the samples of each model in {GALLERIES} must be an object.")
+        check_schema(samples, {"$ref": "all_galleries"}, GALLERIES, stored_schema("results.schema.json"))
         shown = {name: replace(one, galleries=samples.get(name, {})) for name, one in comparison.items()}
         return replace(comparison, assessments=shown)
-    except (KeyError, TypeError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path} must hold complete results of `precall assess --out`; {what}.") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

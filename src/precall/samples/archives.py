@@ -18,10 +18,14 @@ from typing import Any
 import numpy as np
 
 from precall.files import open_atomically
+from precall.headers import PARSING
 from precall.samples import reading
 from precall.samples.arrays import Numbers
 from precall.samples.images import open_archive
 from precall.samples.sampleset import shown
+from precall.schemas import Schema, check
+
+SUMS = {"type": "object", "additionalProperties": {"type": "string", "pattern": "[0-9a-f]{64}"}}
 
 
 @dataclass(frozen=True)
@@ -74,18 +78,20 @@ class ArrayArchive:
             for name, array in arrays.items():
                 data = _npy(array)
                 sums[name] = hashlib.sha256(data).hexdigest()
-                archive.writestr(f"{name}.npy", data)
+                archive.writestr(
+                    zipfile.ZipInfo(f"{name}.npy"), data
+                )  # without the time: equal archives are equal bytes
             known = {"format": self.format, "version": self.version, **about, "sha256": sums}
             head = json.dumps(known, indent=1).encode()
-            archive.writestr(self.head, head)
+            archive.writestr(zipfile.ZipInfo(self.head), head)
             archive.comment = hashlib.sha256(head).hexdigest().encode()
 
-    def about(self, path: Path, needed: Mapping[str, type], arrays: Collection[str] = ()) -> dict[str, Any]:
+    def about(self, path: Path, schema: Schema, arrays: Collection[str] = ()) -> dict[str, Any]:
         """The settings of an archive, and the checksums of its arrays under "sha256".
 
         Args:
             path: The file.
-            needed: Settings that it must have, with their types.
+            schema: What its settings must be (`precall.schemas`).
             arrays: Names of arrays that it must have.
 
         Raises:
@@ -95,34 +101,46 @@ class ArrayArchive:
         expected = f"{place} must be a {self.what} of `{self.made_by}`"
         with open_archive(path) as archive:
             try:
-                head = archive.read(self.head)
+                head = self._read(archive, self.head)
                 found = reading.parse_json(head)
             except (KeyError, ValueError, zipfile.BadZipFile):
                 raise ValueError(f"{expected}; it is not, or it is damaged.") from None
             sealed = archive.comment == hashlib.sha256(head).hexdigest().encode()
+            held = [member.filename for member in archive.infolist()]
         if not isinstance(found, dict) or found.get("format") != self.format:
             raise ValueError(f"{expected}; it is not.")
         if found.get("version") != self.version:
             raise ValueError(f"{place} must have version {self.version}; got {found.get('version')!r}. Make it again.")
         if not sealed:
             raise ValueError(f"{place} is damaged: {self.head} does not have its checksum. {self._again}")
-        needed = {**needed, "sha256": dict}
-        typed = all(isinstance(found.get(key), kind) for key, kind in needed.items())
-        if not typed or not set(arrays) <= found["sha256"].keys():
-            raise ValueError(f"{place} is damaged: {self.head} is incomplete. Make it again.")
+        check(found, schema, place)
+        check(found, {"required": ["sha256"], "properties": {"sha256": SUMS | {"required": list(arrays)}}}, place)
+        if sorted(held) != sorted([self.head, *(f"{name}.npy" for name in found["sha256"])]):
+            raise ValueError(f"{place} is damaged: its members are not those that {self.head} names. {self._again}")
         return found
 
     def array(self, path: Path, name: str, sha256: str) -> Numbers:
         """An array of an archive, after its checksum is verified."""
         with open_archive(path) as archive:
             try:
-                data = archive.read(f"{name}.npy")
+                data = self._read(archive, f"{name}.npy")
             except (KeyError, zipfile.BadZipFile):
                 data = b""
         if hashlib.sha256(data).hexdigest() != sha256:
             place = f"`{shown(str(path))}`"
             raise ValueError(f"{place} is damaged: `{name}` does not have its checksum. {self._again}")
-        return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
+        with reading.parsing(path, f"a {self.what} of arrays of numbers"), PARSING:
+            found = np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
+            if found.dtype.kind not in "fiub" or np.isnan(found).any():
+                raise ValueError(f"`{name}` does not hold numbers.")
+        return found
+
+    def _read(self, archive: zipfile.ZipFile, name: str) -> bytes:
+        """A member of an archive; precall does not compress them."""
+        member = archive.getinfo(name)
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+            raise zipfile.BadZipFile("it is compressed or encrypted")
+        return archive.read(member)
 
     @property
     def _again(self) -> str:

@@ -13,14 +13,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from precall.samples import hashing
 from precall.samples.archives import ArrayArchive
 from precall.samples.arrays import Numbers, Once, Positions, Rows
-from precall.samples.sampleset import ErrorPolicy
+from precall.samples.sampleset import ErrorPolicy, shown
 
 SUFFIX = ".precall"
 REFERENCE = ArrayArchive("reference", SUFFIX, 1, made_by="precall reference make")
 OUTPUT = "output_"  # begins the names of arrays that are further outputs of the encoder
+NEIGHBORS = "neighbor_index"
+BALLS = ("squared_radii", "squared_margins", NEIGHBORS, "neighbor_distance")  # arrays with one row per sample
+COUNT, TEXT = {"type": "integer", "minimum": 1, "maximum": 10**12}, {"type": "string"}
+SCHEMA = {
+    "type": "object",
+    "required": ["n", "k", "ties", "seed", "neighbors", "protocol"],
+    "properties": {
+        **{"n": COUNT, "k": COUNT, "neighbors": COUNT, "seed": {"type": "integer", "minimum": 0, "maximum": 2**53}},
+        "ties": {"enum": ["closed", "open"]},
+        "protocol": {"type": "object", "properties": {"protocol": {"type": "object"}, "fingerprint": TEXT}},
+        "approximate_radii": TEXT,
+    },
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +57,7 @@ class ReferenceRows(Rows):
         """An array of the reference, or None if it has none of this name."""
         if not self.paths or name not in self.about["sha256"]:
             return None
-        return REFERENCE.array(self.paths[0], name, self.about["sha256"][name])
+        return _array(self.paths[0], name, self.about)
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of all settings and checksums."""
@@ -70,9 +85,9 @@ def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
     Raises:
         ValueError: If the file is not a reference, is damaged, or was written by a later version of precall.
     """
-    about = REFERENCE.about(path, {"n": int, "k": int, "protocol": dict}, ("features",))
+    about = REFERENCE.about(path, SCHEMA, ("features",))
     n, place = int(about["n"]), Path(os.path.abspath(path))
-    load = Once(lambda: REFERENCE.array(place, "features", about["sha256"]["features"]))
+    load = Once(lambda: _array(place, "features", about))
     settings: dict[str, Any] = {
         "name": str(path),
         "on_error": on_error,
@@ -81,3 +96,21 @@ def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
         "about": about,
     }
     return ReferenceRows(kind="features", ids=Positions(n), **settings)
+
+
+def _array(path: Path, name: str, about: Mapping[str, Any]) -> Numbers:
+    """An array of a reference, which must have as many rows as the reference has samples, if it has rows of samples.
+
+    Raises:
+        ValueError: If the array is damaged, or if it does not fit the settings.
+    """
+    found, n = REFERENCE.array(path, name, about["sha256"][name]), about["n"]
+    of_samples = name in ("features", *BALLS) or name.startswith(OUTPUT)
+    fits = not of_samples or (found.ndim == 2 and len(found) == n and found.shape[1] > 0)
+    if name in BALLS and fits:
+        fits = bool((found >= 0).all()) and bool(np.isfinite(found).all())
+    if name == NEIGHBORS and fits:
+        fits = found.dtype == np.int64 and about["k"] <= found.shape[1] < n and found.max() < n
+    if not fits:
+        raise ValueError(f"`{shown(str(path))}` must hold {n:,} samples; its array `{shown(name)}` does not fit.")
+    return found

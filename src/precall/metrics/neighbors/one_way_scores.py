@@ -29,7 +29,7 @@ def one_way_values(balls: SummedBalls, clipped: SummedBalls, *, ideal: float) ->
         "coverage": coverage,
         "corrected_coverage": chance.chance_corrected(coverage, expected),
         "recall_cover": float((inside >= cover_threshold(k)).mean()),
-        "clipped_density": min(1.0, clipped_mean(clipped.histogram, k) / ideal),
+        "clipped_density": min(1.0, clipped_mean(clipped.histogram, k) / ideal) if ideal else 0.0,
         "clipped_coverage": chance.inverted_clipped_coverage(clipped_share(balls), n_real=n, n_fake=m, k=k),
     }
 
