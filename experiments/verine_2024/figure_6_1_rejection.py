@@ -31,7 +31,7 @@ def proposal(right: float) -> Array:
     return np.asarray((masses(MODES[:1], 1.63) + masses(MODES[1:], right)) / 2)
 
 
-PROPOSALS = {"covers both": proposal(1.63), "narrower on the right": proposal(0.536)}
+PROPOSALS = {"covers both": proposal(1.63), "narrower on the right": proposal(0.533)}
 BUDGETS = (4.0, 2.0)
 
 

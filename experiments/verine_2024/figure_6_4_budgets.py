@@ -2,7 +2,7 @@
 
     python -m experiments.verine_2024.figure_6_4_budgets [--smoke] [--out DIR]
 
-The first proposal of Figure 6.1. Figure 6.4: OBRS has the least divergence at every budget. Figure 6.5: the bound of
+The second proposal of Figure 6.1. Figure 6.4: OBRS has the least divergence at every budget. Figure 6.5: the bound of
 Theorem 6.2.2, D(P‖P̃) ≤ (1 − min(1, (K − 1)/M)) D(P‖Q). Figure 6.6: the curve at K = 2 is the old one scaled by K and
 capped at 1 (Theorem 6.2.3). Exact.
 """
@@ -22,8 +22,9 @@ from precall.theory.acceptance import drs, obrs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INSIDE = PROPOSALS["narrower on the right"] > 1e-60
-P, Q = DATA[INSIDE] / DATA[INSIDE].sum(), PROPOSALS["narrower on the right"][INSIDE]
+PROPOSAL = PROPOSALS["narrower on the right"]
+INSIDE = (DATA > 1e-60) & (PROPOSAL > 1e-60)
+P, Q = (law[INSIDE] / law[INSIDE].sum() for law in (DATA, PROPOSAL))
 RATIOS, NAMES = P / Q, ("tv", "kl", "reverse_kl")
 
 
