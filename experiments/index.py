@@ -73,7 +73,8 @@ def run(one: Entry) -> str:
     if not one.module:
         return "–"
     seconds = results(one.module, one.files[0]).get("seconds", 0) if not one.run else 0
-    time = one.run or (f"one core, {seconds:.0f} s" if seconds < 100 else f"one core, {seconds / 60:.0f} min")
+    short = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    time = one.run or f"one core, {short if seconds >= 1 else 'under 1 s'}"
     work = one.module.partition(".")[0]
     command = f"python -m {'experiments.' if work in WORKS else ''}{one.module}"
     command = one.module if work.startswith("precall") else command

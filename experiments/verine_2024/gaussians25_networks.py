@@ -1,9 +1,9 @@
 """The GAN of Table 6.1 of Verine (2024): 25 Gaussians, the published networks, how they are trained and stored.
 
 P is a 5 × 5 grid of Gaussians with spacing 2 and σ = 0.05 (the thesis gives unit variance and no spacing), divided by
-√8. The networks are the published ones, 2-256-512-1024-2 and 2-1024-512-256-1. The logistic GAN is trained, under noise
-that falls to zero, until 55 % of its samples lie within three standard deviations of a mode and all modes are reached.
-Then the generator is frozen and the discriminator is trained further to learn the density ratio.
+√8. The networks are the published ones, 2-256-512-1024-2 and 2-1024-512-256-1. The logistic GAN is trained, under
+noise that falls to zero, until 55 % of its samples lie within three standard deviations of a mode and all modes are
+reached. Then the generator is frozen and the discriminator is trained further to learn the density ratio.
 """
 
 from __future__ import annotations
