@@ -10,7 +10,7 @@ choice is then judged on the other half of the odd pairs. The error is that of `
 199 angles of max(|Δα|, |Δβ|). Pairs that differ in storage only are left out, except from the coverage.
 
 The half for judging was read twice: after the first time, `interactions` was extended from products of four columns to
-products of any number, and one of the 29 pairs that differ and are judged ("parity of 4 bits") needs five.
+products of any number, and one of the 30 pairs that are judged ("parity of 4 bits") needs five.
 
 - truths: the exact or simulated curves of all pairs, in benchmarks/results/odd_families.json;
 - members: cross-fitted log-ratios of every member and every candidate, kept in the folder `--cache`;
