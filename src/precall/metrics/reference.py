@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,8 +13,8 @@ from precall.metrics.assembly import assessed
 from precall.metrics.baseline import real_against_real
 from precall.metrics.category_levels import pooled_notices, with_shared_levels
 from precall.metrics.classifiers.estimators import AUTO
-from precall.metrics.features import Features, Pair, check_k, device_of, same_dimension
-from precall.metrics.groups import fairness, split_groups
+from precall.metrics.features import Features, Pair, check_k, device_of, same_dimension, uniform_rows
+from precall.metrics.groups import FairnessGap, GroupRows, fairness, split_groups
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.neighbors.metrics import NEIGHBORS
@@ -390,11 +390,22 @@ class Reference:
             label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
             for label, rows in split.rows.items()
         }
-        curves = {label: one.spectrum for label, one in each.items() if one.estimator is not None}
-        gap = fairness(curves) if len(curves) > 1 else None
+        gap = None if overall.estimator is None or len(each) < 2 else self._gap(pair, split, each, overall.estimator)
         alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
         protocol = {**overall.protocol, "groups": alone}
         return replace(overall, real=real, fake=synthetic, groups=each, fairness=gap, protocol=protocol)
+
+    def _gap(self, pair: Pair, split: GroupRows, each: Mapping[Any, Assessment], estimator: str) -> FairnessGap:
+        """The largest gaps between the groups, with as many samples of each: curves of fewer samples are lower."""
+        n_real, n_fake = (min(map(len, side)) for side in zip(*split.rows.values(), strict=True))
+        found = dict(each)
+        for label, (real, fake) in split.rows.items():
+            if (len(real), len(fake)) != (n_real, n_fake):
+                real = real[uniform_rows((len(real), 0), n_real, self.seed)[0]]
+                fake = fake[uniform_rows((0, len(fake)), n_fake, self.seed)[1]]
+                found[label] = self._of_group(pair.rows(real, fake), [estimator], str(label))
+        curves = {label: one.spectra[estimator] for label, one in found.items()}
+        return fairness(curves, {label: one.curve_intervals for label, one in found.items()})
 
     def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
         """Assess one group; k is reduced if the group has too few samples."""

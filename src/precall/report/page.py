@@ -30,7 +30,7 @@ from precall.theory.divergences import DIVERGENCES
 if TYPE_CHECKING:
     from precall.metrics.column_drift import ColumnDrift
     from precall.metrics.gates import Gate
-    from precall.metrics.groups import FairnessGap
+    from precall.metrics.groups import FairnessGap, Gap
     from precall.metrics.results import Assessment, Comparison
     from precall.metrics.score import Score
     from precall.theory.spectrum import RatioSpectrum
@@ -309,7 +309,7 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
             "frontier": {"precision": frontier.precision, "recall": frontier.recall},
             "budgets": _budgets(one),
             "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
-            "fairness": None if one.fairness is None else _gaps(one.fairness),
+            "fairness": " ".join(filter(None, [_missing_groups(one), one.fairness and _gaps(one.fairness)])),
         }
     )
     return shown
@@ -342,8 +342,23 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
 def _gaps(fairness: FairnessGap) -> str:
     """The largest gaps between groups, as a sentence."""
     gaps = {"precision": fairness.precision, "recall": fairness.recall}
-    named = [f"in {what} {gap.value:.2f} ({gap.better} over {gap.worse})" for what, gap in gaps.items()]
+    clear = {what: gap for what, gap in gaps.items() if gap.clear or gap.interval is None}
+    if not clear:
+        return "No gap between the groups exceeds what equal groups would show by chance."
+    named = [f"in {what} {_gap(gap)} ({gap.better} over {gap.worse})" for what, gap in clear.items()]
     return f"Largest gaps: {', '.join(named)}."
+
+
+def _gap(gap: Gap) -> str:
+    ends = "" if gap.interval is None else f" [{max(0.0, gap.interval.low):.2f}, {gap.interval.high:.2f}]"
+    return f"{gap.value:.2f}{ends}"
+
+
+def _missing_groups(one: Assessment) -> str:
+    """Groups that only one side has, as sentences; empty if there are none."""
+    alone: Mapping[str, Any] = one.protocol.get("groups", {})
+    said = {"only_real": "The model never produces", "only_fake": "The data do not contain"}
+    return " ".join(f"{said[side]}: {', '.join(map(str, alone[side]))}." for side in said if alone.get(side))
 
 
 def _points(spectrum: RatioSpectrum) -> dict[str, Any]:
