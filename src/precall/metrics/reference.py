@@ -36,6 +36,7 @@ from precall.metrics.score import Score
 from precall.metrics.sketch import Sketch, Sketcher, merge_sketches
 from precall.metrics.sketch_reference import SketchReference
 from precall.metrics.stability import score_trends
+from precall.metrics.storage import on_one_grid
 from precall.metrics.trends import Trend
 from precall.metrics.whole_run import WholeRun
 from precall.printing import brief
@@ -284,15 +285,15 @@ class Reference:
         same_dimension(real=self.features, fake=found.features)
         if self.preset is not None and found.moments is None:
             return self._by_preset(self.preset, found, names, name, groups, progress)
-        shared, found = self._sharing_levels(found)
+        shared, found = self._sharing_levels(*on_one_grid(self.side, found))
         return shared._complete(found, names, name, groups, progress)
 
-    def _sharing_levels(self, fake: Side) -> tuple[Reference, Side]:
+    def _sharing_levels(self, real: Side, fake: Side) -> tuple[Reference, Side]:
         """The reference and a model, with the categories that are frequent in the two tables together."""
         known = [] if self.holdout is None else [self.holdout]
-        real, found, *holdout = with_shared_levels(self.side, fake, *known)
+        real, found, *holdout = with_shared_levels(real, fake, *known)
         if real is self.side:
-            return self, fake
+            return self, found
         return replace(self, side=real, holdout=next(iter(holdout), None), swept={}), found
 
     def _complete(

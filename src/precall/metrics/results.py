@@ -203,7 +203,11 @@ class Assessment:
     def verdict(self) -> Verdict:
         """What the model does, as kinds and as a sentence, from the scores beside it: see `precall.metrics.verdict`."""
         spectrum = None if self.estimator is None else self.spectrum
-        return verdict(Evidence(self.estimator, self.scores, spectrum, self.certificate, self.drift, self.moved))
+        sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
+        storage = next((str(side["storage"]) for side in sides if "storage" in side), None)
+        return verdict(
+            Evidence(self.estimator, self.scores, spectrum, self.certificate, self.drift, self.moved, storage)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.

@@ -46,6 +46,7 @@ class Kind(StrEnum):
     SHIFTED = "shifted"
     PROPORTIONS = "wrong proportions"
     SHAPE = "wrong shape"
+    STORAGE = "mixed storage"
     CLOSE = "close"
     INDISTINGUISHABLE = "indistinguishable"
     CANNOT_TELL = "cannot tell"
@@ -131,6 +132,7 @@ class Evidence:
         certificate: Upper band on the curve, or None.
         drift: Which columns of a table differ, or None.
         moved: How means and variances differ, or None.
+        storage: How a side was rounded because the other one was stored in a coarser type, or None.
     """
 
     estimator: str | None
@@ -139,6 +141,7 @@ class Evidence:
     certificate: Certificate | None = None
     drift: ColumnDrift | None = None
     moved: Moved | None = None
+    storage: str | None = None
 
     def at_least(self, side: str, lam: float) -> float:
         """The certificate's lower bound on the invented mass `1 − α(λ)` or the missed mass `1 − β(1/λ)`."""
@@ -178,11 +181,14 @@ def verdict(evidence: Evidence) -> Verdict:
     References:
         docs/theory.md, Kinds of differences.
     """
-    copies, other = _copies(evidence.scores), _other(evidence)
-    if copies is None:
-        return other
-    named = other.kind not in (Kind.CLOSE, Kind.INDISTINGUISHABLE, Kind.CANNOT_TELL)
-    return Verdict(f"{copies} {other}", (Kind.COPIES, *other.kinds)) if named else Verdict(copies, (Kind.COPIES,))
+    copies, found = _copies(evidence.scores), _other(evidence)
+    if copies is not None:
+        named = found.kind not in (Kind.CLOSE, Kind.INDISTINGUISHABLE, Kind.CANNOT_TELL)
+        kinds = (Kind.COPIES, *found.kinds) if named else (Kind.COPIES,)
+        found = Verdict(f"{copies} {found}" if named else copies, kinds)
+    if evidence.storage is None:
+        return found
+    return Verdict(f"{found} Mixed storage: one side was {evidence.storage}.", (*found.kinds, Kind.STORAGE))
 
 
 def _other(evidence: Evidence) -> Verdict:
