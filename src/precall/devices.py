@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
 from pathlib import Path
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+_ran_in: int | None = None  # the process in which a network has run
 
 
 def check_device(device: str | None) -> None:
@@ -82,3 +84,28 @@ def may_exist(kind: str) -> bool:
     except OSError:
         return Path("/dev/kfd").exists()  # of AMD
     return True
+
+
+def check_fork() -> None:
+    """Refuse to run a network in a process that was forked after a network had run: it would wait for ever.
+
+    Raises:
+        ValueError: With the start methods that can be used.
+    """
+    global _ran_in
+    if _ran_in not in (None, os.getpid()):
+        raise ValueError(
+            "a network cannot run in a forked process whose parent has run one. Start processes with the method "
+            '"spawn" or "forkserver", as in `multiprocessing.get_context("spawn")`.'
+        )
+    _ran_in = os.getpid()
+
+
+def _one_thread_in_forks() -> None:
+    """Let torch use one thread in a forked process, where it would wait for threads that are not there."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_thread_in_forks)

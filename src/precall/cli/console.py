@@ -98,16 +98,17 @@ class HasErrors(Protocol):
 
 
 class App(typer.Typer):
-    """The command line. An interruption while the options are still being collected ends it like any other."""
+    """The command line. An interruption or a full disk before a command begins ends it like later ones."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line and exit."""
         with _interruptible():
             try:
                 return super().__call__(*arguments, **options)
-            except KeyboardInterrupt as error:
+            except (KeyboardInterrupt, OSError) as error:
                 status, sentence = explained(error)
-                alert(f"precall: {sentence}")
+                if sentence:
+                    alert(f"precall: {sentence}")
                 sys.exit(status)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from precall.devices import network_device
+from precall.devices import check_fork, network_device
 from precall.encoders.encoder import Encoder, FeatureMatrix, Movable, TensorEncoder
 from precall.encoders.resizing import (
     IMAGENET,
@@ -201,6 +201,7 @@ def evaluating() -> Iterator[None]:
     import torch
 
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    check_fork()
     with torch.inference_mode(), flags:
         yield
 

@@ -68,9 +68,9 @@ def load_encoder(
         >>> load_encoder("pixels").protocol["resize"]["size"]
         32
     """
-    if ":" in name:
+    if ":" in str(name):
         make: Callable[..., Encoder] = lambda: custom_encoder(name)  # noqa: E731
-    elif name in ENCODERS:
+    elif isinstance(name, str) and name in ENCODERS:
         make = ENCODERS[name]
     else:
         known = ", ".join(ENCODERS)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from precall.theory.arrays import Array, Index, is_tensor, to_numpy
+from precall.theory.arrays import Array, Index, check_tensor, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     import torch
@@ -250,9 +250,7 @@ def _exact_float(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
 def _float_tensor(name: str, values: torch.Tensor) -> torch.Tensor:
     import torch
 
-    if values.is_complex() or values.layout != torch.strided:
-        got = f"{values.dtype}, {values.layout}"
-        raise ValueError(f"`{name}` must be a dense tensor of real numbers; got {got}. Convert it first.")
+    check_tensor(name, values)
     wide = {torch.float64, torch.int32, torch.int64, torch.uint32, torch.uint64}
     return values.detach().to(torch.float64 if values.dtype in wide else torch.float32)
 

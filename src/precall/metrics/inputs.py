@@ -15,7 +15,7 @@ from precall.metrics.features import Features, as_features, moved
 from precall.metrics.moments import Moments
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import is_tensor, to_numpy
+from precall.theory.arrays import check_tensor, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -186,6 +186,8 @@ def _side(
         return source
     if isinstance(source, Moments):
         return _of_moments(source)
+    if is_tensor(source):
+        check_tensor(name, source)
     if _is_matrix(source):
         return Side(checked(source))
     from precall.encoders import EncodedFeatures, encode

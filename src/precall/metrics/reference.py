@@ -131,6 +131,7 @@ class Reference:
             preset: The protocol of a published evaluation. `assess` then reports its scores.
         """
         checks.choice("ties", ties, ("closed", "open"))
+        checks.seed(seed)
         check_device(device)
         loaded: dict[str, Encoder] = {}
         stage = stage_of(progress, "encode real")

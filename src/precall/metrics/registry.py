@@ -57,7 +57,9 @@ def requested(metrics: Iterable[str] | None) -> tuple[str, ...]:
         >>> requested(["fid", "clusters"]), requested("quick")
         (('clusters', 'fid'), ('clusters', 'neighbors', 'fid', 'c2st'))
     """
-    names = DEFAULT if metrics is None else (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if not isinstance(metrics, Iterable | None):
+        raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")
+    names = DEFAULT if metrics is None else (metrics,) if isinstance(metrics, str) else tuple(map(str, metrics))
     if "quick" in names:
         names = _quick(names)
     if not names:

@@ -27,7 +27,7 @@ from precall.samples import (
 )
 from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 from precall.theory import checks
-from precall.theory.arrays import is_tensor
+from precall.theory.arrays import check_tensor, is_tensor
 
 Opener = Callable[[Path, str | None, ErrorPolicy], SampleSet]
 ShardOpener = Callable[[Sequence[Path], str, str | None, ErrorPolicy], SampleSet]
@@ -114,6 +114,8 @@ def open_samples(
         return _open_url(source, key, on_error)
     if isinstance(source, str | os.PathLike):
         return _open_path(Path(source), key, on_error)
+    if is_tensor(source):
+        check_tensor("source", source)
     if huggingface.is_dataset(source):
         return huggingface.open_dataset(source, key, on_error)
     if tables.is_frame(source):

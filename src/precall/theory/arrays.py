@@ -34,3 +34,15 @@ def is_tensor(values: object) -> TypeGuard[torch.Tensor]:
 def to_numpy(values: object) -> npt.NDArray[Any]:
     """Return `values`, an array or a tensor on any device, as a NumPy array in the memory of this process."""
     return np.asarray(values.detach().cpu() if is_tensor(values) else values)
+
+
+def check_tensor(name: str, values: Any) -> None:
+    """Refuse a tensor that is no plain array of real numbers: complex, sparse, nested, quantised, or without content.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    kinds = [kind for kind in ("nested", "quantized", "meta") if getattr(values, f"is_{kind}")]
+    if kinds or values.is_complex() or str(values.layout) != "torch.strided":
+        got = ", ".join([str(values.dtype), str(values.layout), *kinds])
+        raise ValueError(f"`{name}` must be a dense tensor of real numbers; got {got}. Convert it first.")

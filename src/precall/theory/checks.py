@@ -6,6 +6,7 @@ a way out where there is one. The checks convert to float64, but never clip or n
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -78,6 +79,17 @@ def count(name: str, value: object) -> int:
     if number < 1 or not number.is_integer():
         raise ValueError(f"`{name}` must be a whole number of at least 1; got {number:g}.")
     return int(number)
+
+
+def seed(value: object) -> int:
+    """Return `value` as the seed of a random generator, a whole number of at least 0."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"`seed` must be a whole number from 0 to 2⁶⁴ − 1; got {value!r}.")
+    return number
 
 
 def masses(name: str, values: object) -> Array:

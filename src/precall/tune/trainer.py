@@ -23,6 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from precall.devices import check_fork
 from precall.networks import evaluating
 from precall.progress import Progress
 from precall.samples.sampleset import shown
@@ -148,6 +149,7 @@ class Trainer:
                 to change. Earlier checkpoints are kept.
         """
         total = checks.count("steps", steps)
+        check_fork()
         with processes.interrupts_after_a_step() as pressed:
             self._checkpoint()
             while self.step < total and not self._interrupted(pressed()):
