@@ -278,7 +278,7 @@ def test_the_samples_are_so_unlike_that_an_exchange_shows():
     """Otherwise the test above could not fail."""
     for first, second in (("precision", "recall"), ("precision_cover", "recall_cover")):
         assert abs(plain("neighbors")[f"{first} value"] - plain("neighbors")[f"{second} value"]) > 0.1
-    for name in ("clusters", "local_knn", "linear"):
+    for name in ("clusters", "local_kde", "linear"):
         assert plain(name)["missed value"] > plain(name)["invented value"] + 0.15
 
 

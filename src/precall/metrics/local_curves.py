@@ -1,18 +1,17 @@
-"""Curves from local density ratios: k-NN, kernel, coverage and improved precision-recall as classifiers.
+"""The curve of a local classifier: the ratio of two kernel density estimates around each sample.
 
 Sykes, Simon and Rabin (2024) show that the k-NN scores are error rates of classifiers that compare how many real and
-how many fake samples lie near a point. The count is a score, and its thresholds give a whole curve. The samples are
-split in two: each half is scored by counts in the other half, so that no sample is counted around itself. Identical
-rows stay in one half.
+how many fake samples lie near a point. Such a count, here weighted by a kernel, is a score, and its thresholds give a
+whole curve. The samples are split in two: each half is scored by the other half, so that no sample is counted around
+itself. Identical rows stay in one half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from precall.metrics.features import Pair, tile_rows
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES, bounded_interval, readings
 from precall.printing import brief
-from precall.theory import checks
 from precall.theory.arrays import Array, Flags
 from precall.theory.spectrum import RatioSpectrum
 
@@ -35,8 +33,6 @@ FEWEST = 20
 # bootstrap of the scores shows only the first of these two influences
 QUANTILE = 2.01 * sqrt(2)
 COVERS = "the expectation of this score at these sample sizes; its bias is not covered"
-LocalScore: TypeAlias = "Callable[[Array, Array, _Half], Array]"
-"""Maps squared distances to the reals and to the fakes of the other half, one row per point, to scores."""
 
 
 @brief
@@ -48,13 +44,11 @@ class LocalCurve:
         spectrum: The mean of the curves of the two halves.
         scores: Held-out scores of each half, (real, fake); a larger score means more real.
         k: Number of neighbours that sets the size of the neighbourhoods.
-        kind: "knn", "kde", "coverage" or "ipr".
     """
 
     spectrum: RatioSpectrum
     scores: tuple[tuple[Array, Array], ...]
     k: int
-    kind: str
 
     def resampled(self, rng: np.random.Generator) -> RatioSpectrum:
         """The curve of a bootstrap sample of the held-out scores."""
@@ -66,24 +60,17 @@ class LocalCurve:
         return curve_of([(both[:n], both[n:]) for both, n in mixed])
 
 
-def local_curve(*, real: object, fake: object, kind: str = "knn", seed: int = 0) -> LocalCurve:
-    """Precision-recall curve from counts of real and fake samples near each sample.
+def local_curve(*, real: object, fake: object, seed: int = 0) -> LocalCurve:
+    """Precision-recall curve from real and fake samples near each sample.
 
     With n and m real and fake samples in a half, `k = ⌈√min(n, m)⌉`, and the score of a point z of the other half is
-
-    - "knn": the number of reals among its 2k nearest samples of both sets;
-    - "kde": `log Σ exp(−|z − x|²/2h²) − log Σ exp(−|z − y|²/2h²)`, 2h being the distance to the 2k-th nearest sample;
-    - "coverage": `log #reals − log #fakes` in the smallest ball around z with k samples of one of the two sets;
-    - "ipr": `log(½ + #real balls) − log(½ + #fake balls)` that contain z, where the ball of a sample reaches to its
-      k-th neighbour in its own set.
-
-    Each score estimates the log-ratio log p/q up to a constant, which does not change the curve. Neither do the units
-    and the origin of the features.
+    `log Σ exp(−|z − x|²/2h²) − log Σ exp(−|z − y|²/2h²)`, 2h being the distance to the 2k-th nearest sample. It
+    estimates the log-ratio log p/q up to a constant, which does not change the curve. Neither do the units and the
+    origin of the features.
 
     Args:
         real: Features of the data, shape (n, d), at least 20.
         fake: Features of the model's samples, shape (m, d), at least 20.
-        kind: "knn", "kde", "coverage" or "ipr".
         seed: Seed of the split.
 
     Returns:
@@ -92,26 +79,23 @@ def local_curve(*, real: object, fake: object, kind: str = "knn", seed: int = 0)
     Example:
         >>> rng = np.random.default_rng(0)
         >>> real, fake = rng.normal(size=(400, 2)), rng.normal(size=(300, 2))
-        >>> local_curve(real=real, fake=fake + [9, 0], kind="kde").spectrum.area
+        >>> local_curve(real=real, fake=fake + [9, 0]).spectrum.area
         0.0
 
     References:
         Sykes, Simon and Rabin (2024); docs/theory.md, Local classifiers.
     """
-    pair = Pair.checked(real=real, fake=fake, at_least=FEWEST)
-    return curve_of_pair(pair, kind=checks.choice("kind", kind, SCORES), seed=seed)
+    return curve_of_pair(Pair.checked(real=real, fake=fake, at_least=FEWEST), seed=seed)
 
 
-def curve_of_pair(pair: Pair, *, kind: str, seed: int) -> LocalCurve:
+def curve_of_pair(pair: Pair, *, seed: int) -> LocalCurve:
     """`local_curve` for features that have been checked already."""
-    rows, labels = _scaled(pair)
-    first = spread(labels, 2, np.random.default_rng(seed), kept_together(rows, first_equal_row(rows), labels)) == 0
-    halves = [_Half.of(rows[part], labels[part]) for part in (first, ~first)]
-    scores = tuple(
-        _held_out(rows[~part], labels[~part], half, SCORES[kind])
-        for part, half in zip((first, ~first), halves, strict=True)
-    )
-    return LocalCurve(curve_of(scores), scores, halves[0].k, kind)
+    rows, real = _scaled(pair)
+    first = spread(real, 2, np.random.default_rng(seed), kept_together(rows, first_equal_row(rows), real)) == 0
+    smaller = min(int((real & first).sum()), int((~real & first).sum()))
+    k = ceil(sqrt(smaller))
+    scores = tuple(_held_out(rows, real, part, k) for part in (first, ~first))
+    return LocalCurve(curve_of(scores), scores, k)
 
 
 def curve_of(scores: Iterable[tuple[Array, Array]]) -> RatioSpectrum:
@@ -122,72 +106,22 @@ def curve_of(scores: Iterable[tuple[Array, Array]]) -> RatioSpectrum:
 # ------------------------------------------------------------------------------------------------------------- scores
 
 
-@dataclass(frozen=True, eq=False)
-class _Half:
-    """The samples that are counted, and the squared radii of their balls."""
-
-    real: Array
-    fake: Array
-    k: int
-
-    @classmethod
-    def of(cls, rows: Array, labels: Flags) -> _Half:
-        real, fake = rows[labels], rows[~labels]
-        return cls(real, fake, ceil(sqrt(min(len(real), len(fake)))))
-
-    @cached_property
-    def real_radii(self) -> Array:
-        """Squared distance of each real sample to its k-th neighbour among the reals."""
-        return _own_radii(self.real, self.k)
-
-    @cached_property
-    def fake_radii(self) -> Array:
-        """Squared distance of each fake sample to its k-th neighbour among the fakes."""
-        return _own_radii(self.fake, self.k)
+def _held_out(rows: Array, real: Flags, part: Flags, k: int) -> tuple[Array, Array]:
+    """Scores of the rows that are not in `part`, real and fake, by the rows in it."""
+    of_real, of_fake, others = rows[part & real], rows[part & ~real], rows[~part]
+    tiles = zip(_tiles(others, of_real), _tiles(others, of_fake), strict=True)
+    scores = np.concatenate([_kernel_ratio(to_real, to_fake, k) for to_real, to_fake in tiles])
+    return scores[real[~part]], scores[~real[~part]]
 
 
-def _own_radii(x: Array, k: int) -> Array:
-    return np.concatenate([_nearest(squares, k + 1) for squares in _tiles(x, x)])  # each sample is at distance 0
-
-
-def _nearest(squares: Array, k: int) -> Array:
-    """The k-th smallest squared distance of each row."""
-    k = min(k, squares.shape[1])
-    return np.asarray(np.partition(squares, k - 1, axis=1)[:, k - 1])
-
-
-def _knn(real: Array, fake: Array, half: _Half) -> Array:
-    radius = _nearest(np.concatenate([real, fake], axis=1), 2 * half.k)
-    return np.asarray((real <= radius[:, None]).sum(1) / (fake <= radius[:, None]).sum(1).clip(0.5))
-
-
-def _kde(real: Array, fake: Array, half: _Half) -> Array:
+def _kernel_ratio(real: Array, fake: Array, k: int) -> Array:
+    """Log-ratio of two kernel densities, from squared distances to the reals and to the fakes, one row per point."""
     from scipy.special import logsumexp
 
-    reach = np.maximum(_nearest(np.concatenate([real, fake], axis=1), 2 * half.k), np.finfo(float).tiny)[:, None]
+    both, place = np.concatenate([real, fake], axis=1), min(2 * k, real.shape[1] + fake.shape[1]) - 1
+    reach = np.maximum(np.partition(both, place, axis=1)[:, [place]], np.finfo(float).tiny)
     width = reach / 2  # 2h² with h = √reach/2
     return np.asarray(logsumexp(-real / width, axis=1) - logsumexp(-fake / width, axis=1))
-
-
-def _coverage(real: Array, fake: Array, half: _Half) -> Array:
-    radius = np.minimum(_nearest(real, half.k), _nearest(fake, half.k))[:, None]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log((real <= radius).sum(1)) - np.log((fake <= radius).sum(1)))
-
-
-def _ipr(real: Array, fake: Array, half: _Half) -> Array:
-    of_real, of_fake = (real <= half.real_radii).sum(1), (fake <= half.fake_radii).sum(1)
-    return np.asarray(np.log(of_real + 0.5) - np.log(of_fake + 0.5))
-
-
-SCORES: dict[str, LocalScore] = {"knn": _knn, "kde": _kde, "coverage": _coverage, "ipr": _ipr}
-
-
-def _held_out(rows: Array, labels: Flags, half: _Half, score: LocalScore) -> tuple[Array, Array]:
-    """Scores of the rows that are not in `half`, real and fake."""
-    tiles = zip(_tiles(rows, half.real), _tiles(rows, half.fake), strict=True)
-    scores = np.concatenate([score(real, fake, half) for real, fake in tiles])
-    return scores[labels], scores[~labels]
 
 
 def _tiles(left: Array, right: Array) -> Iterator[Array]:
@@ -210,9 +144,9 @@ def _scaled(pair: Pair) -> tuple[Array, Flags]:
 # ------------------------------------------------------------------------------------------------------------- metrics
 
 
-def _found(run: Run, kind: str) -> Found:
-    run.report(f"local {kind}")
-    found = curve_of_pair(run.pair, kind=kind, seed=run.seed)
+def _compute(run: Run) -> Found:
+    run.report("local_kde")
+    found = curve_of_pair(run.pair, seed=run.seed)
     rng = np.random.default_rng(run.seed)
     spreads = _over([readings(found.resampled(rng)) for _ in range(RESAMPLES)], np.std)
     chance = _over([readings(found.permuted(rng)) for _ in range(RESAMPLES)], np.mean)
@@ -223,7 +157,7 @@ def _found(run: Run, kind: str) -> Found:
         )
         for info in CURVE_SCORES
     }
-    settings = {"estimator": f"local_{kind}", "k": found.k}
+    settings = {"estimator": "local_kde", "k": found.k}
     return curve_found(run, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 
 
@@ -231,53 +165,27 @@ def _over(draws: list[dict[str, float]], summary: Callable[[list[float]], float]
     return {name: float(summary([draw[name] for draw in draws])) for name in draws[0]}
 
 
-def _metric(kind: str, reads: str, formula: str) -> Metric:
-    return Metric(
-        name=f"local_{kind}",
-        reads=f"{reads}, with sample splitting (Sykes et al.)",
-        scores=CURVE_SCORES,
-        interval="bootstrap of the held-out scores: the expectation at these sizes, not the bias",
-        compute=lambda run: _found(run, kind),
-        is_curve=True,
-        fewest=FEWEST,
-        card=_card(formula),
-    )
-
-
-def _card(formula: str) -> Card:
-    """The text that the four estimators share; they differ in the score of a sample."""
-    return Card(
-        measures="The whole precision-recall curve, from the numbers of real and fake samples near each sample. The "
-        "k-NN scores are error rates of such classifiers at one threshold; the curve uses all thresholds.",
-        formula=formula,
+LOCAL_KDE = Metric(
+    name="local_kde",
+    reads="ratio of kernel density estimates, with sample splitting (Sykes et al.)",
+    scores=CURVE_SCORES,
+    interval="bootstrap of the held-out scores: the expectation at these sizes, not the bias",
+    compute=_compute,
+    is_curve=True,
+    fewest=FEWEST,
+    card=Card(
+        measures="The whole precision-recall curve, from the real and fake samples near each sample. The k-NN scores "
+        "are error rates of such classifiers at one threshold; the curve uses all thresholds.",
+        formula=r"s(z) = \log \sum_x e^{-\lvert z - x \rvert^2 / 2 h^2} "
+        r"- \log \sum_y e^{-\lvert z - y \rvert^2 / 2 h^2}",
         symbols="$s(z)$ is the score of a sample $z$ from the samples of the other half; its thresholds give the "
-        "curve. $k$ is the square root of the smaller number of samples ([theory](../theory.md#local-classifiers)).",
+        "curve. $2h$ is the distance to the $2k$-th nearest sample, with $k$ the square root of the smaller number of "
+        "samples ([theory](../theory.md#local-classifiers)).",
         chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the mean "
         "over permutations of the labels.",
         protocol="Encoder, numbers of samples and seed. The samples are split in two halves.",
         limits="All features count equally in the distance, and only half of the samples are counted around a point.",
         misleads="In many dimensions distances become similar and the curve is too high.",
         papers=("Sykes et al. (2024)",),
-    )
-
-
-LOCAL_KNN = _metric(
-    "knn",
-    "share of reals among the nearest samples",
-    r"s(z) = \text{number of reals among the } 2k \text{ nearest samples}",
-)
-LOCAL_KDE = _metric(
-    "kde",
-    "ratio of kernel density estimates",
-    r"s(z) = \log \sum_x e^{-\lvert z - x \rvert^2 / 2 h^2} - \log \sum_y e^{-\lvert z - y \rvert^2 / 2 h^2}",
-)
-LOCAL_COVERAGE = _metric(
-    "coverage",
-    "counts in the smallest ball with k samples of one set",
-    r"s(z) = \log N_P - \log N_Q \text{ in the smallest ball with } k \text{ samples of one set}",
-)
-LOCAL_IPR = _metric(
-    "ipr",
-    "number of k-NN balls of each set that contain a sample",
-    r"s(z) = \log (N_P + \tfrac12) - \log (N_Q + \tfrac12), \quad N = \text{number of balls that contain } z",
+    ),
 )

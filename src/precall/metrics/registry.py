@@ -10,7 +10,7 @@ from precall.metrics.clusters import CLUSTERS, MAUVE
 from precall.metrics.frechet_distance import FID, SFID
 from precall.metrics.inception import INCEPTION_SCORE
 from precall.metrics.kernel_distance import KID
-from precall.metrics.local_curves import LOCAL_COVERAGE, LOCAL_IPR, LOCAL_KDE, LOCAL_KNN
+from precall.metrics.local_curves import LOCAL_KDE
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, PROBABILISTIC, SYMMETRIC
@@ -21,14 +21,14 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
-        *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER),
-        *(LOCAL_KDE, LOCAL_KNN, LOCAL_COVERAGE, LOCAL_IPR),
+        *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
         *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, FID),
         *(SFID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
 QUICK = ("clusters", "neighbors", "fid", "c2st")
 """The metrics of `metrics="quick"`: a fast curve, the k-NN scores, FID, and the test that the verdict needs."""
+GONE = ("local_knn", "local_ipr", "local_coverage")  # metrics of earlier versions
 DEFAULT = tuple(name for name, metric in METRICS.items() if metric.default)
 ESTIMATORS = tuple(name for name, metric in METRICS.items() if metric.is_curve)
 SCORES: dict[str, ScoreInfo] = {
@@ -67,6 +67,8 @@ def requested(metrics: Iterable[str] | None) -> tuple[str, ...]:
     for name in names:
         if name in SCORES and name not in METRICS:
             raise ValueError(f"{name} is a score of the metric {metric_of(name)!r}; request that in `metrics`.")
+        if name in GONE:
+            raise ValueError(f"the metric {name!r} is gone; request 'local_kde' instead.")
         checks.choice("metrics", name, METRICS)
     return tuple(name for name in METRICS if name in names)
 

@@ -31,7 +31,7 @@ MAIN = 0.4  # missed or invented mass is named if it is at least this part of th
 MISPLACED = 0.1  # least total variation that is not "close"
 SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
 APART = 0.5  # share of both sets beyond three times the other from which they hardly overlap
-AXES, ROWS = 64, 5000  # principal axes and rows on which means and variances are compared
+ROWS = 5000  # rows on which means and variances are compared
 
 
 class Kind(StrEnum):
@@ -94,17 +94,14 @@ class Moved:
 
     @classmethod
     def between(cls, pair: Pair, seed: int) -> Moved:
-        """The parts on principal axes of at most `ROWS` samples per set, less what is expected if P = Q."""
-        from precall.metrics.classifiers.tasks import principal_axes, standardised
-
-        real, fake = pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy()
-        union = np.concatenate([real, fake])
-        both = standardised(union, union)
-        if both.shape[1] > AXES:
-            both = both @ principal_axes(both, AXES)
-        p, q = both[: len(real)].astype(np.float64), both[len(real) :].astype(np.float64)
-        variance, noise = p.var(axis=0) + 1e-9, (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
-        w = (q.var(axis=0) + 1e-9) / variance
+        """The parts of all columns of at most `ROWS` samples per set, less what is expected if P = Q."""
+        p, q = (one.astype(np.float64) for one in pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy())
+        largest = np.maximum(np.abs(p).max(axis=0), np.abs(q).max(axis=0))
+        p, q = (np.ldexp(one, -np.frexp(largest)[1]) for one in (p, q))  # squares of tiny units would be 0
+        varied = p.std(axis=0) > 1e-9
+        p, q = p[:, varied], q[:, varied]
+        variance, noise = p.var(axis=0), (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
+        w = np.maximum(q.var(axis=0) / variance, 1e-9)
         spread = (w - 1 - np.log(w)) / 2
         shift = float(((p.mean(axis=0) - q.mean(axis=0)) ** 2 / variance).sum()) / 2
         parts = shift - noise, float(spread[w < 1].sum()) - noise / 2, float(spread[w > 1].sum()) - noise / 2
