@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 import precall
 from precall import improve
 from precall.cli import app
-from precall.cli.assess import naming
 from precall.cli.cite import PAPERS
+from precall.cli.results_cache import naming
 from precall.metrics.score import Interval, Score
 from precall.report.table import cells
 from precall.theory.spectrum import RatioSpectrum

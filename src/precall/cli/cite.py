@@ -157,8 +157,8 @@ def cite(bibtex: Annotated[bool, typer.Option("--bibtex", help="Print BibTeX ent
 
     Examples:
 
+    \b
       precall cite
-
       precall cite --bibtex
     """
     if bibtex:
