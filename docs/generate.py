@@ -175,9 +175,9 @@ def _card_figure(metric: Metric) -> str:
 
 
 def _card_papers(papers: tuple[str, ...]) -> str:
-    from precall.cli.cite import PAPERS
+    from precall.cli.cite import papers as listed
 
-    titles = {authors: title for _, authors, title in PAPERS}
+    titles = {authors: title for _, authors, title in listed()}
     return "**Cite.** " + "; ".join(f"{name}, *{titles[name]}*" for name in papers) + "." if papers else ""
 
 

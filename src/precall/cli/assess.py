@@ -7,14 +7,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from precall.cli.console import alert, bars, command_line, emit, note
-from precall.cli.help_pages import COMPUTING, GATES, OUTPUT, SCALE, TABLES
 from precall.cli.notices import report_sources
-from precall.cli.options import ENCODERS, AsJson, Fresh, Neighbours, Quiet, ReadingOptions, Real, Seed, takes, wrong
+from precall.cli.options import EncodingOptions, flag, takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
 
@@ -24,138 +23,113 @@ if TYPE_CHECKING:
     from precall.samples import SampleSet
 
 LIMITS = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
-Limit = Annotated[
-    float | None,
-    typer.Option(rich_help_panel=GATES, help="Exit with status 3 if this is not met.", show_default=False),
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(metavar="NAMES", rich_help_panel=TABLES, help="Columns of a table to compare, as in age,income."),
-]
-Ignored = Annotated[
-    str | None,
-    typer.Option(metavar="NAMES", rich_help_panel=TABLES, help="Columns of a table to leave out, as in patient_id."),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssessOptions(ReadingOptions):
-    """The options of `precall assess`."""
+class ComparingOptions(EncodingOptions):
+    """What is compared, and how, by `precall assess` and `precall tradeoff`.
 
-    real: Real
-    fake: Annotated[
-        list[str],
-        typer.Option(metavar="[NAME=]FILE", help="A model's samples; give it several times to compare models."),
-    ]
-    holdout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Data that the models have not seen: measures how much they copy --real, the training set.",
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder for report.html, results.json, galleries.json and curves.png."),
-    ] = None
-    metrics: Annotated[str | None, typer.Option(metavar="NAMES", help="Comma-separated; see docs/metrics.md.")] = None
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Only the metrics that take little time: clusters, neighbors, fid, c2st.")
-    ] = False
-    encoder: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Encoder for samples that are not features; give it several times to compare encoders. {ENCODERS}"
-        ),
-    ] = None
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="The protocol of a published evaluation, which chooses encoder, metrics, k and balls: adm, stylegan, "
-            "dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them."
-        ),
-    ] = None
-    seed: Seed = 0
-    as_json: AsJson = False
-    columns: Columns = None
-    ignore: Ignored = None
-    kinds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN=KIND,…",
-            rich_help_panel=TABLES,
-            help="Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category: number, "
-            "integer, category, ordered, date, boolean, text or identifier.",
-        ),
-    ] = None
-    show_rows: Annotated[
-        bool,
-        typer.Option(
-            "--show-rows",
-            rich_help_panel=TABLES,
-            help="Let the report contain rows of tables and names of categories.",
-        ),
-    ] = False
-    groups: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=TABLES,
-            help="Assess groups separately: `folders` (the folder of each image), a table's column, or name=file with "
-            "one label per line, once for `real` and once for each model.",
-        ),
-    ] = None
-    k: Neighbours = 5
-    ties: Annotated[
-        Literal["closed", "open"],
-        typer.Option(rich_help_panel=COMPUTING, help="closed (≤, Kynkäänniemi) or open (<, Naeem)."),
-    ] = "closed"
-    fresh: Fresh = False
-    min_precision: Limit = None
-    min_recall: Limit = None
-    min_density: Limit = None
-    min_coverage: Limit = None
-    min_area: Limit = None
-    max_fid: Limit = None
-    gate: Annotated[
-        Literal["value", "lower"],
-        typer.Option(
-            rich_help_panel=GATES,
-            help="What a gate compares: value, the score itself; or lower, the cautious end of its interval, which is "
-            "the lower end for --min-… and the upper end for --max-fid.",
-        ),
-    ] = "value"
-    engine: Annotated[
-        Literal["local", "ray"],
-        typer.Option(
-            rich_help_panel=SCALE,
-            help="Where the work runs: local, this process; or ray, a Ray cluster (docs/scale.md).",
-        ),
-    ] = "local"
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            rich_help_panel=SCALE,
-            help="Address of a running Ray cluster, as in auto; without it, one is started on this machine.",
-        ),
-    ] = None
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            rich_help_panel=SCALE,
-            help="Folder for finished parts of the work, from which an interrupted run continues. The work is then "
-            "done shard by shard.",
-        ),
-    ] = None
-    samples: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=OUTPUT,
-            help="File for the values of each sample (.csv or .parquet); computes again to have them.",
-        ),
-    ] = None
-    quiet: Quiet = False
+    Options:
+        real (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
+        out (FOLDER): Folder for report.html, results.json and pictures.
+        metrics (NAMES): Comma-separated; see docs/metrics.md.
+        seed (N): Seed of everything random.
+        as_json: Print JSON instead of the table.
+
+    Tables and groups:
+        columns (NAMES): Columns of a table to compare, as in age,income.
+        ignore (NAMES): Columns of a table to leave out, as in patient_id.
+
+    Computing:
+        k (N): Number of neighbours that define a ball.
+        fresh: Compute again, even if the results are in the cache.
+
+    Output:
+        quiet: Print results, errors and gates only: no progress and no remarks.
+    """
+
+    real: str
+    out: Path | None = None
+    metrics: str | None = None
+    seed: int = 0
+    as_json: bool = False
+    columns: str | None = None
+    ignore: str | None = None
+    k: int = 5
+    fresh: bool = False
+    quiet: bool = False
+
+    @property
+    def table_columns(self) -> dict[str, list[str]]:
+        """The columns of tables to compare and to leave out; only what was given."""
+        given = {"columns": self.columns, "ignore": self.ignore}
+        return {name: _listed(names) for name, names in given.items() if names is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessOptions(ComparingOptions):
+    """The options of `precall assess`.
+
+    Options:
+        fake ([NAME=]FILE): A model's samples; give it several times to compare models.
+        holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
+        quick: Only the metrics that take little time: clusters, neighbors, fid, c2st.
+        encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
+            random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
+            ngrams (default), minilm. Or your own: package.module:function (searched in PYTHONPATH).
+        preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: adm,
+            stylegan, dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them.
+
+    Tables and groups:
+        kinds (COLUMN=KIND,…): Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category:
+            number, integer, category, ordered, date, boolean, text or identifier.
+        show_rows: Let the report contain rows of tables and names of categories.
+        groups (NAME): Assess groups separately: `folders` (the folder of each image), a table's column, or name=file
+            with one label per line, once for `real` and once for each model.
+
+    Computing:
+        ties: closed (≤, Kynkäänniemi) or open (<, Naeem).
+
+    Gates:
+        min_precision (X): Exit with status 3 if precision is below this.
+        min_recall (X): Exit with status 3 if recall is below this.
+        min_density (X): Exit with status 3 if density is below this.
+        min_coverage (X): Exit with status 3 if coverage is below this.
+        min_area (X): Exit with status 3 if the area under the curve is below this.
+        max_fid (X): Exit with status 3 if FID is above this.
+        gate: What a gate compares: value, the score itself; or lower, the cautious end of its interval, which is the
+            lower end for --min-… and the upper end for --max-fid.
+
+    Large data:
+        engine: Where the work runs: local, this process; or ray, a Ray cluster (docs/scale.md).
+        ray_address (ADDRESS): Address of a running Ray cluster, as in auto; without it, one is started on this machine.
+        work (FOLDER): Folder for finished parts of the work, from which an interrupted run continues. The work is then
+            done shard by shard.
+
+    Output:
+        samples (FILE): File for the values of each sample (.csv or .parquet); computes again to have them.
+    """
+
+    fake: list[str]
+    holdout: str | None = None
+    quick: bool = False
+    encoder: list[str] | None = None  # type: ignore[assignment]
+    preset: str | None = None
+    kinds: str | None = None
+    show_rows: bool = False
+    groups: list[str] | None = None
+    ties: Literal["closed", "open"] = "closed"
+    min_precision: float | None = None
+    min_recall: float | None = None
+    min_density: float | None = None
+    min_coverage: float | None = None
+    min_area: float | None = None
+    max_fid: float | None = None
+    gate: Literal["value", "lower"] = "value"
+    engine: Literal["local", "ray"] = "local"
+    ray_address: str | None = None
+    work: Path | None = None
+    samples: Path | None = None
 
     @property
     def sharded(self) -> bool:
@@ -248,7 +222,7 @@ def _settings(
     """The settings of the assessment, in the form that `precall.assess` takes."""
     labels = labels_of(options.groups, data, sources) if options.groups else None
     chosen = {name: getattr(options, name) for name in ("k", "ties", "seed", "device")}
-    chosen |= {"metrics": metrics, "groups": labels, **table_columns(options.columns, options.ignore)}
+    chosen |= {"metrics": metrics, "groups": labels, **options.table_columns}
     if options.preset is not None:
         chosen["preset"] = options.preset
     if options.kinds is not None:
@@ -267,7 +241,7 @@ def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[
     for name in ("holdout", "samples", "preset", "groups", "columns", "ignore", "kinds", "show_rows"):
         if getattr(options, name) not in (None, False):
             way_out = "leave it out, or use --engine local without --work"
-            raise wrong(f"--{name.replace('_', '-')}", f"it needs all samples in one process; {way_out}")
+            raise wrong(flag(name), f"it needs all samples in one process; {way_out}")
     if options.encoder is not None and len(options.encoder) > 1:
         raise wrong("--encoder", "give one encoder if the work is done shard by shard")
     names = ("k", "ties", "seed", "key", "on_error", "engine", "ray_address", "work")
@@ -313,11 +287,6 @@ def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
     except ValueError as error:
         raise wrong("--metrics", str(error)) from None
     return names
-
-
-def table_columns(columns: str | None, ignore: str | None) -> dict[str, list[str]]:
-    """The columns of tables to compare and to leave out; only what was given."""
-    return {name: _listed(names) for name, names in (("columns", columns), ("ignore", ignore)) if names is not None}
 
 
 def _listed(names: str) -> list[str]:
@@ -387,7 +356,7 @@ def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate,
 
     gates = []
     for option, limit in ((name, getattr(options, name)) for name in LIMITS):
-        (kind, score), hint = option.split("_"), f"--{option.replace('_', '-')}"
+        (kind, score), hint = option.split("_"), flag(option)
         if limit is None:
             continue
         low, high = SCORES[score].low, SCORES[score].high

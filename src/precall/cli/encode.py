@@ -5,27 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from precall.cli.console import bars, note
-from precall.cli.options import EncoderName, ReadingOptions, takes, wrong
+from precall.cli.options import EncodingOptions, takes, wrong
 from precall.printing import shown
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodeOptions(ReadingOptions):
-    """The options of `precall encode`."""
+class EncodeOptions(EncodingOptions):
+    """The options of `precall encode`.
 
-    samples: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A folder or zip of images, a text file, or another source of samples."),
-    ]
-    out: Annotated[
-        Path, typer.Option(help="The .npy file to write. The protocol is written to a .json file with the same name.")
-    ]
-    encoder: EncoderName = None
+    Arguments:
+        samples (FILE): A folder or zip of images, a text file, or another source of samples.
+
+    Options:
+        out (FILE): The .npy file to write. The protocol is written to a .json file with the same name.
+    """
+
+    samples: str
+    out: Path
 
 
 @takes(EncodeOptions)

@@ -9,11 +9,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 ARGUMENTS, OPTIONS = "Arguments", "Options"
-# named groups of options, in the order of the pages; `--help` shows only the first two, without a name of their own
-READING, TABLES, COMPUTING, TRAINING = "Reading samples", "Tables and groups", "Computing", "Training"
-NETWORKS, PLANS, SETS, GATES = "Networks", "Planning a budget", "Fine-tuning sets", "Gates"
-SCALE, OUTPUT = "Large data", "Output"
-ORDER = (ARGUMENTS, OPTIONS, SETS, PLANS, READING, TABLES, COMPUTING, TRAINING, NETWORKS, GATES, SCALE, OUTPUT)
+# groups of options, in the order of the pages; `--help` shows the first two alone
+ORDER = (
+    ARGUMENTS, OPTIONS, "Fine-tuning sets", "Planning a budget", "Reading samples", "Tables and groups", "Computing",
+    "Training", "Networks", "Gates", "Large data", "Output",
+)  # fmt: skip
 # what stands for a value of a type, by the names that versions of typer have for it
 WORDS = {"text": "NAME", "str": "NAME", "integer": "N", "int": "N", "float": "X", "path": "FILE"}
 EVERYTHING = "precall.everything"  # set in the context if all groups are to be shown

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from precall.cli.console import bars, command_line, emit, note, tell_skipped
-from precall.cli.help_pages import COMPUTING, OUTPUT, PLANS, SETS
-from precall.cli.options import EncoderName, ReadingOptions, Real, Seed, takes, wrong
+from precall.cli.options import EncodingOptions, flag, takes, wrong
 from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
 from precall.files import inside, one_per_line, staged_folder, write_atomically
 
@@ -32,74 +31,55 @@ FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImproveOptions(ReadingOptions):
-    """The options of `precall improve`."""
+class ImproveOptions(EncodingOptions):
+    """The options of `precall improve`.
 
-    real: Real
-    fake: Annotated[str, typer.Option(metavar="FILE", help="The model's samples, of the same kind.")]
-    budget: Annotated[float | None, typer.Option(help="K: keep about one sample in K.")] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl "
-            "(texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed."
-        ),
-    ] = None
-    plan: Annotated[bool, typer.Option("--plan", help="Predict the effect of each budget; keep nothing.")] = False
-    lam: Annotated[
-        float | None,
-        typer.Option(
-            help="The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others "
-            "(recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what "
-            "the model invents, 0.1 nearly every draw, except where the model misses the data."
-        ),
-    ] = None
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="New folder for the samples on which to fine-tune the model: draws to keep, data to add.",
-        ),
-    ] = None
-    encoder: EncoderName = None
-    seed: Seed = 0
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-    surplus: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            rich_help_panel=SETS,
-            help="New folder for the draws that are too many, on which to fine-tune a guide to sample away from.",
-        ),
-    ] = None
-    size: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=SETS, help="With --target: number of samples; by default as many as possible."),
-    ] = None
-    min_precision: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=PLANS, help="With --plan: compute the smallest budget that reaches this precision."
-        ),
-    ] = None
-    at_recall: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=PLANS, help="With --min-precision: the recall at which it is required."),
-    ] = None
-    estimator: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=COMPUTING,
-            help="Estimator of the ratios: auto, the panel of classifiers, or one of them, such as boosting.",
-        ),
-    ] = "auto"
-    copy: Annotated[
-        bool, typer.Option("--copy", rich_help_panel=OUTPUT, help="Copy the kept images into the folder --out.")
-    ] = False
-    link: Annotated[
-        bool,
-        typer.Option("--link", rich_help_panel=OUTPUT, help="Create links to the kept images in the folder --out."),
-    ] = False
+    Options:
+        real (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
+        fake (FILE): The model's samples, of the same kind.
+        budget (K): Keep about one sample in K.
+        out (FILE): Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl
+            (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed.
+        plan: Predict the effect of each budget; keep nothing.
+        lam (X): The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others
+            (recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what the
+            model invents, 0.1 nearly every draw, except where the model misses the data.
+        target (FOLDER): New folder for the samples on which to fine-tune the model: draws to keep, data to add.
+        seed (N): Seed of everything random.
+        as_json: Print JSON.
+
+    Fine-tuning sets:
+        surplus (FOLDER): New folder for the draws that are too many, on which to fine-tune a guide to sample away from.
+        size (N): With --target: number of samples; by default as many as possible.
+
+    Planning a budget:
+        min_precision (X): With --plan: compute the smallest budget that reaches this precision.
+        at_recall (X): With --min-precision: the recall at which it is required.
+
+    Computing:
+        estimator (NAME): Estimator of the ratios: auto, the panel of classifiers, or one of them, such as boosting.
+
+    Output:
+        copy: Copy the kept images into the folder --out.
+        link: Create links to the kept images in the folder --out.
+    """
+
+    real: str
+    fake: str
+    budget: float | None = None
+    out: Path | None = None
+    plan: bool = False
+    lam: float | None = None
+    target: Path | None = None
+    seed: int = 0
+    as_json: bool = False
+    surplus: Path | None = None
+    size: int | None = None
+    min_precision: float | None = None
+    at_recall: float | None = None
+    estimator: str = "auto"
+    copy: bool = False
+    link: bool = False
 
     @property
     def folder(self) -> Path | None:
@@ -380,7 +360,7 @@ def _check_set_usage(options: ImproveOptions) -> None:
         raise wrong("--lam", way)
     names = ["budget", "plan", "out", "min_precision", "at_recall"]
     names += [] if options.surplus is None else ["target", "size"]
-    if given := [f"--{name.replace('_', '-')}" for name in names if getattr(options, name) not in (None, False)]:
+    if given := [flag(name) for name in names if getattr(options, name) not in (None, False)]:
         raise wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(given)}")
     if options.copy and options.link:
         raise wrong("--copy", "choose one of --copy and --link")

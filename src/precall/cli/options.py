@@ -1,20 +1,22 @@
-"""Options that several commands share, and options that become the fields of one object.
+"""Options that become the fields of one object, documented where they are declared, and options that commands share.
 
-A command with many options declares them as the fields of a dataclass, and gets one object (`takes`). Options in a
-named group are shown by `--help-all` only; those without a group are the everyday ones, which `--help` shows too.
+A command with many options gets one dataclass (`takes`). Its docstring holds the help of each option: those below
+"Options" are the everyday ones, which `--help` shows; those below another heading are in a group of that name, which
+`--help-all` shows as well. The word in parentheses stands for the value.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
 from precall.cli.console import silenced
-from precall.cli.help_pages import COMPUTING, OUTPUT, READING, HelpAll
+from precall.cli.help_pages import ARGUMENTS, OPTIONS, HelpAll
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -23,71 +25,30 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=DataclassInstance)
 
-ENCODERS = (
-    "Images: random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. "
-    "Texts: ngrams (default), minilm. Or your own: package.module:function (searched in PYTHONPATH)."
-)
-DATA = "The data: a folder or zip of images, .npy, .npz, .csv, .txt, …"
-
-Real = Annotated[str, typer.Option(metavar="FILE", help=DATA)]
-EncoderName = Annotated[str | None, typer.Option(help=f"Encoder for samples that are not features. {ENCODERS}")]
-DeviceName = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=COMPUTING,
-        help="Where networks, the k-NN sweep and k-means run: auto (CUDA, else MPS, else the CPU), cpu, cuda or mps. "
-        "Comparisons that need float64 run on the CPU instead of MPS.",
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=READING,
-        help="Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the field "
-        "in .tar or .jsonl files, where it may be a path, as in resps.0.0.",
-    ),
-]
-OnError = Annotated[
-    Literal["fail", "skip"],
-    typer.Option(
-        rich_help_panel=READING, help="fail at the first unreadable sample, or skip unreadable samples and list them."
-    ),
-]
-Columns = Annotated[str | None, typer.Option(metavar="NAMES", rich_help_panel="Tables and groups")]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
-Neighbours = Annotated[int, typer.Option(rich_help_panel=COMPUTING, help="Number of neighbours that define a ball.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
-Fresh = Annotated[
-    bool,
-    typer.Option("--fresh", rich_help_panel=COMPUTING, help="Compute again, even if the results are in the cache."),
-]
-
-
-def _silence(given: bool) -> bool:
-    """Print no progress and no remarks from now on."""
-    if given:
-        silenced.set(True)
-    return given
-
-
-Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet",
-        rich_help_panel=OUTPUT,
-        help="Print results, errors and gates only: no progress and no remarks.",
-        callback=_silence,
-    ),
-]
-
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """How sources are opened, and where the work on them runs."""
+class EncodingOptions:
+    """How sources are opened and encoded, and where this runs.
 
-    device: DeviceName = "auto"
-    key: Key = None
-    on_error: OnError = "fail"
+    Options:
+        encoder (NAME): Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, dinov2,
+            vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm. Or your own:
+            package.module:function (searched in PYTHONPATH).
+
+    Reading samples:
+        key (NAME): Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the
+            field in .tar or .jsonl files, where it may be a path, as in resps.0.0.
+        on_error: fail at the first unreadable sample, or skip unreadable samples and list them.
+
+    Computing:
+        device (NAME): Where networks, the k-NN sweep and k-means run: auto (CUDA, else MPS, else the CPU), cpu, cuda or
+            mps. Comparisons that need float64 run on the CPU instead of MPS.
+    """
+
+    encoder: str | None = None
+    key: str | None = None
+    on_error: Literal["fail", "skip"] = "fail"
+    device: str = "auto"
 
     def check(self, *paths: str) -> None:
         """Refuse an unknown device, and `--key` if no source has names to choose from."""
@@ -110,35 +71,81 @@ def wrong(option: str, sentence: str) -> typer.BadParameter:
     return typer.BadParameter(sentence, param_hint=option)
 
 
+def flag(name: str) -> str:
+    """The option of a field.
+
+    Example:
+        >>> flag("show_rows"), flag("as_json")
+        ('--show-rows', '--json')
+    """
+    return f"--{name.removeprefix('as_').replace('_', '-')}"
+
+
 def takes(options: type[T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
     """Make a command of a function that takes one object: its options are the fields of a dataclass.
 
     Example:
         >>> @dataclass(frozen=True)
-        ... class Options:
-        ...     k: Annotated[int, typer.Option(help="Number of neighbours.")] = 5
-        >>> @takes(Options)
-        ... def show(options: Options) -> None:
-        ...     print(options.k)
+        ... class Numbers:
+        ...     '''Options:
+        ...         k (N): Number of neighbours.
+        ...     '''
+        ...     k: int = 5
+        >>> @takes(Numbers)
+        ... def show(numbers: Numbers) -> None:
+        ...     print(numbers.k)
         >>> show(k=3)
         3
     """
+    hints, empty = get_type_hints(options), inspect.Parameter.empty
+    defaults = {one.name: empty if one.default is MISSING else one.default for one in fields(options)}
+    said: dict[str, _Documented] = {}
+    for one in (one for kind in options.__mro__[:-1] for one in _documented(kind.__doc__ or "")):
+        said.setdefault(one.name, one)  # own options come before inherited ones
+    order = dict.fromkeys([*(name for name, default in defaults.items() if default is empty), *said])
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=defaults[name],
+            annotation=Annotated[hints[name], said[name].parameter()],
+        )
+        for name in order
+    ]
+    parameters.append(inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
 
     def decorate(run: Callable[[T], None]) -> Callable[..., None]:
         def command(*, help_all: bool = False, **given: Any) -> None:
+            if given.get("quiet"):
+                silenced.set(True)
             run(options(**given))
 
-        hints = get_type_hints(options, include_extras=True) | {"help_all": HelpAll}
-        defaults = {
-            one.name: inspect.Parameter.empty if one.default is MISSING else one.default for one in fields(options)
-        }
-        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
-                for name, default in (defaults | {"help_all": False}).items()
-            ]
-        )
-        command.__name__, command.__doc__, command.__annotations__ = run.__name__, run.__doc__, hints
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__name__, command.__doc__ = run.__name__, run.__doc__
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
         return command
 
     return decorate
+
+
+class _Documented(NamedTuple):
+    """An option as the docstring of its dataclass describes it."""
+
+    name: str
+    group: str
+    value: str | None
+    text: str
+
+    def parameter(self) -> Any:
+        if self.group == ARGUMENTS:
+            return typer.Argument(metavar=self.value, help=self.text)
+        group = None if self.group == OPTIONS else self.group
+        return typer.Option(flag(self.name), metavar=self.value, help=self.text, rich_help_panel=group)
+
+
+def _documented(docstring: str) -> Iterator[_Documented]:
+    """The options in a docstring: headings, and indented below them `name (VALUE): text`."""
+    parts = re.split(r"^(\w[\w -]*):$", inspect.cleandoc(docstring), flags=re.M)
+    for heading, below in zip(parts[1::2], parts[2::2], strict=True):
+        for name, value, text in re.findall(r"^    (\w+)(?: \(([^)]+)\))?: (.*(?:\n {5,}.*)*)", below, flags=re.M):
+            yield _Documented(name, heading, value or None, " ".join(text.split()))

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from precall.cli.console import bars, emit, note, tell_skipped
-from precall.cli.help_pages import COMPUTING, SCALE, Command, Group
-from precall.cli.options import DATA, AsJson, EncoderName, Neighbours, Quiet, ReadingOptions, takes, wrong
+from precall.cli.help_pages import Command, Group
+from precall.cli.options import EncodingOptions, takes, wrong
 
 if TYPE_CHECKING:
     from precall.metrics.reference import Reference
@@ -30,35 +30,31 @@ def reference() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MakeOptions(ReadingOptions):
-    """The options of `precall reference make`."""
+class MakeOptions(EncodingOptions):
+    """The options of `precall reference make`.
 
-    samples: Annotated[str, typer.Argument(metavar="FILE", help=DATA)]
-    out: Annotated[Path, typer.Option(help="The file to write, which must end in .precall.")]
-    encoder: EncoderName = None
-    k: Neighbours = 5
-    subsample: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=SCALE, help="Keep this many samples, chosen at random; reports name the subsample."
-        ),
-    ] = None
-    approximate_radii: Annotated[
-        bool,
-        typer.Option(
-            "--approximate-radii",
-            rich_help_panel=SCALE,
-            help="Search neighbours by faiss, approximately; reports say how accurately.",
-        ),
-    ] = False
-    pilot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=SCALE,
-            help="Samples of a model: trains a classifier for `precall reference sketch` on them and half of the data.",
-        ),
-    ] = None
+    Arguments:
+        samples (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
+
+    Options:
+        out (FILE): The file to write, which must end in .precall.
+
+    Computing:
+        k (N): Number of neighbours that define a ball.
+
+    Large data:
+        subsample (N): Keep this many samples, chosen at random; reports name the subsample.
+        approximate_radii: Search neighbours by faiss, approximately; reports say how accurately.
+        pilot (FILE): Samples of a model: trains a classifier for `precall reference sketch` on them and half of the
+            data.
+    """
+
+    samples: str
+    out: Path
+    k: int = 5
+    subsample: int | None = None
+    approximate_radii: bool = False
+    pilot: str | None = None
 
 
 @app.command(cls=Command)
@@ -93,30 +89,30 @@ def make(options: MakeOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SketchOptions(ReadingOptions):
-    """The options of `precall reference sketch`."""
+class SketchOptions(EncodingOptions):
+    """The options of `precall reference sketch`.
 
-    real: Annotated[
-        str, typer.Option(metavar="FILE", help="The data: a .precall file of `precall reference make`, or samples.")
-    ]
-    fake: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FILE", help="Shards of a model's samples: a path or a pattern; give it several times for more."
-        ),
-    ]
-    out: Annotated[Path, typer.Option(help="The file to write, which must end in .sketch.")]
-    encoder: EncoderName = None
-    seed: Annotated[int | None, typer.Option(help="Seed of the frozen cells.", show_default="0")] = None
-    k: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=COMPUTING, help="Number of neighbours that define a ball.", show_default="5"),
-    ] = None
-    ties: Annotated[
-        Literal["closed", "open"] | None,
-        typer.Option(rich_help_panel=COMPUTING, help="closed (≤) or open (<) balls.", show_default="closed"),
-    ] = None
-    quiet: Quiet = False
+    Options:
+        real (FILE): The data: a .precall file of `precall reference make`, or samples.
+        fake (FILE): Shards of a model's samples: a path or a pattern; give it several times for more.
+        out (FILE): The file to write, which must end in .sketch.
+        seed (N): Seed of the frozen cells. [default: 0]
+
+    Computing:
+        k (N): Number of neighbours that define a ball. [default: 5]
+        ties: closed (≤) or open (<) balls. [default: closed]
+
+    Output:
+        quiet: Print errors only: no progress and no remarks.
+    """
+
+    real: str
+    fake: list[str]
+    out: Path
+    seed: int | None = None
+    k: int | None = None
+    ties: Literal["closed", "open"] | None = None
+    quiet: bool = False
 
 
 @app.command(cls=Command)
@@ -172,24 +168,27 @@ def _sketched(
 
 @dataclass(frozen=True, kw_only=True)
 class MergeOptions:
-    """The options of `precall reference merge`."""
+    """The options of `precall reference merge`.
 
-    sketches: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE", help="Files of `precall reference sketch`, or patterns of such files."),
-    ]
-    out: Annotated[Path | None, typer.Option(help="Write the merged sketch to this file, which ends in .sketch.")] = (
-        None
-    )
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder for report.html, results.json and curves.png, as of `precall assess`."
-        ),
-    ] = None
-    name: Annotated[str, typer.Option(help="Name of the model in the table.")] = "fake"
-    as_json: AsJson = False
-    quiet: Quiet = False
+    Arguments:
+        sketches (FILE): Files of `precall reference sketch`, or patterns of such files.
+
+    Options:
+        out (FILE): Write the merged sketch to this file, which ends in .sketch.
+        report (FOLDER): Folder for report.html, results.json and curves.png, as of `precall assess`.
+        name (NAME): Name of the model in the table.
+        as_json: Print JSON instead of the table.
+
+    Output:
+        quiet: Print results and errors only: no progress and no remarks.
+    """
+
+    sketches: list[str]
+    out: Path | None = None
+    report: Path | None = None
+    name: str = "fake"
+    as_json: bool = False
+    quiet: bool = False
 
 
 @app.command(cls=Command)

@@ -84,7 +84,9 @@ class ResultsCache:
         from precall.samples import hashing
 
         fingerprints = {**self.fingerprints, "fake": _fingerprint(fake)}
-        settings = {**self.settings, "groups": _labels_of(self.settings.get("groups"), name)}
+        groups = self.settings.get("groups")
+        labels = None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
+        settings = {**self.settings, "groups": labels}
         sides = [_described(one) for one in (self.real, fake)]
         parts = [name, fingerprints, sides, self.encoders, settings, self.made_with]
         key = hashing.combined(json.dumps(part) for part in parts)
@@ -123,19 +125,10 @@ class Entry:
         shown = galleries_of({found.name: found})
         body = json.dumps({"results": found.to_dict(), "galleries": shown}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
-        if self._belongs(found):
+        if all(found.protocol[side]["fingerprint"] == one for side, one in self.fingerprints.items()):
             with suppress(OSError):
                 write_sealed(self.path, date.encode(), b"\n", body)
         return _restored(self.path, body)
-
-    def _belongs(self, found: Assessment) -> bool:
-        """Whether the results are those of the samples in the key."""
-        return all(found.protocol[side]["fingerprint"] == one for side, one in self.fingerprints.items())
-
-
-def _labels_of(groups: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """The labels of the data and of one model."""
-    return None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
 
 
 def _fingerprint(samples: SampleSet) -> str:

@@ -5,26 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from precall.cli.assess import Columns, Ignored, chosen_metrics, table_columns
+from precall.cli.assess import ComparingOptions, chosen_metrics
 from precall.cli.console import alert, command_line, emit, note
 from precall.cli.notices import report_sources
-from precall.cli.options import (
-    AsJson,
-    EncoderName,
-    Fresh,
-    Neighbours,
-    Quiet,
-    ReadingOptions,
-    Real,
-    Seed,
-    takes,
-    wrong,
-)
+from precall.cli.options import takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
 
@@ -33,41 +21,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TradeoffOptions(ReadingOptions):
-    """The options of `precall tradeoff`."""
+class TradeoffOptions(ComparingOptions):
+    """The options of `precall tradeoff`.
 
-    real: Real
-    fake: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME@X=FILE",
-            help="Samples of a model at the setting X of its knob; give it once for each setting.",
-        ),
-    ]
-    lam: Annotated[
-        float | None,
-        typer.Option(help="Name the setting to use for this trade-off λ: large for precision, small for recall."),
-    ] = None
-    recall: Annotated[
-        float | None,
-        typer.Option(help="Name the most precise setting whose recall reaches this, by the lower end of its interval."),
-    ] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder for report.html, results.json, tradeoff.png and curves.png."),
-    ] = None
-    metrics: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Comma-separated; by default auto,neighbors. See docs/metrics.md."),
-    ] = None
-    encoder: EncoderName = None
-    seed: Seed = 0
-    as_json: AsJson = False
-    columns: Columns = None
-    ignore: Ignored = None
-    k: Neighbours = 5
-    fresh: Fresh = False
-    quiet: Quiet = False
+    Options:
+        fake (NAME@X=FILE): Samples of a model at the setting X of its knob; give it once for each setting.
+        lam (X): Name the setting to use for this trade-off λ: large for precision, small for recall.
+        recall (X): Name the most precise setting whose recall reaches this, by the lower end of its interval.
+        metrics (NAMES): Comma-separated; by default auto,neighbors. See docs/metrics.md.
+    """
+
+    fake: list[str]
+    lam: float | None = None
+    recall: float | None = None
 
 
 @takes(TradeoffOptions)
@@ -94,7 +60,7 @@ def tradeoff(options: TradeoffOptions) -> None:
     if recall is not None and not 0 <= recall <= 1:
         raise wrong("--recall", f"expected a number between 0 and 1; got {recall:g}")
     how = {"metrics": _metrics(options.metrics), "k": options.k, "ties": "closed", "seed": options.seed}
-    how |= {"groups": None, "device": options.device, **table_columns(options.columns, options.ignore)}
+    how |= {"groups": None, "device": options.device, **options.table_columns}
     options.check(options.real, *paths.values())
     if options.out is not None:
         folder.check(options.out, sources=(options.real, *paths.values()))

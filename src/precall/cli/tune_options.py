@@ -60,7 +60,11 @@ def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a new run, whose folder must be empty."""
     if options["data"] is None:
         raise typer.BadParameter("pass the data to train on, or --resume a run", param_hint="--data")
-    if out.exists() and (not out.is_dir() or any(map(_is_ours_or_theirs, out.iterdir()))):
+    # what a killed process left of the very first file of its run does not count
+    left = (
+        path for path in (out.iterdir() if out.is_dir() else ()) if not (RUN in path.name and path.suffix == ".tmp")
+    )
+    if out.exists() and (not out.is_dir() or any(left)):
         raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
     run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
     if run["bins"] and options["objective"] not in (None, "gan"):
@@ -74,11 +78,6 @@ def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     if run["budget"] is not None and run["objective"] != "obrs":
         raise typer.BadParameter("only the objective obrs has a budget", param_hint="--budget")
     return checked(run)
-
-
-def _is_ours_or_theirs(path: Path) -> bool:
-    """Whether a file in the folder counts: all but what a killed process left of the very first file of its run."""
-    return not (RUN in path.name and path.name.endswith(".tmp"))
 
 
 def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -139,7 +139,8 @@ class Source:
 
     def decode(self, z: Samples) -> Samples:
         """Samples of latent points, counted as draws, without gradient."""
-        with _without_gradient():
+        torch = sys.modules.get("torch")
+        with nullcontext() if torch is None else torch.no_grad():
             return self._checked(self._decoder.decode(z), len(z))
 
     @property
@@ -341,11 +342,6 @@ def joined(parts: list[Samples]) -> Samples:
 def taken(x: Samples, rows: Flags | Index) -> Samples:
     """The rows of `x` selected by a NumPy mask or index."""
     return x[sys.modules["torch"].as_tensor(rows, device=x.device)] if is_tensor(x) else np.asarray(x)[rows]
-
-
-def _without_gradient() -> AbstractContextManager[Any]:
-    context: AbstractContextManager[Any] = sys.modules["torch"].no_grad() if "torch" in sys.modules else nullcontext()
-    return context
 
 
 class Store(Protocol):
