@@ -13,7 +13,7 @@ import typer
 
 from precall.cli.console import alert, bars, command_line, emit, note
 from precall.cli.notices import report_sources
-from precall.cli.options import EncodingOptions, flag, takes, wrong
+from precall.cli.options import EncodingOptions, blaming, flag, takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
 
@@ -167,9 +167,17 @@ def assess(options: AssessOptions) -> None:
     if len(models) < len(options.fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = chosen_metrics(options.metrics, quick=options.quick)
-    names = _sharded_names(names) if options.sharded else names
+    if options.sharded:
+        from precall.metrics.sharded import sharded_metrics
+
+        with blaming("--metrics"):
+            names = list(sharded_metrics(names))
     if options.preset is not None:
-        _check_preset(options, names)
+        from precall.metrics.presets import preset_named
+
+        k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
+        with blaming("--preset"):
+            preset_named(options.preset, metrics=names, k=k, ties=ties)
     gates = _gates(options, names)
     paths = (options.real, *models.values(), *([] if options.holdout is None else [options.holdout]))
     options.check(*paths)
@@ -254,27 +262,6 @@ def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[
         return Comparison({one.name: one for one in found})
 
 
-def _sharded_names(metrics: list[str] | None) -> list[str]:
-    """The metrics to compute shard by shard; one that needs all samples in one process is refused."""
-    from precall.metrics.sharded import sharded_metrics
-
-    try:
-        return list(sharded_metrics(metrics))
-    except ValueError as error:
-        raise wrong("--metrics", str(error)) from None
-
-
-def _check_preset(options: AssessOptions, metrics: list[str] | None) -> None:
-    """Refuse an unknown preset, and choices beside it that contradict it."""
-    from precall.metrics.presets import preset_named
-
-    k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
-    try:
-        preset_named(str(options.preset), metrics=metrics, k=k, ties=ties)
-    except ValueError as error:
-        raise wrong("--preset", str(error)) from None
-
-
 def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
     """The metrics that `--metrics` or `--quick` names, or None for the default ones."""
     from precall.metrics.registry import QUICK, requested
@@ -282,10 +269,8 @@ def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
     if quick and given is not None:
         raise wrong("--quick", "--quick chooses the metrics; leave out --metrics or --quick")
     names = list(QUICK) if quick else None if given is None else [name.strip() for name in given.split(",")]
-    try:
+    with blaming("--metrics"):
         requested(names)
-    except ValueError as error:
-        raise wrong("--metrics", str(error)) from None
     return names
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
@@ -69,6 +70,15 @@ class EncodingOptions:
 def wrong(option: str, sentence: str) -> typer.BadParameter:
     """The error of an option that cannot be used so."""
     return typer.BadParameter(sentence, param_hint=option)
+
+
+@contextmanager
+def blaming(option: str) -> Iterator[None]:
+    """Turn a `ValueError` inside the block into the error of an option."""
+    try:
+        yield
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
 
 
 def flag(name: str) -> str:

@@ -40,12 +40,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 @dataclass(frozen=True)
 class Kept:
-    """Results read from the cache.
-
-    Attributes:
-        results: The results of one model, with the samples that their page shows.
-        date: When they were computed.
-    """
+    """Results of one model from the cache, with the samples that their page shows, and when they were computed."""
 
     results: Assessment
     date: str
@@ -95,12 +90,7 @@ class ResultsCache:
 
 @dataclass(frozen=True)
 class Entry:
-    """The place of one model's results in the cache.
-
-    Attributes:
-        path: The file.
-        fingerprints: SHA-256 of the content of each side.
-    """
+    """The place of one model's results in the cache, and the SHA-256 of the content of each side."""
 
     path: Path
     fingerprints: Mapping[str, str]
