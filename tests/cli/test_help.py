@@ -1,6 +1,8 @@
 """Help pages: everyday options first, all of them on request, nothing cut and nothing too wide at 80 columns."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -88,3 +90,8 @@ def test_former_spellings_are_understood_and_the_new_ones_named(page):
         assert done.exit_code == 0
         assert done.stdout == page(("reference", name))
         assert done.stderr.strip() == f"`precall {name}` is now `precall reference {name}`"
+
+
+def test_without_docstrings_one_sentence_says_so():
+    done = subprocess.run([sys.executable, "-OO", "-c", "import precall.cli"], capture_output=True, text=True)
+    assert "Run Python without -OO" in done.stderr.splitlines()[-1]

@@ -20,6 +20,9 @@ import typer
 from precall.cli.console import silenced
 from precall.cli.help_pages import ARGUMENTS, OPTIONS, HelpAll
 
+if __doc__ is None:
+    raise ImportError("the command line takes its help from docstrings. Run Python without -OO (PYTHONOPTIMIZE=2).")
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
