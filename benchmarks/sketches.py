@@ -3,10 +3,11 @@
     python -m benchmarks.sketches [--smoke] [--work FOLDER] [--from-json FILE --write]
 
 2,000,000 fakes in 32 dimensions, in 40 shards of 50,000, against 20,000 reals. Two processes of one thread each run
-`precall sketch` on 20 shards, and a third one runs `precall merge`. A fourth process sketches one file with all fakes.
-Then all counts must be equal and the moments equal to 1e-10, and the counts of 1,000 fakes are compared with float64
-brute force. Peak memory is that of each process (maximum resident set size). Reals are standard normal float32 with
-seed 0; fakes are 0.9 times standard normal, shifted by 0.2 in the first dimension, with seed 1; k = 5.
+`precall reference sketch` on 20 shards, and a third one runs `precall reference merge`. A fourth process sketches one
+file with all fakes. Then all counts must be equal and the moments equal to 1e-10, and the counts of 1,000 fakes are
+compared with float64 brute force. Peak memory is that of each process (maximum resident set size). Reals are standard
+normal float32 with seed 0; fakes are 0.9 times standard normal, shifted by 0.2 in the first dimension, with seed 1;
+k = 5.
 
 Finished steps in `--work` are not repeated. `--smoke` runs everything at tiny sizes in seconds.
 """
@@ -103,12 +104,12 @@ def watch(note: str, *words: str) -> None:
 def sketched(work: Path, sizes: Sizes) -> list[Row]:
     """Two processes sketch half of the shards each; a third merges."""
     half = sizes.shards // PROCESSES
-    sketch = ("sketch", "--real", "data.precall", "--device", "cpu", "--fake")
+    sketch = ("reference", "sketch", "--real", "data.precall", "--device", "cpu", "--fake")
     spans = [f"shard-{{{i * half:03}..{(i + 1) * half - 1:03}}}.npy" for i in range(PROCESSES)]
     parts = [Child(work, f"process {i + 1}", *sketch, span, "--out", f"part{i}.sketch") for i, span in enumerate(spans)]
     rows = [part.finished() for part in parts]
     files = [f"part{i}.sketch" for i in range(PROCESSES)]
-    rows.append(Child(work, "merge", "merge", *files, "--out", "merged.sketch").finished())
+    rows.append(Child(work, "merge", "reference", "merge", *files, "--out", "merged.sketch").finished())
     rows.append(Child(work, "one pass", *sketch, "all.npy", "--out", "one.sketch").finished())
     return rows
 

@@ -340,7 +340,7 @@ def results_cache(folder: Path) -> Victim:
     """Results in the cache, as `precall assess` reads them."""
     import os
 
-    from precall.cli.assess import assessed
+    from precall.cli.results_cache import assessed
     from precall.samples import open_samples
 
     os.environ["PRECALL_CACHE"] = str(folder)

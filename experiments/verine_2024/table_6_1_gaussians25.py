@@ -26,13 +26,13 @@ from torch import nn
 from experiments.common.arguments import parser
 from experiments.common.saving import save
 from experiments.common.summaries import Row
+from experiments.common.transport import Transport
 from experiments.verine_2024 import gaussians25_networks as networks
 from experiments.verine_2024.gaussians25_networks import SIGMA, TARGET, Recipe, data, quality
 from precall.improve import LatentGenerator, Ratio, sample
 from precall.improve.chains import Metropolis
 from precall.improve.gradient_flow import GradientFlow
 from precall.improve.ratio import log_ratios
-from precall.improve.transport import Transport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

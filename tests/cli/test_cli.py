@@ -331,7 +331,7 @@ def test_encode_takes_the_array_it_is_told(run, tmp_path):
 def test_encode_without_names_refuses_a_key(run, files, tmp_path):
     done = run("encode", files["real"], "--key", "x", "--out", tmp_path / "features.npy")
     assert done.exit_code == 2
-    assert "no names to choose from" in " ".join(done.output.replace("│", " ").split())
+    assert "none of the sources has names to choose from" in " ".join(done.output.replace("│", " ").split())
     assert not (tmp_path / "features.npy").exists()
 
 

@@ -1,4 +1,4 @@
-"""`precall sketch` and `precall merge`: shards counted apart give the table of all; mistakes cost one sentence."""
+"""`precall reference sketch` and `merge`: shards counted apart give the table of all; mistakes cost one sentence."""
 
 import json
 
@@ -43,10 +43,12 @@ def refused(*words, status=1):
 
 
 def test_shards_sketched_apart_give_the_scores_of_all(workplace):
-    done("sketch", "--real", "data.precall", "--fake", "shard-[01].npy", "--out", "one.sketch")
-    made = done("sketch", "--real", "data.precall", "--fake", "shard-2.npy", "--out", "two.sketch")
+    done("reference", "sketch", "--real", "data.precall", "--fake", "shard-[01].npy", "--out", "one.sketch")
+    made = done("reference", "sketch", "--real", "data.precall", "--fake", "shard-2.npy", "--out", "two.sketch")
     assert "two.sketch: 40 samples in 1 shard, 120 real samples" in made.stderr
-    merged = done("merge", "*.sketch", "--out", "all.sketch", "--report", "report", "--name", "ours", "--json")
+    merged = done(
+        "reference", "merge", "*.sketch", "--out", "all.sketch", "--report", "report", "--name", "ours", "--json"
+    )
     found = json.loads(merged.stdout)["models"]["ours"]
     words = ("--real", "data.precall", "--fake", "all.npy", "--k", 4, "--seed", 3, "--json")
     once = done("assess", *words, "--metrics", "neighbors,clipped,copies,fid")
@@ -62,41 +64,56 @@ def test_shards_sketched_apart_give_the_scores_of_all(workplace):
 
 
 def test_the_table_is_printed(workplace):
-    done("sketch", "--real", "real.npy", "--fake", "all.npy", "--out", "all.sketch", "--k", 3, "--ties", "open")
-    table = done("merge", "all.sketch").stdout
+    done(
+        "reference",
+        "sketch",
+        "--real",
+        "real.npy",
+        "--fake",
+        "all.npy",
+        "--out",
+        "all.sketch",
+        "--k",
+        3,
+        "--ties",
+        "open",
+    )
+    table = done("reference", "merge", "all.sketch").stdout
     assert "n = 120 real and n = 140 fake samples, k = 3" in table
     assert "coverage" in table
     assert "recall" not in table
 
 
 def test_mistakes_cost_one_sentence(workplace):
-    sketch = ("sketch", "--real", "data.precall", "--fake")
+    sketch = ("reference", "sketch", "--real", "data.precall", "--fake")
     done(*sketch, "shard-0.npy", "--out", "one.sketch")
     done(*sketch, "shard-{0..1}.npy", "--out", "two.sketch")
     done(*sketch, "shard-1.npy", "--out", "three.sketch", "--k", 3)
-    assert "a shard must be counted once; `shard-0.npy`" in refused("merge", "one.sketch", "two.sketch")
-    assert "a shard must be counted once" in refused("merge", "one.sketch", "one.sketch")
-    assert "they differ in: k (4 and 3)" in refused("merge", "one.sketch", "three.sketch")
+    assert "a shard must be counted once; `shard-0.npy`" in refused("reference", "merge", "one.sketch", "two.sketch")
+    assert "a shard must be counted once" in refused("reference", "merge", "one.sketch", "one.sketch")
+    assert "they differ in: k (4 and 3)" in refused("reference", "merge", "one.sketch", "three.sketch")
     assert "counted once" in refused(*sketch, "shard-0.npy", "--fake", "shard-*.npy", "--out", "x.sketch")
-    assert "must be a sketch" in refused("merge", "data.precall")
-    assert "no such file" in refused("merge", "missing.sketch").lower()
+    assert "must be a sketch" in refused("reference", "merge", "data.precall")
+    assert "no such file" in refused("reference", "merge", "missing.sketch").lower()
     assert "ends in .sketch" in refused(*sketch, "shard-0.npy", "--out", "x.npz", status=2)
-    assert "one of the sources" in refused("sketch", "--real", "a.sketch", "--fake", "all.npy", "--out", "a.sketch")
+    assert "one of the sources" in refused(
+        "reference", "sketch", "--real", "a.sketch", "--fake", "all.npy", "--out", "a.sketch"
+    )
     assert "stands for" in refused(*sketch, "nothing-*.npy", "--out", "x.sketch")
     assert not (workplace / "x.sketch").exists()
 
 
 def test_approximations_are_named(workplace):
     done("reference", "make", "real.npy", "--subsample", 100, "--out", "part.precall")
-    done("sketch", "--real", "part.precall", "--fake", "all.npy", "--out", "part.sketch")
-    merged = done("merge", "part.sketch", "--json")
+    done("reference", "sketch", "--real", "part.precall", "--fake", "all.npy", "--out", "part.sketch")
+    merged = done("reference", "merge", "part.sketch", "--json")
     assert "real: only 100 of 120 samples, seed 0" in merged.stderr
     assert json.loads(merged.stdout)["models"]["fake"]["protocol"]["n_real"] == 100
 
 
 def test_the_merged_answer_is_the_default_one(workplace):
-    done("sketch", "--real", "real.npy", "--fake", "shard-*.npy", "--out", "all.sketch")
-    found = json.loads(done("merge", "all.sketch", "--json").stdout)["models"]["fake"]
+    done("reference", "sketch", "--real", "real.npy", "--fake", "shard-*.npy", "--out", "all.sketch")
+    found = json.loads(done("reference", "merge", "all.sketch", "--json").stdout)["models"]["fake"]
     assert found["estimator"] == "auto"
     assert found["certificate"] is not None
 

@@ -119,7 +119,7 @@ def read_sketch(run):
         with suppress(ValueError):
             Sketch.load("evil.sketch").assessment()
         assert not_imported()
-    run("merge", "evil.sketch")
+    run("reference", "merge", "evil.sketch")
 
 
 def read_report(run):
@@ -170,7 +170,9 @@ def read_run(run):
 READERS = {
     "reference": read_reference,
     "assess": read_reference_with("assess", "--real", "evil.precall", "--fake", "fake.txt"),
-    "sketch": read_reference_with("sketch", "--real", "evil.precall", "--fake", "fake.txt", "--out", "a.sketch"),
+    "sketch": read_reference_with(
+        *("reference", "sketch", "--real", "evil.precall", "--fake", "fake.txt", "--out", "a.sketch")
+    ),
     "tradeoff": read_reference_with("tradeoff", "--real", "evil.precall", "--fake", "m@1=fake.txt"),
     "shards": read_shards,
     "merge": read_sketch,

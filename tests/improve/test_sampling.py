@@ -22,7 +22,7 @@ def ratio(x):
 
 LATENT = LatentGenerator(torch.nn.Identity(), dim=2, device="cpu")
 CHOOSING = ("none", "obrs", "drs", "metropolis")
-MOVING = ("dot", "dgflow", "hard_truncation", "soft_truncation")
+MOVING = ("dgflow", "hard_truncation", "soft_truncation")
 
 
 def refined(method, **options):
@@ -41,9 +41,9 @@ def test_every_method_gives_n_samples_and_accounts_for_them(method):
     if method != "rejection":  # its pilot alone gives more than 400
         assert result.acceptance_rate == pytest.approx(400 / result.draws, rel=0.05)
     assert result.seconds > 0
-    counted = {"none": 0, "hard_truncation": 0, "soft_truncation": 0, "dot": 800 + 1000, "dgflow": 800}
+    counted = {"none": 0, "hard_truncation": 0, "soft_truncation": 0, "dgflow": 800}
     assert result.ratio_calls == counted.get(method, result.draws)
-    assert result.gradient_calls == (800 if method in ("dot", "dgflow") else 0)
+    assert result.gradient_calls == (800 if method == "dgflow" else 0)
     json.dumps(result.to_dict())
     assert result.to_dict()["n"] == 400
     assert result.to_dict()["shape"] == [2]
@@ -53,8 +53,7 @@ def test_every_method_gives_n_samples_and_accounts_for_them(method):
 def test_same_seed_same_samples_whatever_the_batch_size(method):
     whole, again, small = refined(method), refined(method), refined(method, batch_size=37)
     assert torch.equal(whole.samples, again.samples)
-    if method != "dot":  # its constant is estimated on draws of its own
-        assert torch.allclose(whole.samples, small.samples, atol=1e-6)
+    assert torch.allclose(whole.samples, small.samples, atol=1e-6)
     assert not torch.equal(whole.samples, refined(method, seed=6).samples)
 
 
@@ -222,10 +221,11 @@ def test_a_ratio_that_turns_against_its_pilot_does_not_loop_for_ever():
 ARGUMENTS = {
     "n": ({"n": 0}, "`n` must be a whole number"),
     "method": ({"method": "gibbs"}, "`method` must be one of none, obrs"),
+    "moved": ({"method": "dot"}, "it is `experiments.common.transport` now"),
     "batch": ({"batch_size": 0}, "`batch_size` must be a whole number"),
     "out": ({"out": "kept.csv"}, "`out` must be a path that ends in .npy"),
     "latents": ({"method": "soft_truncation"}, "`generator` must be a LatentGenerator"),
-    "gradient": ({"method": "dot"}, "`generator` must be a LatentGenerator on a torch device"),
+    "gradient": ({"method": "dgflow"}, "`generator` must be a LatentGenerator on a torch device"),
     "chains": ({"method": "metropolis", "budget": np.inf}, "`budget` must be finite for chains"),
 }
 
@@ -237,9 +237,8 @@ def test_errors_name_the_argument(change, sentence):
 
 
 def test_fractional_steps_are_refused():
-    for method in ("dot", "dgflow"):
-        with pytest.raises(ValueError, match="`budget` must be a whole number"):
-            sample(LATENT, ratio, method=method, budget=2.5, n=10)
+    with pytest.raises(ValueError, match="`budget` must be a whole number"):
+        sample(LATENT, ratio, method="dgflow", budget=2.5, n=10)
 
 
 def test_budget_one_keeps_every_draw():

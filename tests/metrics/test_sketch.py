@@ -270,7 +270,7 @@ def test_parts_that_do_not_fit_are_refused(path, name, change):
 
 def test_a_reference_is_no_sketch(reference, tmp_path):
     made = reference.save(tmp_path / "data.precall")
-    with pytest.raises(ValueError, match="must be a sketch of `precall sketch`"):
+    with pytest.raises(ValueError, match="must be a sketch of `precall reference sketch`"):
         Sketch.load(made)
 
 

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 import precall
-from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, sketch, tradeoff, tune
-from precall.cli.console import App, ErrorDoor, Quiet, emit, silenced, tracebacks
+from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tradeoff, tune
+from precall.cli.console import App, ErrorDoor, emit, silenced, tracebacks
+from precall.cli.help_pages import Command
 from precall.cli.notices import show_warnings
 
 app = App(
@@ -26,11 +27,10 @@ app = App(
 )
 VERBS = (
     assess.assess, tradeoff.tradeoff, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache,
-    presets.presets, sketch.sketch, sketch.merge,
-    cite.cite,
+    presets.presets, cite.cite,
 )  # fmt: skip
 for command in VERBS:
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(reference.app, name="reference")
 
 
@@ -43,7 +43,9 @@ def _print_version(given: bool) -> None:
 @app.callback()
 def main(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    quiet: Quiet = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print results, errors and gates only: no progress and no remarks.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
@@ -52,14 +54,11 @@ def main(
 
     Examples:
 
+    \b
       precall demo
-
       precall assess --real data/ --fake ours=a/ --fake theirs=b/ --out report/
-
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
-
       precall tune --data digits --lam 5 --steps 50 --out runs/lam5
-
       precall encode images/ --encoder random-vgg --out features.npy
 
     Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met,

@@ -17,15 +17,17 @@ UNITS_OF_SIZE = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 def cache(
     action: Annotated[
         Literal["show", "verify", "prune"],
-        typer.Argument(help="show the entries, verify their hashes, or prune: remove entries."),
+        typer.Argument(metavar="ACTION", help="show the entries, verify their hashes, or prune: remove entries."),
     ] = "show",
     older_than: Annotated[
-        str | None, typer.Option(help="prune: remove entries that were not used for this long (12h, 30d, 8w).")
+        str | None,
+        typer.Option(metavar="TIME", help="prune: remove entries that were not used for this long (12h, 30d, 8w)."),
     ] = None,
     larger_than: Annotated[
         str | None,
         typer.Option(
-            help="prune: remove entries, the least recently used first, until the cache is no larger (500MB, 5GB)."
+            metavar="SIZE",
+            help="prune: remove entries, the least recently used first, until the cache is no larger (500MB, 5GB).",
         ),
     ] = None,
 ) -> None:
@@ -38,12 +40,10 @@ def cache(
 
     Examples:
 
+    \b
       precall cache
-
       precall cache verify
-
       precall cache prune --older-than 30d
-
       precall cache prune --larger-than 5GB
     """
     oldest = None if older_than is None else _parsed("--older-than", older_than, UNITS_OF_TIME, "30d")

@@ -16,33 +16,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Annotated, Any, Literal, Protocol, TextIO
+from typing import Any, TextIO
 
 import typer
-from typer.core import TyperGroup
 
+from precall.cli.help_pages import Group
 from precall.printing import shown
 from precall.progress import Progress
 
-EncoderName = Annotated[
-    str | None,
-    typer.Option(
-        help="Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, "
-        "dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm. Or your "
-        "own: package.module:function (searched in PYTHONPATH)."
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        help="Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the field "
-        "in .tar or .jsonl files, where it may be a path, as in resps.0.0."
-    ),
-]
-OnError = Annotated[
-    Literal["fail", "skip"],
-    typer.Option(help="fail at the first unreadable sample, or skip unreadable samples and list them."),
-]
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
 silenced: ContextVar[bool] = ContextVar("silenced", default=False)
 
@@ -57,21 +38,8 @@ def command_line() -> str:
     return "precall " + shlex.join(given)
 
 
-def _silence(given: bool) -> bool:
-    """Print no progress and no remarks from now on."""
-    if given:
-        silenced.set(True)
-    return given
-
-
-Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet", help="Print results, errors and gates only: no progress and no remarks.", callback=_silence
-    ),
-]
-
 LONGEST = 2000  # characters of an error message
+MOVED = {"sketch": "reference", "merge": "reference"}  # command: the group in which it is now
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "can't start new thread")  # in errors of torch and Python
 WAYS_OUT = {
     errno.ENOSPC: "Free some space, or write to another disk.",
@@ -86,15 +54,6 @@ WAYS_OUT = {
 # escapes of the control characters, of which only tabs and line breaks reach the terminal
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}  # text direction
-
-
-class HasErrors(Protocol):
-    """A collection of samples, some of which could not be read."""
-
-    @property
-    def errors(self) -> Sequence[object]: ...
-
-    def __len__(self) -> int: ...
 
 
 class App(typer.Typer):
@@ -112,7 +71,7 @@ class App(typer.Typer):
                 sys.exit(status)
 
 
-class ErrorDoor(TyperGroup):
+class ErrorDoor(Group):
     """The error door: whatever a command raises becomes a sentence on stderr and a status that `precall --help` lists.
 
     With `precall --debug`, the traceback is shown as well. SIGTERM and SIGHUP interrupt a command like Ctrl-C.
@@ -133,6 +92,13 @@ class ErrorDoor(TyperGroup):
             if any(not word or re.fullmatch(r"--[a-z-]+=", word) for word in words):
                 raise typer.BadParameter("an argument is empty; give it a value, or leave its option out")
             return super().make_context(*arguments, **options)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command. A former spelling is understood, and the new one named."""
+        if args[0] in MOVED:
+            note(f"`precall {args[0]}` is now `precall {MOVED[args[0]]} {args[0]}`")
+            args = [MOVED[args[0]], *args]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -300,11 +266,11 @@ def alert(text: str) -> None:
         typer.echo(_printable(text, sys.stderr), err=True)
 
 
-def tell_skipped(name: str, samples: HasErrors) -> None:
-    """Report on stderr which samples could not be read."""
-    if samples.errors:
-        note(f"{name}: skipped {len(samples.errors)} of {len(samples)} samples that could not be read:")
-        for error in samples.errors[:10]:
+def tell_skipped(name: str, errors: Sequence[object], n: int) -> None:
+    """Report on stderr which of n samples could not be read."""
+    if errors:
+        note(f"{name}: skipped {len(errors)} of {n} samples that could not be read:")
+        for error in errors[:10]:
             note(f"  {error}")
 
 

@@ -17,7 +17,9 @@ METRICS = ("auto", "clusters", "neighbors", "copies", "fid", "c2st")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for report.html and results.json.")] = Path("precall-report"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for report.html and results.json.")] = Path(
+        "precall-report"
+    ),
     seed: Annotated[int, typer.Option(help="Seed of the models and of the assessment.")] = 0,
 ) -> None:
     """Assess four simulated models of handwritten digits and write the report.
@@ -28,6 +30,7 @@ def demo(
 
     Example:
 
+    \b
       precall demo
     """
     from precall.metrics.assessment import assess

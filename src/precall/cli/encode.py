@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from precall.cli.console import EncoderName, Key, OnError, bars, note
-from precall.cli.encoder_options import DeviceName
-from precall.devices import check_device
+from precall.cli.console import bars, note
+from precall.cli.options import EncodingOptions, takes, wrong
 from precall.printing import shown
 
 
-def encode(
-    samples: Annotated[
-        str, typer.Argument(help="A folder or zip of images, a text file, or another source of samples.")
-    ],
-    out: Annotated[
-        Path, typer.Option(help="The .npy file to write. The protocol is written to a .json file with the same name.")
-    ],
-    encoder: EncoderName = None,
-    device: DeviceName = "auto",
-    key: Key = None,
-    on_error: OnError = "fail",
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EncodeOptions(EncodingOptions):
+    """The options of `precall encode`.
+
+    Arguments:
+        samples (FILE): A folder or zip of images, a text file, or another source of samples.
+
+    Options:
+        out (FILE): The .npy file to write. The protocol is written to a .json file with the same name.
+    """
+
+    samples: str
+    out: Path
+
+
+@takes(EncodeOptions)
+def encode(options: EncodeOptions) -> None:
     """Compute the features of samples once, to reuse them in many assessments.
 
     Examples:
 
+    \b
       precall encode images/ --out features.npy
-
       precall encode images.zip --encoder pixels --out features.npy
-
       precall encode answers.jsonl --key answer --out features.npy
     """
     import numpy as np
@@ -41,16 +42,13 @@ def encode(
     from precall.encoders import encode as run
     from precall.files import open_atomically
     from precall.progress import stage_of
-    from precall.samples.opening import KEYED, open_samples, takes_key
 
-    check_device(device)
-    if key is not None and not takes_key(samples):
-        raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
-    protocol = out.with_suffix(".json")
-    _check_output(out, protocol, Path(samples))
+    options.check(options.samples)
+    out, protocol = options.out, options.out.with_suffix(".json")
+    _check_output(out, protocol, Path(options.samples))
     with bars() as progress:
-        opened = open_samples(samples, key=key, on_error=on_error)
-        found = run(opened, encoder, device=device, progress=stage_of(progress, "encode"))
+        opened = options.opened(options.samples)
+        found = run(opened, options.encoder, device=options.device, progress=stage_of(progress, "encode"))
     described = json.dumps(found.to_dict() | {"ids": list(found.ids)}, indent=1) + "\n"
     with open_atomically(out) as file, open_atomically(protocol) as beside:  # both are renamed when both are complete
         np.save(file, np.asarray(found.array), allow_pickle=False)
@@ -65,7 +63,7 @@ def _check_output(out: Path, protocol: Path, samples: Path) -> None:
     from precall.report.folder import read_json
 
     if out.suffix != ".npy":
-        raise typer.BadParameter(f"expected a file that ends in .npy; got {out}", param_hint="--out")
+        raise wrong("--out", f"expected a file that ends in .npy; got {out}")
     for path in (out, protocol):
         check_output(path, sources=[samples])
     try:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from precall.cli.console import EncoderName, Key, OnError, bars, command_line, emit, note, tell_skipped
-from precall.cli.encoder_options import DeviceName
-from precall.devices import check_device
-from precall.files import create, create_link, inside, one_per_line, staged_folder
+from precall.cli.console import bars, command_line, emit, note, tell_skipped
+from precall.cli.options import EncodingOptions, flag, takes, wrong
+from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
+from precall.files import inside, one_per_line, staged_folder, write_atomically
 
 if TYPE_CHECKING:
     from precall.improve.judging import JudgedSamples
@@ -27,163 +30,148 @@ OTHER_FOLDER = "Choose another folder, or remove that file."
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
 
 
-def improve(
-    real: Annotated[str, typer.Option(help="The data: a folder or zip of images, .npy, .npz, .csv, .txt, …")],
-    fake: Annotated[str, typer.Option(help="The model's samples, of the same kind.")],
-    budget: Annotated[float | None, typer.Option(help="K: keep about one sample in K.", show_default=False)] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl "
-            "(texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed."
-        ),
-    ] = None,
-    copy: Annotated[bool, typer.Option("--copy", help="Copy the kept images into the folder --out.")] = False,
-    link: Annotated[bool, typer.Option("--link", help="Create links to the kept images in the folder --out.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Predict the effect of each budget; keep nothing.")] = False,
-    min_precision: Annotated[
-        float | None,
-        typer.Option(help="With --plan: compute the smallest budget that reaches this precision.", show_default=False),
-    ] = None,
-    at_recall: Annotated[
-        float | None, typer.Option(help="With --min-precision: the recall at which it is required.", show_default=False)
-    ] = None,
-    lam: Annotated[
-        float | None,
-        typer.Option(
-            help="The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others "
-            "(recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what "
-            "the model invents, 0.1 nearly every draw, except where the model misses the data.",
-            show_default=False,
-        ),
-    ] = None,
-    target: Annotated[
-        Path | None,
-        typer.Option(help="New folder for the samples on which to fine-tune the model: draws to keep, data to add."),
-    ] = None,
-    surplus: Annotated[
-        Path | None,
-        typer.Option(
-            help="New folder for the draws that are too many, on which to fine-tune a guide to sample away from."
-        ),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(help="With --target: number of samples; by default as many as possible.", show_default=False),
-    ] = None,
-    estimator: Annotated[
-        str,
-        typer.Option(help="Estimator of the ratios: auto, the panel of classifiers, or one of them, such as boosting."),
-    ] = "auto",
-    encoder: EncoderName = None,
-    key: Key = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    device: DeviceName = "auto",
-    on_error: OnError = "fail",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ImproveOptions(EncodingOptions):
+    """The options of `precall improve`.
+
+    Options:
+        real (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
+        fake (FILE): The model's samples, of the same kind.
+        budget (K): Keep about one sample in K.
+        out (FILE): Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl
+            (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed.
+        plan: Predict the effect of each budget; keep nothing.
+        lam (X): The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others
+            (recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what the
+            model invents, 0.1 nearly every draw, except where the model misses the data.
+        target (FOLDER): New folder for the samples on which to fine-tune the model: draws to keep, data to add.
+        seed (N): Seed of everything random.
+        as_json: Print JSON.
+
+    Fine-tuning sets:
+        surplus (FOLDER): New folder for the draws that are too many, on which to fine-tune a guide to sample away from.
+        size (N): With --target: number of samples; by default as many as possible.
+
+    Planning a budget:
+        min_precision (X): With --plan: compute the smallest budget that reaches this precision.
+        at_recall (X): With --min-precision: the recall at which it is required.
+
+    Computing:
+        estimator (NAME): Estimator of the ratios: auto, the panel of classifiers, or one of them, such as boosting.
+
+    Output:
+        copy: Copy the kept images into the folder --out.
+        link: Create links to the kept images in the folder --out.
+    """
+
+    real: str
+    fake: str
+    budget: float | None = None
+    out: Path | None = None
+    plan: bool = False
+    lam: float | None = None
+    target: Path | None = None
+    seed: int = 0
+    as_json: bool = False
+    surplus: Path | None = None
+    size: int | None = None
+    min_precision: float | None = None
+    at_recall: float | None = None
+    estimator: str = "auto"
+    copy: bool = False
+    link: bool = False
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a fine-tuning set."""
+        return self.target if self.surplus is None else self.surplus
+
+    @property
+    def folder_option(self) -> str:
+        """The option that names the folder of a fine-tuning set."""
+        return "--target" if self.surplus is None else "--surplus"
+
+
+@takes(ImproveOptions)
+def improve(options: ImproveOptions) -> None:
     """Keep the better part of a model's samples, predict the effect of each budget, or write a fine-tuning set.
 
     Examples:
 
+    \b
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
-
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
-
-    \b
-      precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out kept.txt
-
+      precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out a.txt
       precall improve --real real.npy --fake a.npy --plan
-
-    \b
-      precall improve --real real.npy --fake a.npy --plan --min-precision 0.9 --at-recall 0.5
-
+      precall improve --real a.npy --fake b.npy --plan \\
+        --min-precision 0.9 --at-recall 0.5
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
-
       precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
 
     With --min-precision, the exit status is 3 if no budget reaches it.
     """
-    from precall.cli.target_folder import check_new, write_set, writer_of
     from precall.improve.judging import ESTIMATORS, judge
-    from precall.samples.opening import KEYED, open_samples, takes_key
 
-    folder, option = (target, "--target") if surplus is None else (surplus, "--surplus")
-    if folder is not None or size is not None or (lam is not None and budget is None):
-        others = {"--budget": budget, "--plan": plan or None, "--out": out}
-        others |= {"--min-precision": min_precision, "--at-recall": at_recall}
-        others |= {} if surplus is None else {"--target": target, "--size": size}
-        given = [name for name, value in others.items() if value is not None]
-        _check_folder_usage(lam, option, folder, copy and link, given)
+    folder, estimator = options.folder, options.estimator
+    if folder is not None or options.size is not None or (options.lam is not None and options.budget is None):
+        _check_set_usage(options)
     else:
-        _check_usage(plan, budget, lam, out, copy, link, min_precision, at_recall)
-    check_device(device)
+        _check_usage(options)
+    options.check(options.real, options.fake)
     if estimator not in ESTIMATORS:
-        raise _wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
-    if key is not None and not any(map(takes_key, (real, fake))):
-        raise _wrong("--key", f"none of the sources has keys to choose from ({' '.join(KEYED)})")
-    data, samples = (open_samples(path, key=key, on_error=on_error) for path in (real, fake))
-    write = None if out is None else _writer(out, samples, Path(fake), Path(real), link=link, copy=copy)
+        raise wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
+    data, samples = options.opened(options.real), options.opened(options.fake)
+    write = None if options.out is None else _writer(options, options.out, samples)
     if folder is not None:
-        check_new(folder, (real, fake), option)
-    write_rows = None if folder is None else writer_of(real=data, fake=samples, link=link)
+        check_new(folder, (options.real, options.fake), options.folder_option)
+        write_rows = writer_of(real=data, fake=samples, link=options.link)
     with _sample_warnings_as_notes(), bars() as progress:
         judged = judge(
             real=data,
             fake=samples,
             estimator=estimator,
-            encoder=encoder,
-            seed=seed,
-            device=device,
+            encoder=options.encoder,
+            seed=options.seed,
+            device=options.device,
             progress=progress,
         )
     for name, one in (("real", data), ("fake", samples)):
-        tell_skipped(name, one)
-    command = command_line()
-    if folder is not None and write_rows is not None and lam is not None:
-        choose = _choice(judged, option, lam, size, seed)
-        write_set(folder, choose, write_rows, name=option[2:], command=command, as_json=as_json)
-    elif plan:
-        _show_plan(judged, budget, min_precision, at_recall, command if as_json else None)
-    else:
-        assert budget is not None
-        _keep(judged, budget, 1.0 if lam is None else lam, seed, write, out, command if as_json else None)
+        tell_skipped(name, one.errors, len(one))
+    if options.plan:
+        _show_plan(judged, options)
+        return
+    chosen = _chosen(judged, options)
+    saved = json.dumps(chosen.to_dict() | {"command": command_line()}, indent=1)
+    if folder is not None:
+        write_set(folder, chosen, saved, write_rows)
+    elif write is not None:
+        write(chosen)
+    if options.as_json:
+        emit(saved)
+    elif folder is None and write is None:
+        emit(one_per_line(chosen.ids).decode().removesuffix("\n"))
+    for sentence in chosen.notes:
+        note(f"note: {sentence}")
+    note(repr(chosen))
+    if (place := folder or options.out) is not None:
+        note(f"written: {place}")
 
 
-def _choice(judged: JudgedSamples, option: str, lam: float, size: int | None, seed: int) -> Callable[[], Selection]:
-    """What chooses the fine-tuning set: a target for the model, or the surplus for a guide."""
-    from precall.improve.targets import surplus_of, target_of
-
-    if option == "--surplus":
-        return lambda: surplus_of(judged, lam=lam, seed=seed)
-    return lambda: target_of(judged, lam=lam, size=size, seed=seed)
-
-
-# ------------------------------------------------------------------------------------------------------------- keeping
-
-
-def _keep(
-    judged: JudgedSamples,
-    budget: float,
-    lam: float,
-    seed: int,
-    write: Callable[[Selection], None] | None,
-    out: Path | None,
-    command: str | None,
-) -> None:
+def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
+    """The samples to keep, or the fine-tuning set: a target for the model, or the surplus for a guide."""
     from precall.improve.ratio import RatioWarning
     from precall.improve.selection import selection
+    from precall.improve.targets import surplus_of, target_of
 
+    lam = 1.0 if options.lam is None else options.lam
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RatioWarning)  # printed as notes below
-        kept = selection(judged, budget=budget, lam=lam, seed=seed)
-    if write is not None:
-        write(kept)
-    if command is not None:
-        emit(json.dumps(kept.to_dict() | {"command": command}, indent=1))
-    elif write is None:
-        emit(one_per_line(kept.ids).decode().removesuffix("\n"))
-    _print_summary(kept, out)
+        warnings.simplefilter("ignore", RatioWarning)  # printed as notes
+        if options.surplus is not None:
+            return surplus_of(judged, lam=lam, seed=options.seed)
+        if options.target is not None:
+            return target_of(judged, lam=lam, size=options.size, seed=options.seed)
+        assert options.budget is not None
+        return selection(judged, budget=options.budget, lam=lam, seed=options.seed)
 
 
 @contextmanager
@@ -201,79 +189,49 @@ def _sample_warnings_as_notes() -> Iterator[None]:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
-def _print_summary(kept: Selection, out: Path | None) -> None:
-    """Print the number of kept samples and the predicted effect to stderr."""
-    for sentence in kept.notes:
-        note(f"note: {sentence}")
-    note(f"{kept.summary}{'' if out is None else f': {out}'}")
-    note(f"predicted, at best: {kept.changes}")
+# ------------------------------------------------------------------------------------------------------------- keeping
 
 
-def _writer(
-    out: Path, samples: SampleSet, fake: Path, real: Path, *, link: bool, copy: bool
-) -> Callable[[Selection], None]:
+def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[[Selection], None]:
     """A function that writes the kept samples to `out`. An impossible output is refused before the computation."""
     suffix = out.suffix.lower()
-    for source in (fake, real):
-        if _within(out, source):
+    for source in (options.fake, options.real):
+        if out.resolve().is_relative_to(Path(source).resolve()):
             raise ValueError(
                 f"--out must not be, or lie inside, one of the sources; got {out} and {source}. Choose another path."
             )
-    if copy or link:
-        return _into_folder(out, samples, fake, link=link)
+    if options.copy or options.link:
+        return _into_folder(out, samples, link=options.link)
     if suffix not in FILES or out.is_dir():
-        raise _wrong("--out", f"expected a file ({' '.join(FILES)}), or a folder with --copy or --link; got {out}")
+        raise wrong("--out", f"expected a file ({' '.join(FILES)}), or a folder with --copy or --link; got {out}")
     if suffix == ".jsonl" and samples.kind != "text":
         raise ValueError(f"--out {out} takes texts; {samples.name} holds {samples.kind}. Use .txt, .npy or .json.")
-    if suffix in (".csv", ".tsv") and (samples.kind != "table" or fake.suffix.lower() != suffix):
+    if suffix in (".csv", ".tsv") and (samples.kind != "table" or Path(options.fake).suffix.lower() != suffix):
         raise ValueError(
             f"--out {out} takes the rows of a {suffix} table; got {samples.name}. Use .txt, .npy or .json."
         )
     if suffix == ".txt":
         one_per_line(samples.ids)  # refuses names with a line break
-    return lambda kept: _to_file(out, suffix, samples, kept)
+    return lambda kept: write_atomically(out, _content(suffix, samples, kept))
 
 
-def _to_file(out: Path, suffix: str, samples: SampleSet, kept: Selection) -> None:
-    from precall.files import write_atomically
-
-    write_atomically(out, _content(suffix, samples, kept))
-
-
-def _content(suffix: str, samples: SampleSet, kept: Selection) -> bytes:
-    if suffix == ".npy":
-        return _npy(kept)
-    if suffix == ".json":
-        return (json.dumps(kept.to_dict(), indent=1) + "\n").encode()
-    if suffix == ".jsonl":
-        return b"".join(_record(samples, int(index)) for index in kept.indices)
-    if suffix == ".txt":
-        return one_per_line(kept.ids)
-    return _rows(samples, kept)
-
-
-def _npy(kept: Selection) -> bytes:
-    import io
-
+def _content(suffix: str, samples: Any, kept: Selection) -> bytes:
+    """The content of the file: positions, names, the full result, or the original texts or rows."""
     import numpy as np
 
-    buffer = io.BytesIO()
-    np.save(buffer, kept.indices, allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _record(samples: Any, index: int) -> bytes:
-    """The original line of a JSON Lines file, or a text as a JSON string."""
-    if getattr(samples, "is_json", False):
-        return bytes(samples.lines[index]) + b"\n"
-    return json.dumps(samples[index], ensure_ascii=False).encode() + b"\n"
-
-
-def _rows(samples: Any, kept: Selection) -> bytes:
-    """The kept rows below the header, with the original delimiter."""
-    import csv
-    import io
-
+    if suffix == ".npy":
+        buffer = io.BytesIO()
+        np.save(buffer, kept.indices, allow_pickle=False)
+        return buffer.getvalue()
+    if suffix == ".json":
+        return (json.dumps(kept.to_dict(), indent=1) + "\n").encode()
+    if suffix == ".txt":
+        return one_per_line(kept.ids)
+    if suffix == ".jsonl" and getattr(samples, "is_json", False):
+        return b"".join(bytes(samples.lines[int(index)]) + b"\n" for index in kept.indices)
+    if suffix == ".jsonl":
+        texts = (json.dumps(samples[int(index)], ensure_ascii=False) for index in kept.indices)
+        return "".join(f"{text}\n" for text in texts).encode()
     text = io.StringIO()
     table = csv.writer(text, delimiter=samples.delimiter, lineterminator="\n")
     if samples.has_header:
@@ -282,14 +240,14 @@ def _rows(samples: Any, kept: Selection) -> bytes:
     return text.getvalue().encode()
 
 
-def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Callable[[Selection], None]:
+def _into_folder(out: Path, samples: SampleSet, *, link: bool) -> Callable[[Selection], None]:
     from precall.samples.images import ImageFiles
 
     if not isinstance(samples, ImageFiles):
         way_out = "Use --out kept.txt."
         raise ValueError(f"--copy and --link take a folder or zip of images; {samples.name} is neither. {way_out}")
     if link and not samples.own_files:
-        raise ValueError(f"--link takes a folder of images; {fake} is not one. Use --copy.")
+        raise ValueError(f"--link takes a folder of images; {samples.name} is not one. Use --copy.")
     if os.path.lexists(out) and not out.is_dir():
         raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file. Choose another path.")
     _check_only(out, samples.ids)
@@ -302,7 +260,7 @@ def _into_folder(out: Path, samples: SampleSet, fake: Path, *, link: bool) -> Ca
         missing = {target: index for target, index in images.items() if not _stands(target, samples, index, link=link)}
         with staged_folder(out) as folder:
             for target, index in missing.items():
-                _create(folder / target.relative_to(out), samples, index, link=link)
+                copy_image(folder / target.relative_to(out), samples, index, link=link)
 
     return write
 
@@ -335,98 +293,74 @@ def _stands(target: Path, samples: ImageFiles, index: int, *, link: bool) -> boo
     return True
 
 
-def _create(target: Path, samples: ImageFiles, index: int, *, link: bool) -> None:
-    """Copy or link one image."""
-    if link:
-        create_link(target, samples.paths[index])
-    else:
-        create(target, samples.content(index))
-
-
-def _within(out: Path, source: Path) -> bool:
-    """Whether `out` is `source` or lies inside it, after resolving links."""
-    return out.resolve().is_relative_to(source.resolve())
-
-
 # ------------------------------------------------------------------------------------------------------------ planning
 
 
-def _show_plan(
-    judged: JudgedSamples, budget: float | None, precision: float | None, recall: float | None, command: str | None
-) -> None:
+def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
     from precall.improve.planning import plan
 
-    found = judged.plan
-    if budget is not None:
-        found = plan(found.spectrum, sorted({budget, *(outcome.budget for outcome in found.outcomes)}))
-    least = None
+    found, precision, recall, least = judged.plan, options.min_precision, options.at_recall, None
+    if options.budget is not None:
+        found = plan(found.spectrum, sorted({options.budget, *(outcome.budget for outcome in found.outcomes)}))
     if precision is not None and recall is not None:
         least = found.least_budget(precision=precision, recall=recall)
-    if command is not None:
-        asked = {} if least is None else {"precision": precision, "recall": recall, "least_budget": _finite(least)}
-        emit(json.dumps(found.to_dict() | asked | {"command": command}, indent=1))
+    enough = least is not None and least < float("inf")
+    if options.as_json:
+        asked = {"precision": precision, "recall": recall, "least_budget": least if enough else None}
+        given = {} if least is None else asked
+        emit(json.dumps(found.to_dict() | given | {"command": command_line()}, indent=1))
     else:
         emit(repr(found))
-        if least is not None and _finite(least) is not None:
+        if enough:
             emit(f"\nsmallest budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
-    if least is not None and _finite(least) is None:
+    if least is not None and not enough:
         share = f"{1 - found.spectrum.beta(0.1):.0%}"
         reason = f"the model hardly ever produces {share} of the data, and rejection creates no samples"
         typer.echo(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}", err=True)
         raise typer.Exit(3)
 
 
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
-
-
 # --------------------------------------------------------------------------------------------------------------- usage
 
 
-def _check_usage(
-    plan: bool,
-    budget: float | None,
-    lam: float | None,
-    out: Path | None,
-    copy: bool,
-    link: bool,
-    min_precision: float | None,
-    at_recall: float | None,
-) -> None:
+def _check_usage(options: ImproveOptions) -> None:
+    """Refuse options that do not fit together, for a budget or a plan."""
     from precall.theory import checks
 
-    for name, value in (("min-precision", min_precision), ("at-recall", at_recall)):
+    plan, out, images = options.plan, options.out, options.copy or options.link
+    for name, value in (("min-precision", options.min_precision), ("at-recall", options.at_recall)):
         checks.unit(f"--{name}", 0.0 if value is None else value)
-    checks.budget(1.0 if budget is None else budget)
-    if not plan and budget is None:
-        raise _wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
-    checks.positive("--lam", 1.0 if lam is None else lam)
-    if plan and lam is not None:
-        raise _wrong("--lam", "--plan predicts budgets, not trade-offs; remove --lam, or remove --plan")
-    if plan and (out is not None or copy or link):
-        raise _wrong("--plan", "--plan writes nothing; remove --out, --copy and --link, or remove --plan")
-    if (min_precision is None) != (at_recall is None) or (min_precision is not None and not plan):
-        raise _wrong("--min-precision", "use all three options together: --plan --min-precision 0.9 --at-recall 0.5")
-    if copy and link:
-        raise _wrong("--copy", "choose one of --copy and --link")
-    if (copy or link) and out is None:
-        raise _wrong("--out", "pass a folder for --copy or --link")
+    checks.budget(1.0 if options.budget is None else options.budget)
+    if not plan and options.budget is None:
+        raise wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
+    checks.positive("--lam", 1.0 if options.lam is None else options.lam)
+    if plan and options.lam is not None:
+        raise wrong("--lam", "--plan predicts budgets, not trade-offs; remove --lam, or remove --plan")
+    if plan and (out is not None or images):
+        raise wrong("--plan", "--plan writes nothing; remove --out, --copy and --link, or remove --plan")
+    least = options.min_precision is not None
+    if least != (options.at_recall is not None) or (least and not plan):
+        raise wrong("--min-precision", "use all three options together: --plan --min-precision 0.9 --at-recall 0.5")
+    if options.copy and options.link:
+        raise wrong("--copy", "choose one of --copy and --link")
+    if images and out is None:
+        raise wrong("--out", "pass a folder for --copy or --link")
 
 
-def _check_folder_usage(lam: float | None, option: str, folder: Path | None, both: bool, others: list[str]) -> None:
+def _check_set_usage(options: ImproveOptions) -> None:
+    """Refuse options that do not fit together, for a fine-tuning set."""
     from precall.theory import checks
 
-    if lam is None:
-        raise _wrong("--lam", f"pass the trade-off of the fine-tuning set, as in --lam 10 {option} tuning/")
-    checks.positive("--lam", lam)
-    if folder is None:
+    option = options.folder_option
+    if options.lam is None:
+        raise wrong("--lam", f"pass the trade-off of the fine-tuning set, as in --lam 10 {option} tuning/")
+    checks.positive("--lam", options.lam)
+    if options.folder is None:
         way = "pass --budget to keep samples at this trade-off, or a new folder for a fine-tuning set: --target tuning/"
-        raise _wrong("--lam", way)
-    if others:
-        raise _wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(others)}")
-    if both:
-        raise _wrong("--copy", "choose one of --copy and --link")
-
-
-def _wrong(option: str, sentence: str) -> typer.BadParameter:
-    return typer.BadParameter(sentence, param_hint=option)
+        raise wrong("--lam", way)
+    names = ["budget", "plan", "out", "min_precision", "at_recall"]
+    names += [] if options.surplus is None else ["target", "size"]
+    if given := [flag(name) for name in names if getattr(options, name) not in (None, False)]:
+        raise wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(given)}")
+    if options.copy and options.link:
+        raise wrong("--copy", "choose one of --copy and --link")

@@ -10,8 +10,8 @@ def presets() -> None:
 
     Examples:
 
+    \b
       precall presets
-
       precall assess --real real.npy --fake fake.npy --preset prdc
     """
     from precall.metrics.presets import PRESETS

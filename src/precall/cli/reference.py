@@ -1,71 +1,247 @@
-"""`precall reference`: features of the data with the work on them, in one file for many assessments."""
+"""`precall reference`: data that stay the same, in one file; sketches of a model's shards against them; their merge."""
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from precall.cli.console import EncoderName, Key, OnError, bars, note
-from precall.cli.encoder_options import DeviceName
-from precall.devices import check_device
+from precall.cli.console import bars, emit, note, tell_skipped
+from precall.cli.help_pages import Command, Group
+from precall.cli.options import EncodingOptions, ReferenceOptions, takes, wrong
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make a reference: the data, encoded once, in one file for many assessments.",
-)
+if TYPE_CHECKING:
+    from precall.metrics.reference import Reference
+    from precall.metrics.sketch import Sketch
+    from precall.progress import Progress
+
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def reference() -> None:
-    """Make a reference: the data, encoded once, in one file for many assessments."""
+    """Keep encoded data in a file, and count a model's samples against them shard by shard."""
 
 
-@app.command()
-def make(
-    samples: Annotated[str, typer.Argument(help="The data: a folder or zip of images, .npy, .npz, .txt, …")],
-    out: Annotated[Path, typer.Option(help="The file to write, which must end in .precall.")],
-    encoder: EncoderName = None,
-    device: DeviceName = "auto",
-    k: Annotated[int, typer.Option(help="Number of neighbours that define a ball.")] = 5,
-    subsample: Annotated[
-        int | None, typer.Option(help="Keep this many samples, chosen at random; reports name the subsample.")
-    ] = None,
-    approximate_radii: Annotated[bool, typer.Option("--approximate-radii", hidden=True)] = False,
-    pilot: Annotated[str | None, typer.Option(hidden=True)] = None,
-    key: Key = None,
-    on_error: OnError = "fail",
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class MakeOptions(EncodingOptions):
+    """The options of `precall reference make`.
+
+    Arguments:
+        samples (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
+
+    Options:
+        out (FILE): The file to write, which must end in .precall.
+
+    Computing:
+        k (N): Number of neighbours that define a ball.
+
+    Large data:
+        subsample (N): Keep this many samples, chosen at random; reports name the subsample.
+
+    No longer needed:
+        approximate_radii: the exact search is as fast
+        pilot (FILE): sketches keep a sample of the fakes
+    """
+
+    samples: str
+    out: Path
+    k: int = 5
+    subsample: int | None = None
+    approximate_radii: bool = False
+    pilot: str | None = None
+
+
+@app.command(cls=Command)
+@takes(MakeOptions)
+def make(options: MakeOptions) -> None:
     """Encode the data and write features, moments, k-NN balls and the protocol to one file.
 
     The file contains no samples, only their features. Every array is verified by its SHA-256 when it is read.
 
     Examples:
 
+    \b
       precall reference make data/ --out data.precall
-
       precall assess --real data.precall --fake samples/
     """
     from precall.files import check_output
     from precall.metrics.reference import Reference
-    from precall.samples.opening import KEYED, open_samples, takes_key
 
-    check_device(device)
-    if out.suffix.lower() != ".precall":
-        raise typer.BadParameter(f"expected a file that ends in .precall; got {out}", param_hint="--out")
-    if key is not None and not takes_key(samples):
-        raise typer.BadParameter(f"{samples} has no names to choose from ({' '.join(KEYED)})", param_hint="--key")
-    if approximate_radii:
-        raise typer.BadParameter("is no longer needed: the exact search is as fast", param_hint="--approximate-radii")
-    if pilot is not None:
-        raise typer.BadParameter("is no longer needed: sketches keep a sample of the fakes", param_hint="--pilot")
-    check_output(out, sources=[samples])
-    opened = open_samples(samples, key=key, on_error=on_error)
+    out = options.out
+    _check_suffix(out, ".precall")
+    options.check(options.samples)
+    check_output(out, sources=[options.samples])
+    opened = options.opened(options.samples)
     with bars() as progress:
-        found = Reference.fit(opened, k=k, encoder=encoder, device=device, progress=progress)
-        found = found if subsample is None else found.subsample(subsample)
+        found = Reference.fit(opened, k=options.k, encoder=options.encoder, device=options.device, progress=progress)
+        found = found if options.subsample is None else found.subsample(options.subsample)
         found.save(out)
     n, d = found.features.shape
-    note(f"{out}: {n} samples, {d} dimensions ({found.side.protocol.get('encoder', 'features')}), k = {k}")
+    note(f"{out}: {n} samples, {d} dimensions ({found.side.protocol.get('encoder', 'features')}), k = {options.k}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchOptions(ReferenceOptions):
+    """The options of `precall reference sketch`.
+
+    Options:
+        real (FILE): The data: a .precall file of `precall reference make`, or samples.
+        fake (FILE): Shards of a model's samples: a path or a pattern; give it several times for more.
+        out (FILE): The file to write, which must end in .sketch.
+        seed (N): Seed of everything random. [default: 0]
+
+    Computing:
+        k (N): Number of neighbours that define a ball. [default: 5]
+        ties: closed (≤) or open (<) balls. [default: closed]
+
+    Output:
+        quiet: Print errors only: no progress and no remarks.
+    """
+
+    real: str
+    fake: list[str]
+    out: Path
+    seed: int | None = None
+    k: int | None = None
+    ties: Literal["closed", "open"] | None = None
+    quiet: bool = False
+
+
+@app.command(cls=Command)
+@takes(SketchOptions)
+def sketch(options: SketchOptions) -> None:
+    """Count shards of a model's samples against fixed data, for `precall reference merge`.
+
+    Sketches of different shards can be made anywhere, one after the other or at the same time. They are small, and they
+    can be merged if they have the same --real and the same settings. A .precall file brings its own k, ties and seed.
+
+    Examples:
+
+    \b
+      precall reference sketch --real real.npy --fake a.npy --out part1.sketch
+      precall reference sketch --real real.npy --fake '[ab].npy' --out ab.sketch
+    """
+    from precall.files import check_output
+    from precall.metrics.sketch import merge_sketches
+    from precall.samples.opening import separate_shards
+
+    _check_suffix(options.out, ".sketch")
+    options.check(options.real, *options.fake)
+    shards = [shard for given in options.fake for shard in separate_shards(given)]
+    check_output(options.out, sources=[options.real, *shards])
+    with bars() as progress:
+        found = merge_sketches(_sketched(_reference(options, progress), options, shards, progress))
+        found.save(options.out)
+    note(f"{options.out}: {_size(found)}")
+
+
+def _reference(options: SketchOptions, progress: Progress) -> Reference:
+    """The data with the given settings, or else with those of a stored reference."""
+    from precall.metrics.reference import Reference
+    from precall.samples.references import ReferenceRows
+
+    opened = options.opened(options.real)
+    named = options.encoders(opened)
+    encoder = named[0] if named else None
+    stored = opened.about if isinstance(opened, ReferenceRows) else {}
+    chosen = {
+        name: stored.get(name) if (value := getattr(options, name)) is None else value for name in ("k", "ties", "seed")
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return Reference.fit(opened, encoder=encoder, device=options.device, progress=progress, **given)
+
+
+def _sketched(
+    reference: Reference, options: SketchOptions, shards: Sequence[str], progress: Progress
+) -> Iterator[Sketch]:
+    for shard in shards:
+        opened = options.opened(shard)
+        yield reference.sketch(opened, progress=progress)
+        tell_skipped(shard, opened.errors, len(opened))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """The options of `precall reference merge`.
+
+    Arguments:
+        sketches (FILE): Files of `precall reference sketch`, or patterns of such files.
+
+    Options:
+        out (FILE): Write the merged sketch to this file, which ends in .sketch.
+        report (FOLDER): Folder for report.html, results.json and curves.png, as of `precall assess`.
+        name (NAME): Name of the model in the table.
+        as_json: Print JSON instead of the table.
+
+    Output:
+        quiet: Print results and errors only: no progress and no remarks.
+    """
+
+    sketches: list[str]
+    out: Path | None = None
+    report: Path | None = None
+    name: str = "fake"
+    as_json: bool = False
+    quiet: bool = False
+
+
+@app.command(cls=Command)
+@takes(MergeOptions)
+def merge(options: MergeOptions) -> None:
+    """Merge sketches of disjoint shards, and print the scores of all their samples.
+
+    Precision, density, coverage, copies and FID are those of one assessment of all shards. The curve is computed from
+    the samples of both sides that the sketches keep. Recall and other scores that need distances between fakes are not
+    among them. A shard that is in two sketches is refused.
+
+    Examples:
+
+    \b
+      precall reference merge one.sketch two.sketch
+      precall reference merge one.sketch two.sketch --out all.sketch
+      precall reference merge all.sketch --report report/
+      precall reference merge '*.sketch' --json
+    """
+    from precall.files import check_output
+    from precall.metrics.results import Comparison
+    from precall.metrics.sketch import Sketch, merge_sketches
+    from precall.report import folder
+    from precall.samples.shards import files_of, is_pattern
+
+    out, report = options.out, options.report
+    given = [
+        files_of(one) if is_pattern(one) else [Path(one)] for one in options.sketches
+    ]  # a shell expands some patterns
+    files = [path for paths in given for path in paths]
+    if out is not None:
+        _check_suffix(out, ".sketch")
+        check_output(out)  # it may be one of the sketches, which then grows
+    if report is not None:
+        folder.check(report, sources=files)
+    found = merge_sketches(Sketch.load(path) for path in files)
+    result = Comparison({options.name: found.assessment(options.name)})
+    for notice in found.reference.protocol.get("notices", ()):
+        note(notice)
+    command = "precall " + shlex.join(sys.argv[1:])
+    if out is not None:
+        note(f"{found.save(out)}: {_size(found)}")
+    if report is not None:
+        note(f"page: {folder.write(result, report, command=command)}")
+    emit(json.dumps(result.to_dict() | {"command": command}, indent=1) if options.as_json else repr(result))
+
+
+def _check_suffix(path: Path, suffix: str) -> None:
+    if path.suffix.lower() != suffix:
+        raise wrong("--out", f"expected a file that ends in {suffix}; got {path}")
+
+
+def _size(found: Sketch) -> str:
+    shards = len(found.shards)
+    return f"{found.n} samples in {shards} shard{'s' * (shards > 1)}, {found.reference.n} real samples"

@@ -14,7 +14,9 @@ PAGES, PICTURES = (".html", ".htm"), (".png", ".svg", ".pdf")
 
 
 def report(
-    results: Annotated[Path, typer.Argument(help="results.json, or the folder `precall assess --out` wrote it to.")],
+    results: Annotated[
+        Path, typer.Argument(metavar="FILE", help="results.json, or the folder `precall assess --out` wrote it to.")
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Write the page to this file (.html), or the curves (.png, .svg or .pdf).")
     ] = None,
@@ -29,12 +31,10 @@ def report(
 
     Examples:
 
+    \b
       precall report report/results.json
-
       precall report report/results.json --out page.html
-
       precall report report/results.json --out curves.svg
-
       precall report report/ --serve
     """
     from precall.files import check_output, write_atomically

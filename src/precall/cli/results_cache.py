@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,11 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import precall
+from precall.cli.console import bars, note
+from precall.printing import shown
+from precall.progress import Progress
 from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.metrics.results import Assessment
+    from precall.metrics.results import Assessment, Comparison
     from precall.samples import SampleSet
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
@@ -36,12 +40,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 @dataclass(frozen=True)
 class Kept:
-    """Results read from the cache.
-
-    Attributes:
-        results: The results of one model, with the samples that their page shows.
-        date: When they were computed.
-    """
+    """Results of one model from the cache, with the samples that their page shows, and when they were computed."""
 
     results: Assessment
     date: str
@@ -80,7 +79,9 @@ class ResultsCache:
         from precall.samples import hashing
 
         fingerprints = {**self.fingerprints, "fake": _fingerprint(fake)}
-        settings = {**self.settings, "groups": _labels_of(self.settings.get("groups"), name)}
+        groups = self.settings.get("groups")
+        labels = None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
+        settings = {**self.settings, "groups": labels}
         sides = [_described(one) for one in (self.real, fake)]
         parts = [name, fingerprints, sides, self.encoders, settings, self.made_with]
         key = hashing.combined(json.dumps(part) for part in parts)
@@ -89,12 +90,7 @@ class ResultsCache:
 
 @dataclass(frozen=True)
 class Entry:
-    """The place of one model's results in the cache.
-
-    Attributes:
-        path: The file.
-        fingerprints: SHA-256 of the content of each side.
-    """
+    """The place of one model's results in the cache, and the SHA-256 of the content of each side."""
 
     path: Path
     fingerprints: Mapping[str, str]
@@ -119,19 +115,10 @@ class Entry:
         shown = galleries_of({found.name: found})
         body = json.dumps({"results": found.to_dict(), "galleries": shown}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
-        if self._belongs(found):
+        if all(found.protocol[side]["fingerprint"] == one for side, one in self.fingerprints.items()):
             with suppress(OSError):
                 write_sealed(self.path, date.encode(), b"\n", body)
         return _restored(self.path, body)
-
-    def _belongs(self, found: Assessment) -> bool:
-        """Whether the results are those of the samples in the key."""
-        return all(found.protocol[side]["fingerprint"] == one for side, one in self.fingerprints.items())
-
-
-def _labels_of(groups: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """The labels of the data and of one model."""
-    return None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
 
 
 def _fingerprint(samples: SampleSet) -> str:
@@ -148,23 +135,6 @@ def _restored(path: Path, body: bytes) -> Assessment:
     results = saved["results"]
     models = {"schema": SCHEMA, "models": {results["name"]: results}}
     return restored(path, models, saved["galleries"])[results["name"]]
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """The samples of one side that could not be read, according to its protocol."""
-
-    protocol: Mapping[str, Any]
-
-    def __len__(self) -> int:
-        return int(self.protocol["shape"][0]) + len(self.errors)
-
-    @property
-    def errors(self) -> list[str]:
-        """One line per sample."""
-        from precall.samples.sampleset import shown
-
-        return [f"{shown(error['id'])}: {error['reason']}" for error in self.protocol.get("errors", ())]
 
 
 def made_with() -> dict[str, Any]:
@@ -215,3 +185,90 @@ def _gpu() -> bool:
     """Whether torch would find a GPU, as far as can be known without importing it."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1")
     return not hidden and bool(glob("/dev/nvidia[0-9]*") or glob("/dev/kfd") or shutil.which("nvidia-smi"))
+
+
+def assessed(
+    real: SampleSet,
+    fakes: Mapping[str, SampleSet],
+    encoder: Sequence[str] | None,
+    settings: Mapping[str, Any],
+    *,
+    holdout: SampleSet | None = None,
+    fresh: bool,
+    each: Callable[[Assessment], None] | None = None,
+) -> Comparison:
+    """The results of each model from the cache, or computed and kept there at once.
+
+    They are computed if they are missing or a `fresh` run is requested. `each` is called with every assessment while it
+    still has its values per sample, which are not in the cache; with it, all models are computed.
+    """
+    from precall.metrics.results import Comparison
+
+    names: list[str | None] = list(encoder) if encoder else [None]
+    sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
+    chosen = settings.get("preset"), settings.get("device")
+    encoders: dict[str, Encoder | None] = {}
+    for one in names:
+        encoders |= encoders_in_use(one, sides, *chosen)
+    protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
+    cache = ResultsCache(real, holdout, protocols, settings)
+    entries = {name: cache.entry(name, one) for name, one in fakes.items()}
+    found = {} if fresh or each is not None else _kept(entries)
+    missing = {name: one for name, one in fakes.items() if name not in found}
+    if missing:
+        loaded = [encoders.get(str(name)) or name for name in (encoders if len(encoders) == 1 else names)]
+        arguments = {"real": real, "holdout": holdout, "encoder": loaded[0] if len(loaded) == 1 else loaded, **settings}
+        found |= _computed(missing, entries, arguments, each)
+    return Comparison({name: found[name] for name in fakes})
+
+
+def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
+    """The results of the models that are in the cache."""
+    kept = {name: one for name, entry in entries.items() if (one := entry.read()) is not None}
+    if kept:
+        dates = sorted(one.date for one in kept.values())
+        span = dict.fromkeys((dates[0], dates[-1]))
+        models = "" if len(kept) == len(entries) else f" of {_joined(kept)}"
+        note(f"results{models} from the cache of {' to '.join(span)}")
+    return {name: one.results for name, one in kept.items()}
+
+
+def _computed(
+    fakes: Mapping[str, SampleSet],
+    entries: Mapping[str, Entry],
+    arguments: Mapping[str, Any],
+    each: Callable[[Assessment], None] | None,
+) -> dict[str, Assessment]:
+    """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
+    from precall.metrics.assessment import assess_each
+    from precall.samples.sampleset import SampleWarning
+
+    found: dict[str, Assessment] = {}
+    try:
+        with bars() as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SampleWarning)  # the results have the same sentences, and are reported
+            for one in assess_each(fake=fakes, progress=naming(progress, list(fakes), found), **arguments):
+                if each is not None:
+                    each(one)
+                found[one.name] = entries[one.name].keep(one)
+    except BaseException:
+        if found:
+            left = _joined([name for name in fakes if name not in found])
+            note(f"finished and kept in the cache: {_joined(found)}; still to assess: {left}")
+        raise
+    return found
+
+
+def naming(progress: Progress, models: Sequence[str], finished: Collection[str]) -> Progress:
+    """A progress callback whose stages begin with the name of the model in progress, the first that is not finished."""
+
+    def named(stage: str, done: int, total: int) -> None:
+        model = models[min(len(finished), len(models) - 1)]
+        common = stage.startswith("encode ") or stage == "real balls"  # named already, or shared by all models
+        progress(stage if common or len(models) == 1 else f"{model}: {stage}", done, total)
+
+    return named
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(map(shown, names))

@@ -10,12 +10,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from precall.cli.console import emit, note
 from precall.files import check_output_folder, create, create_link, inside, staged_folder
 from precall.printing import shown
 
@@ -38,34 +36,20 @@ def check_new(path: Path, sources: Iterable[str], option: str) -> None:
         raise ValueError(f"{option} must be a new or empty folder; {path} contains {shown(found.name)}.")
 
 
-def write_set(
-    path: Path, choose: Callable[[], Selection], write: Writer, *, name: str, command: str, as_json: bool
-) -> None:
-    """Choose the set and write it. A summary goes to stderr, and with `as_json` the result to stdout.
-
-    Args:
-        path: A new or empty folder.
-        choose: Chooses the set.
-        write: Writes its rows, as from `writer_of`.
-        name: "target" or "surplus", for the option and the JSON file.
-        command: The command line, for the JSON file.
-        as_json: Whether to print the JSON too.
-    """
-    from precall.improve.ratio import RatioWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RatioWarning)  # printed as notes below
-        chosen = choose()
-    saved = json.dumps(chosen.to_dict() | {"command": command}, indent=1)
-    check_new(path, (), f"--{name}")
+def write_set(path: Path, chosen: Selection, saved: str, write: Writer) -> None:
+    """Write a target or a surplus into a new folder: its rows, and `target.json` or `surplus.json`."""
+    check_new(path, (), f"--{chosen.purpose}")
     with staged_folder(path) as folder:
         write(folder, chosen.rows)
-        create(folder / f"{name}.json", f"{saved}\n".encode())
-    if as_json:
-        emit(saved)
-    for sentence in chosen.notes:
-        note(f"note: {sentence}")
-    note(f"{chosen!r}\nwritten: {path}")
+        create(folder / f"{chosen.purpose}.json", f"{saved}\n".encode())
+
+
+def copy_image(target: Path, samples: ImageFiles, index: int, *, link: bool) -> None:
+    """Copy or link one image."""
+    if link:
+        create_link(target, samples.paths[index])
+    else:
+        create(target, samples.content(index))
 
 
 def writer_of(*, real: SampleSet, fake: SampleSet, link: bool) -> Writer:
@@ -102,10 +86,7 @@ def _images(sides: Mapping[str, ImageFiles], *, link: bool) -> Writer:
         for row in rows:
             name, samples = PurePosixPath(row.id), sides[row.source]
             path = inside(folder, str(name.with_name(f"{row.source}-{name.name}")))
-            if link:
-                create_link(path, samples.paths[row.index])
-            else:
-                create(path, samples.content(row.index))
+            copy_image(path, samples, row.index, link=link)
 
     return write
 

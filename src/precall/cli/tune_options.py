@@ -14,37 +14,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import typer
-
+from precall.cli.options import flag, wrong
 from precall.samples import reading
 from precall.theory import checks
 
 Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
 Precision = Literal["fp32", "bf16"]
 Model = Literal["mlp", "conv", "nice", "realnvp", "glow", "residual", "biggan"]
-# written to run.json, and not to be changed when the run is resumed, except for more steps
-DEFAULTS = {
-    "data": None,
-    "model": None,
-    "objective": "pr",
-    "lam": None,
-    "budget": None,
-    "steps": None,
-    "planned_steps": None,  # the number of steps before the run was lengthened
-    "batch_size": None,
-    "seed": 0,
-    "init": None,
-    "truncation": None,
-    "generator": None,
-    "discriminator": None,
-    "critic_encoder": None,
-    "assess_every": 0,
-    "checkpoint_every": None,
-    "labels": None,
-    "precision": "fp32",
-    "bins": 0,
-    "bins_encoder": None,
-}
 DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 NETWORKS = ("generator", "discriminator", "critic_encoder")
@@ -59,26 +35,25 @@ BINS = 1000
 def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a new run, whose folder must be empty."""
     if options["data"] is None:
-        raise typer.BadParameter("pass the data to train on, or --resume a run", param_hint="--data")
-    if out.exists() and (not out.is_dir() or any(map(_is_ours_or_theirs, out.iterdir()))):
+        raise wrong("--data", "pass the data to train on, or --resume a run")
+    # what a killed process left of the very first file of its run does not count
+    left = (
+        path for path in (out.iterdir() if out.is_dir() else ()) if not (RUN in path.name and path.suffix == ".tmp")
+    )
+    if out.exists() and (not out.is_dir() or any(left)):
         raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
     run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
     if run["bins"] and options["objective"] not in (None, "gan"):
-        raise typer.BadParameter("with --bins the loss is gan, and λ chooses the bins", param_hint="--objective")
+        raise wrong("--objective", "with --bins the loss is gan, and λ chooses the bins")
     if run["bins_encoder"] is not None and not run["bins"]:
-        raise typer.BadParameter("only --bins have an encoder", param_hint="--bins-encoder")
+        raise wrong("--bins-encoder", "only --bins have an encoder")
     if run["bins"]:
         run["objective"] = "gan"
     elif run["lam"] is not None and run["objective"] not in DIALLED:
-        raise typer.BadParameter(f"the objective {run['objective']} has no λ", param_hint="--lam")
+        raise wrong("--lam", f"the objective {run['objective']} has no λ")
     if run["budget"] is not None and run["objective"] != "obrs":
-        raise typer.BadParameter("only the objective obrs has a budget", param_hint="--budget")
+        raise wrong("--budget", "only the objective obrs has a budget")
     return checked(run)
-
-
-def _is_ours_or_theirs(path: Path) -> bool:
-    """Whether a file in the folder counts: all but what a killed process left of the very first file of its run."""
-    return not (RUN in path.name and path.name.endswith(".tmp"))
 
 
 def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +67,7 @@ def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         if value is not None and name != "steps" and value != run[name]:
             raise ValueError(
-                f"{_flag(name)} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out."
+                f"{flag(name)} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out."
             )
     given = {name for name, value in options.items() if value is not None}
     if missing := [word for name, words in custom_networks(run).items() if name not in given for word in words]:
@@ -108,11 +83,7 @@ def custom_networks(run: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     from precall.encoders.registry import may_name
 
     own = [name for name in (*NETWORKS, "bins_encoder") if run[name] is not None and not may_name(run[name])]
-    return {name: (_flag(name), run[name]) for name in own}
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return {name: (flag(name), run[name]) for name in own}
 
 
 def labels_of(run: Mapping[str, Any]) -> bool | str | None:
@@ -233,14 +204,6 @@ def _lams(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be at most {LAMS} numbers, each given once; got {got}. Leave out the others.")
 
 
-def _budget(name: str, value: object) -> None:
-    checks.budget(_number(name, value))
-
-
-def _share(name: str, value: object) -> None:
-    checks.unit(name, _number(name, value))
-
-
 def _one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
     def check(name: str, value: object) -> None:
         if value not in choices:
@@ -250,18 +213,19 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
     return check
 
 
+# the options of run.json, which are not to be changed when the run is resumed, except for more steps
 CHECKS: dict[str, Callable[[str, object], object]] = {
     "data": _text,
     "model": _one_of(get_args(Model)),
     "objective": _one_of(get_args(Objective)),
     "lam": _lams,
-    "budget": _budget,
+    "budget": lambda name, value: checks.budget(_number(name, value)),
     "steps": _whole(1, MOST),
-    "planned_steps": _whole(1, MOST),
+    "planned_steps": _whole(1, MOST),  # the number of steps before the run was lengthened
     "batch_size": _whole(1, 1_000_000),
     "seed": _whole(0, 2**53),
     "init": _text,
-    "truncation": _share,
+    "truncation": lambda name, value: checks.unit(name, _number(name, value)),
     "generator": _text,
     "discriminator": _text,
     "critic_encoder": _text,
@@ -272,3 +236,6 @@ CHECKS: dict[str, Callable[[str, object], object]] = {
     "bins": _whole(0, BINS),
     "bins_encoder": _text,
 }
+DEFAULTS: dict[str, Any] = dict.fromkeys(CHECKS) | {
+    "objective": "pr", "seed": 0, "assess_every": 0, "precision": "fp32", "bins": 0
+}  # fmt: skip

@@ -170,9 +170,11 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         fixed["warmup"] = total  # the whole run, however long
     elif run["init"] is not None:
         fixed["warmup"] = 0
+    init = None if begun_before or run["init"] is None else Path(run["init"])
+    init = init / LAST if init is not None and init.is_dir() else init  # a checkpoint, or the folder of its run
     trainer = made.trainer(
         kind=run["objective"],
-        init=None if begun_before or run["init"] is None else _checkpoint(Path(run["init"])),
+        init=init,
         tuned=run["init"] is not None,  # a resumed run does not need --init any more
         out=out,
         fabric=place.fabric,
@@ -187,13 +189,6 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
     for warning in caught:
         typer.echo(f"precall: {warning.message}", err=True)
     return trainer
-
-
-def _checkpoint(path: Path) -> Path:
-    """A checkpoint, given by its path or by the folder of its run."""
-    from precall.tune.checkpoints import LAST
-
-    return path / LAST if path.is_dir() else path
 
 
 @contextmanager

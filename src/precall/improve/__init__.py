@@ -1,7 +1,7 @@
 """Better samples from a finished model, or from a finished set of samples, within a budget of K draws per sample.
 
 This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
-its methods (`rejection`, `chains`, `transport`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
+its methods (`rejection`, `chains`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
 samples (`judging`, `selection`), the samples on which to fine-tune a model or a guide of it (`targets`, `guidance`),
 the prediction of what a budget achieves (`planning`), and the sampling-time knobs of a generator (`knobs`) with the
 choice of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see `precall.tune`,

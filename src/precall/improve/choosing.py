@@ -70,7 +70,7 @@ class DialChoice:
     @property
     def plan(self) -> Plan:
         """What rejection would add to the chosen setting, by budget."""
-        return plan(self.tradeoff[_key(self.tradeoff, self.chosen)].spectrum)
+        return plan(self.tradeoff[self.tradeoff.settings[self.chosen.knob][self.chosen.setting]].spectrum)
 
     def draw(self, n: int, *, seed: int = 0) -> Samples:
         """Draw n samples at the chosen setting."""
@@ -142,19 +142,15 @@ def dial(
     """
     if (lam is None) == (recall_at_least is None):
         raise ValueError("pass either `lam` or `recall_at_least`, as in `dial(…, lam=5)`.")
-    _check_question(lam, recall_at_least)
+    if lam is not None:
+        checks.positive("lam", lam)
+    if recall_at_least is not None:
+        checks.unit("recall_at_least", recall_at_least)
     by_name = _named([knobs] if isinstance(knobs, Knob) else knobs)
     data, size = _counted(real) if n is None else (real, checks.count("n", n))
     drawn = {name: _drawn(knob, size, seed, at) for at, (name, knob) in enumerate(by_name.items())}
     found = tradeoff(real=data, fake=drawn, metrics=metrics, seed=seed, **settings)
     return _choice(found, by_name, lam, recall_at_least)
-
-
-def _check_question(lam: float | None, recall: float | None) -> None:
-    if lam is not None:
-        checks.positive("lam", lam)
-    if recall is not None:
-        checks.unit("recall_at_least", recall)
 
 
 def _counted(real: Any) -> tuple[Any, int]:
@@ -188,25 +184,17 @@ def _measured(found: Tradeoff, knobs: Mapping[str, Knob], name: str, score: Scor
     return DialSetting(knob, setting, knobs[knob].cost(setting), score, scores["recall"], scores["precision"])
 
 
-def _key(found: Tradeoff, one: DialSetting) -> str:
-    return found.settings[one.knob][one.setting]
-
-
 def _named(knobs: Sequence[Knob]) -> dict[str, Knob]:
     by_name = {knob.name: knob for knob in knobs}
     if not by_name or len(by_name) < len(knobs):
         got = ", ".join(knob.name for knob in knobs) or "none"
         raise ValueError(f"`knobs` must hold at least one knob, with different names; got {got}.")
     for knob in knobs:
-        _check_settings(knob)
+        values = checks.numbers(f"settings of the knob {knob.name}", list(knob.settings)).tolist()
+        if not values or len(set(values)) < len(values):
+            got = ", ".join(f"{value:g}" for value in values) or "none"
+            raise ValueError(f"the knob `{knob.name}` must have at least one setting, and each once; got {got}.")
     return by_name
-
-
-def _check_settings(knob: Knob) -> None:
-    values = checks.numbers(f"settings of the knob {knob.name}", list(knob.settings)).tolist()
-    if not values or len(set(values)) < len(values):
-        got = ", ".join(f"{value:g}" for value in values) or "none"
-        raise ValueError(f"the knob `{knob.name}` must have at least one setting, and each once; got {got}.")
 
 
 def _drawn(knob: Knob, n: int, seed: int, at: int) -> dict[float, Samples]:

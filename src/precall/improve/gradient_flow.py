@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from precall.improve.interfaces import Latents, Samples
+from precall.improve.interfaces import Latents, LogRatio, Samples
+from precall.improve.latent import LatentGenerator
 from precall.improve.sampling import Source
-from precall.improve.transport import gradient, in_support, latent_generator, score_of_latents, tensor
+from precall.networks import evaluating
 from precall.theory import checks
+from precall.theory.arrays import is_tensor
 from precall.theory.divergences import divergence
 
 if TYPE_CHECKING:
@@ -87,3 +89,53 @@ def noise(rng: np.random.Generator, n: int, steps: int, dim: int) -> Iterator[La
         yield from (rng.standard_normal((1, dim)).astype(np.float32) for _ in range(steps))
     else:
         yield from rng.standard_normal((n, steps, dim)).astype(np.float32).transpose(1, 0, 2)
+
+
+def latent_generator(source: Source) -> LatentGenerator:
+    """The source's generator, if a gradient with respect to its latents can be computed."""
+    generator = source.generator
+    if not isinstance(generator, LatentGenerator) or generator.device is None:
+        raise ValueError(
+            "`generator` must be a LatentGenerator on a torch device for methods that follow a gradient. "
+            "Pass a torch module as `decode`, or pass `device`."
+        )
+    return generator
+
+
+def score_of_latents(source: Source) -> Callable[[Tensor], Tensor]:
+    """The differentiable map `z → s(G(z))` from latents to scores."""
+    generator = latent_generator(source)
+    score: LogRatio = getattr(source.ratio, "score", source.ratio)
+
+    def of_latents(z: Tensor) -> Tensor:
+        with evaluating(score):
+            values = score(generator.decode(z)).reshape(len(z))
+        assert is_tensor(values)
+        return values
+
+    return of_latents
+
+
+def tensor(generator: LatentGenerator, z: Latents) -> Tensor:
+    """Latents as a tensor on the generator's device."""
+    import torch
+
+    return torch.as_tensor(z, device=generator.device)
+
+
+def gradient(source: Source, of: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    """Gradient of each latent's own value. It counts as one draw, one ratio call and one gradient call per latent."""
+    import torch
+
+    source.draws += len(z)
+    source.ratio_calls += len(z)
+    source.gradient_calls += len(z)
+    with torch.enable_grad():
+        point = z.detach().requires_grad_()
+        found: Tensor = torch.autograd.grad(of(point).sum(), point)[0]
+    return found
+
+
+def in_support(generator: LatentGenerator, z: Tensor) -> Tensor:
+    """Latents, clipped to the box of a uniform prior."""
+    return z.clamp(-1, 1) if generator.prior == "uniform" else z

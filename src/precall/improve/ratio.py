@@ -438,14 +438,10 @@ def _one_per_sample(name: str, values: Samples, n: int) -> tuple[int]:
 
 
 def _encoded(x: Samples, encode: Callable[[Any], Samples] | None) -> npt.NDArray[Any]:
-    """The features of samples, or the flattened samples if there is no encoder."""
+    """The features of samples, or the flattened samples if there is no encoder, as rows of a matrix on the CPU."""
     with evaluating(encode):
-        return _flat(x if encode is None else encode(x))
-
-
-def _flat(x: Samples) -> npt.NDArray[Any]:
-    """Samples as rows of a matrix on the CPU."""
-    array = x.detach().cpu().numpy() if is_tensor(x) else np.asarray(x)
+        found = x if encode is None else encode(x)
+    array = found.detach().cpu().numpy() if is_tensor(found) else np.asarray(found)
     return array.reshape(len(array), -1)
 
 

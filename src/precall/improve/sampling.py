@@ -1,6 +1,6 @@
 """`sample`: refine samples while drawing them from a generator, and count the cost.
 
-The methods are in one file per family (rejection, chains, latent, transport, gradient_flow) and registered in
+The methods are in one file per family (rejection, chains, latent, gradient_flow) and registered in
 `METHODS`. A method accesses the generator and the ratio through a `Source`, which validates and counts every call, and
 yields samples. `sample` collects them until there are n.
 """
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +34,6 @@ METHODS = {
     "drs": "precall.improve.rejection.DRS",
     "rejection": "precall.improve.rejection.Rejection",
     "metropolis": "precall.improve.chains.Metropolis",
-    "dot": "precall.improve.transport.Transport",
     "dgflow": "precall.improve.gradient_flow.GradientFlow",
     "hard_truncation": "precall.improve.latent.HardTruncation",
     "soft_truncation": "precall.improve.latent.SoftTruncation",
@@ -139,7 +138,8 @@ class Source:
 
     def decode(self, z: Samples) -> Samples:
         """Samples of latent points, counted as draws, without gradient."""
-        with _without_gradient():
+        torch = sys.modules.get("torch")
+        with nullcontext() if torch is None else torch.no_grad():
             return self._checked(self._decoder.decode(z), len(z))
 
     @property
@@ -236,7 +236,6 @@ def sample(
     | "drs" | accepted with probability `σ(log r/M − log(1 − r/M) − g)` | draws |
     | "rejection" | accepted with probability `r/M`; an error if its cost `max r / mean r` exceeds K | draws |
     | "metropolis" | the last state of an independence chain of K draws | draws |
-    | "dot" | latents take K − 1 gradient steps on a transport energy | gradient steps |
     | "dgflow" | latents take K − 1 steps along a gradient flow | gradient steps |
     | "hard_truncation" | latents from the central region of mass 1/K | nothing: one draw per sample |
     | "soft_truncation" | latents scaled by `K^(−1/dim)` | nothing: one draw per sample |
@@ -250,7 +249,7 @@ def sample(
         generator: `generator(n, rng)` returns n samples, an array or a tensor of any shape behind the first axis; `rng`
             is a NumPy generator. The methods on latents require a `LatentGenerator`.
         ratio: returns log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
-        budget: K ≥ 1. It must be a whole number for "dot" and "dgflow".
+        budget: K ≥ 1. It must be a whole number for "dgflow".
         n: number of samples.
         method: one of the names above, or a sampler object with other settings, such as `Metropolis(start=…)`.
         seed: seed of the draws and of the method.
@@ -321,6 +320,8 @@ def sample(
 def _sampler(method: str | Sampler) -> Sampler:
     if not isinstance(method, str):
         return method
+    if method == "dot":
+        raise ValueError("`method` dot was slower and worse than the others; it is `experiments.common.transport` now.")
     module, _, name = METHODS[checks.choice("method", method, METHODS)].rpartition(".")
     sampler: Sampler = getattr(import_module(module), name)()
     return sampler
@@ -341,11 +342,6 @@ def joined(parts: list[Samples]) -> Samples:
 def taken(x: Samples, rows: Flags | Index) -> Samples:
     """The rows of `x` selected by a NumPy mask or index."""
     return x[sys.modules["torch"].as_tensor(rows, device=x.device)] if is_tensor(x) else np.asarray(x)[rows]
-
-
-def _without_gradient() -> AbstractContextManager[Any]:
-    context: AbstractContextManager[Any] = sys.modules["torch"].no_grad() if "torch" in sys.modules else nullcontext()
-    return context
 
 
 class Store(Protocol):

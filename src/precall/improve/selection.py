@@ -247,7 +247,12 @@ def select(
 
 def selection(judged: JudgedSamples, *, budget: float, lam: float = 1.0, seed: int = 0) -> Selection:
     """The selection for a budget and λ. Several can share the same judged samples."""
-    choice, predicted = _chosen(judged, budget, seed) if lam == 1 else _tilted(judged, budget, lam, seed)
+    if lam == 1:
+        log_r = judged.result.log_ratio_fake
+        choice = choose(log_ratios=log_r, budget=budget, seed=seed)
+        predicted = judged.result.spectrum.refined(len(log_r) / len(choice.indices))
+    else:
+        choice, predicted = _tilted(judged, budget, lam, seed)
     return concluded(
         judged,
         "kept",
@@ -312,15 +317,11 @@ def _places(one: Side, rows: Index) -> list[tuple[int, str]]:
     return [(at, one.identity(int(row))) for at, row in zip(positions.tolist(), rows, strict=True)]
 
 
-def _chosen(judged: JudgedSamples, budget: float, seed: int) -> tuple[Choice, RatioSpectrum]:
-    """The choice towards the data, and the spectrum of the kept samples if the ratios were exact."""
-    log_r, spectrum = judged.result.log_ratio_fake, judged.result.spectrum
-    choice = choose(log_ratios=log_r, budget=budget, seed=seed)
-    return choice, spectrum.refined(len(log_r) / len(choice.indices))
-
-
 def _tilted(judged: JudgedSamples, budget: float, lam: float, seed: int) -> tuple[Choice, RatioSpectrum]:
-    """The same towards the data in the proportions of λ; the kept samples have the ratio `p/q̃ = r · E_Q[a]/a`."""
+    """The choice towards the data in the proportions of λ, and the predicted spectrum.
+
+    The kept samples have the ratio `p/q̃ = r · E_Q[a]/a`.
+    """
     (of_real, of_fake), result = judged.log_weights(lam), judged.result
     choice = choose(log_ratios=result.log_ratio_fake + of_fake, budget=budget, seed=seed)
     log_rate = math.log(choice.acceptance.mean())

@@ -85,7 +85,7 @@ SAVED = {  # what a file says beside its arrays
         },
     },
 }
-SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall sketch")
+SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall reference sketch")
 GALLERY = 24  # fakes in the lists of the least realistic ones and of the closest copies
 MERGING = ("neighbors", "clipped", "copies", "fid")  # metrics whose scores are sums over all fakes
 PIECE_VALUES, PIECE_ROWS = 1 << 23, (1 << 14, 1 << 16)  # feature values, and rows, of a piece of a shard

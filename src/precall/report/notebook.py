@@ -43,14 +43,11 @@ def _galleries(one: Assessment) -> str:
 
 
 def _gallery(entries: list[Mapping[str, Any]], title: str, side: str, other: str) -> str:
-    cards = "".join(_card(entry, side, other) for entry in entries)
+    style, cards = "display:flex;gap:4px;border:1px solid #8888;border-radius:4px;padding:4px", ""
+    for entry in entries:
+        nearest = "" if entry["nearest"] is None else _look(entry["nearest"], other)
+        cards += f'<div style="{style}">{_look(entry["sample"], side)}{nearest}</div>'
     return f'<p>{title}</p><div style="display:flex;flex-wrap:wrap;gap:8px">{cards}</div>'
-
-
-def _card(entry: Mapping[str, Any], side: str, other: str) -> str:
-    looks = [_look(entry["sample"], side), *([] if entry["nearest"] is None else [_look(entry["nearest"], other)])]
-    style = "display:flex;gap:4px;border:1px solid #8888;border-radius:4px;padding:4px"
-    return f'<div style="{style}">{"".join(looks)}</div>'
 
 
 def _look(sample: Mapping[str, Any], side: str) -> str:

@@ -307,7 +307,8 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
             "curve": one.curve.points(),
             "divergences": {label: one.spectrum.divergence(key) for key, label in DIVERGENCE_NAMES.items()},
             "frontier": {"precision": frontier.precision, "recall": frontier.recall},
-            "budgets": _budgets(one),
+            # the best curve with each budget, if a budget improves the model at all
+            "budgets": [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else [],
             "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
             "fairness": " ".join(filter(None, [_missing_groups(one), one.fairness and _gaps(one.fairness)])),
         }
@@ -323,11 +324,6 @@ def _score(score: Score) -> dict[str, Any]:
         "interval": None if interval is None else {"low": encoded(interval.low), "high": encoded(interval.high)},
         "chance": None if score.chance is None else encoded(score.chance),
     }
-
-
-def _budgets(one: Assessment) -> list[dict[str, Any]]:
-    """The best curve with each budget, if a budget improves the model at all."""
-    return [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else []
 
 
 def _drift(drift: ColumnDrift) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def recommendation(one: Assessment) -> str:
     score = "tv" if share == "total variation" else share
     curation = _curation(one.spectrum, share)
     if one.verdict.kinds == (Kind.DROPS,) and curation is not None:
-        curation = f"{_BROADER} If it produces the missed samples too rarely rather than never, {_lowered(curation)}"
+        continued = curation[0].lower() + curation[1:]
+        curation = f"{_BROADER} If it produces the missed samples too rarely rather than never, {continued}"
     return _unsure(one, score) or curation or otherwise
 
 
@@ -117,11 +118,6 @@ def _curation(spectrum: RatioSpectrum, share: str) -> str | None:
     what = share if share == "total variation" else f"{share} share"
     change = f"{what} {100 * before:.0f} % → {100 * values[budget]:.0f} %"
     return f"Curate with K = {budget} draws per kept sample: {change}, estimated."
-
-
-def _lowered(sentence: str) -> str:
-    """A sentence that continues another one."""
-    return sentence[0].lower() + sentence[1:]
 
 
 def _close(before: Assessment, after: Assessment, by: str) -> bool:

@@ -70,7 +70,12 @@ def _count(n: int | None) -> str:
 def html(comparison: Comparison) -> str:
     """The same as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
     first = next(iter(comparison.values()))
-    labels = [f"{named(_label(name), name, _encoder(first))}{_arrow(name)}" for name in columns(comparison)]
+    infos = {name: SCORES.get(name) for name in columns(comparison)}
+    arrows = {"higher": " ↑", "lower": " ↓", None: ""}
+    labels = [
+        f"{named(info.label if info else name, name, _encoder(first))}{arrows[info.better if info else None]}"
+        for name, info in infos.items()
+    ]
     head = ["model", *(["encoder"] if first.encoders else []), *labels]
     lines = ["".join(f'<th scope="col">{escape(name)}</th>' for name in head)]
     for name, *cells in _rows(comparison):
@@ -94,15 +99,6 @@ def _rows(comparison: Comparison) -> list[list[str]]:
 def _each(model: Assessment) -> list[tuple[str | None, Assessment]]:
     """A model with each encoder, and its groups."""
     return [*each_encoder(model).items(), *((model.encoder, group) for group in model.groups.values())]
-
-
-def _label(name: str) -> str:
-    return SCORES[name].label if name in SCORES else name
-
-
-def _arrow(name: str) -> str:
-    better = SCORES[name].better if name in SCORES else None
-    return {"higher": " ↑", "lower": " ↓", None: ""}[better]
 
 
 def drift(name: str, found: ColumnDrift) -> list[str]:

@@ -62,7 +62,8 @@ class FeatureCritic(nn.Module):
         if encoder.tensors.maps:
             raise ValueError(f"`encoder` must return features; {encoder.name} returns feature maps. Use `MapCritic`.")
         self.encoder, self.classes = encoder, classes
-        features = self._features_of(_images(data))
+        with torch.no_grad():
+            features = torch.cat([features_of(encoder, part) for part in torch.split(_images(data), 100)])
         scale = features.std(0)
         self.register_buffer("mean", features.mean(0))
         self.register_buffer("scale", scale.where(scale > 0, 1.0))
@@ -79,10 +80,6 @@ class FeatureCritic(nn.Module):
         """Logits of standardised features."""
         logits: Tensor = self.head(seen, labels)
         return logits
-
-    @torch.no_grad()
-    def _features_of(self, images: Tensor) -> Tensor:
-        return torch.cat([features_of(self.encoder, part) for part in torch.split(images, 100)])
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> FeatureCritic:
         """Move the encoder with this module."""

@@ -119,7 +119,8 @@ class Recipe:
         if kind == "likelihood":
             return PRObjective()  # only for the discriminator, since the warm-up is the whole run
         if kind == "pr" and self._by_density:
-            return self._density_pr(lam)
+            start, steps = {"power": 0.05}, max(1, int(0.6 * self.steps))
+            return DensityPR() if lam == 1 else Scheduled(DensityPR(lam), steps=steps, start=start)
         if kind in ("pr", "tail", "smoothed"):
             return self._ratio_pr(PRObjective(lam, form="smoothed" if kind == "smoothed" else "tail"), tuned)
         if kind == "hinge":
@@ -140,11 +141,6 @@ class Recipe:
     def plain_steps(self) -> int:
         """Number of first steps in which a generator without density is trained as a plain GAN."""
         return 0 if self.flow else int(PLAIN * self.steps)
-
-    def _density_pr(self, lam: float) -> DensityPR | Scheduled:
-        if lam == 1:
-            return DensityPR()
-        return Scheduled(DensityPR(lam), steps=max(1, int(0.6 * self.steps)), start={"power": 0.05})
 
     @property
     def _by_density(self) -> bool:
@@ -213,7 +209,9 @@ class Recipe:
             raise ValueError(f"`kind` likelihood requires a flow, whose density is known; got {self.model}.")
         tuned = init is not None if tuned is None else tuned
         warmup = 0 if tuned and kind != "likelihood" else self.warmup(lam, kind=kind)
-        settings = replace(self.settings, **{"warmup": warmup, **_known(overrides)})
+        for name in overrides:
+            checks.choice("overrides", name, Settings.__dataclass_fields__)
+        settings = replace(self.settings, **{"warmup": warmup, **overrides})
         generator, discriminator = self.networks(settings.seed)
         made = Trainer(
             generator,
@@ -401,9 +399,3 @@ def dequantized(images: npt.NDArray[np.uint8], seed: int = 0) -> npt.NDArray[np.
     """
     noise = np.random.default_rng(seed).random(images.shape, dtype=np.float32)
     return (images + noise) / np.float32(128) - 1
-
-
-def _known(overrides: dict[str, Any]) -> dict[str, Any]:
-    for name in overrides:
-        checks.choice("overrides", name, Settings.__dataclass_fields__)
-    return overrides

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.common.transport import Transport, energy
+from precall.improve.gradient_flow import gradient, score_of_latents
 from precall.improve.latent import LatentGenerator
 from precall.improve.ratio import Ratio
 from precall.improve.sampling import Source, sample
-from precall.improve.transport import Transport, energy, gradient, score_of_latents
 
 # P = N(3, 1), Q = N(0, 1) in the first coordinate; G doubles
 GENERATOR = LatentGenerator(lambda z: 2 * z, 2, device="cpu")
@@ -38,7 +39,7 @@ def test_it_does_not_move_where_the_score_is_flatter_than_its_constant_says():
 
 
 def test_the_lipschitz_constant_of_a_linear_score_is_its_slope():
-    result = sample(GENERATOR, RATIO, method="dot", budget=2, n=10)
+    result = sample(GENERATOR, RATIO, method=Transport(), budget=2, n=10)
     assert result.settings["lipschitz"] == pytest.approx(3.0, rel=0.01)
     assert result.settings["lipschitz"] <= 3.0 + 1e-4
 
@@ -81,7 +82,7 @@ def test_a_uniform_prior_is_not_left():
 
 def test_a_flat_score_has_no_constant():
     with pytest.raises(ValueError, match="must change with the latents"):
-        sample(GENERATOR, lambda x: 0 * x[:, 0], method="dot", budget=2, n=10)
+        sample(GENERATOR, lambda x: 0 * x[:, 0], method=Transport(), budget=2, n=10)
 
 
 def test_isotonic_steps_do_not_hide_the_gradient():
