@@ -32,6 +32,8 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
     real, *others = sides.items()
     found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
     found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
+    rounded = {name: side.protocol["storage"] for name, side in sides.items() if "storage" in side.protocol}
+    found += [f"{name}: the values were {how}. Store both sides in the same way." for name, how in rounded.items()]
     for name, side in others:
         found += _repeats(real[1], side, name)
         if real[1].samples is not None and side.samples is not None:

@@ -62,10 +62,8 @@ SAVED = {  # what a file says beside its arrays
                 },
                 "protocol": {
                     "type": "object",
-                    "required": ["versions"],
                     "properties": {
                         "device": TEXT,
-                        "versions": {"type": "object", "additionalProperties": TEXT},
                         "real": {"type": "object"},
                         "notices": {"type": "array", "items": TEXT},
                     },

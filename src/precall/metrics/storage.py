@@ -6,7 +6,6 @@ are numbers of a coarser type, and those of the other side are not, the other si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,12 +44,6 @@ def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
     if order[0] < order[1]:
         return real, _rounded(fake, str(types[0]))
     return _rounded(real, str(types[1])), fake
-
-
-def storage_notices(sides: Mapping[str, Side]) -> list[str]:
-    """A sentence for each side that was rounded."""
-    said = {name: side.protocol["storage"] for name, side in sides.items() if "storage" in side.protocol}
-    return [f"{name}: the values were {how}. Store both sides in the same way." for name, how in said.items()]
 
 
 def _type_of(features: Features) -> str | None:

@@ -19,7 +19,6 @@ from precall.metrics.neighbors.probabilistic import NEIGHBOR, SoftSupport, soft_
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.notices import notices
 from precall.metrics.parallel import go_on, side_by_side
-from precall.metrics.storage import storage_notices
 from precall.metrics.table_notices import table_notices
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory.arrays import Array, Index
@@ -212,7 +211,7 @@ class WholeRun:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(sides) + table_notices(self.real, self.fake, "fake") + storage_notices(sides)
+        found = notices(sides) + table_notices(self.real, self.fake, "fake")
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found
