@@ -62,7 +62,6 @@ SAVED = {  # what a file says beside its arrays
                 },
                 "protocol": {
                     "type": "object",
-                    "required": ["versions"],
                     "properties": {
                         "device": TEXT,
                         "versions": {"type": "object", "additionalProperties": TEXT},
