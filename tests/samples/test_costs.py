@@ -343,3 +343,9 @@ def test_npz_with_an_impossible_number_of_samples(tmp_path, n):
 def test_safetensors_are_read(tmp_path):
     save_file({"x": np.ones((3, 2))}, tmp_path / "a.safetensors")
     assert len(everything(tmp_path / "a.safetensors")) == 3
+
+
+@pytest.mark.parametrize("url", ["reference::file:///a.json", "reference://a", "simplecache::Reference::memory://a"])
+def test_urls_of_templates_are_not_opened(url):
+    with pytest.raises(ValueError, match="can name code"):
+        open_samples(url)
