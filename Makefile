@@ -51,8 +51,14 @@ audit: .venv/.dev  ## licences and known vulnerabilities; fails if there is one,
 	$(PIP) --editable '.[audit]'
 	$(BIN)/python tools/audit.py --strict
 
+lowest:  ## the readers with the lowest versions that pyproject.toml allows, in .venv-lowest
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --requirement .venv-lowest/lowest.txt pytest hypothesis
+	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-lowest/bin/python -m pytest -q tests/samples/test_costs.py tests/samples/test_archives.py tests/samples/test_arrays.py
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage build dist site
+	rm -rf .venv .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage build dist site
 
 .venv/.python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "precall needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -10,9 +10,11 @@ SECURITY.md.
 Parts:
 
 - inputs: damaged files for every reader, through the Python functions;
+- formats: valid files with one field changed and all checksums mended, and hostile files of each format;
 - arguments: random command lines of every command;
 - kills: SIGKILL, SIGTERM and SIGINT at random moments of every command, which is then run again;
 - flips: single bits of caches and checkpoints;
+- endurance: 300 assessments in one process, 20,000 files, a table of 500 MB;
 - surroundings: full disks, two processes on one cache, clocks, locales, umasks, read-only folders.
 
 Run it as root in a container to include devices, small file systems and a change of user; it works only in temporary
@@ -29,11 +31,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import pool
-from benchmarks.attacks import arguments, flips, kills, surroundings
+from benchmarks.attacks import arguments, endurance, flips, kills, surroundings
 from benchmarks.attacks.children import warm
 from benchmarks.attacks.findings import HARMLESS, Tally
 from benchmarks.attacks.inputs import Reader
-from benchmarks.attacks.readers import TARGETS
+from benchmarks.attacks.readers import AWARE, TARGETS
 from benchmarks.common import Row, parser
 from benchmarks.pool import head, line
 
@@ -46,6 +48,10 @@ def _inputs(name: str, seed: int, first: int, last: int, deadline: float | None)
     return Reader(name, TARGETS[name], seed).run(first, last, deadline)
 
 
+def _formats(name: str, seed: int, first: int, last: int, deadline: float | None) -> Tally:
+    return Reader(name, AWARE[name], seed, aware=True).run(first, last, deadline)
+
+
 def _arguments(name: str, seed: int, first: int, last: int, deadline: float | None) -> Tally:
     return arguments.run(seed, first, last, deadline, name)
 
@@ -53,9 +59,11 @@ def _arguments(name: str, seed: int, first: int, last: int, deadline: float | No
 # targets of each part, its share of the time, the items per target of `--smoke`, and what is counted
 PARTS: dict[str, tuple[tuple[str, ...], Attack, float, int, str]] = {
     "inputs": (tuple(TARGETS), _inputs, 0.35, 8, "damaged files"),
+    "formats": (tuple(AWARE), _formats, 0.35, 8, "files with one field changed"),
     "arguments": (("arguments",), _arguments, 0.25, 15, "command lines"),
     "kills": (tuple(kills.SCENARIOS), kills.run, 0.25, 1, "kills"),
     "flips": (flips.TARGETS, flips.run, 0.1, 1, "flipped bits"),
+    "endurance": (tuple(endurance.ATTACKS), endurance.run, 0.05, 0, "long and large runs"),
     "surroundings": (tuple(surroundings.ATTACKS), surroundings.run, 0.05, 1, "hostile surroundings"),
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.attacks import mutations
-from benchmarks.attacks.children import CPU_LIMIT, WALL_LIMIT, Child, Clock
+from benchmarks.attacks import formats, mutations
+from benchmarks.attacks.children import CPU_LIMIT, MEMORY_LIMIT, WALL_LIMIT, Child, Clock
 from benchmarks.attacks.findings import Finding, Tally
 from benchmarks.attacks.mutations import Mutation
 
@@ -67,10 +68,16 @@ class Victim:
 Target = Callable[[Path], Victim]
 
 
-def damaged(rng: Random, files: Mapping[Path, bytes], only: Iterable[str] = ()) -> tuple[Path, bytes]:
-    """One of the files, and its damaged content."""
+def damaged(
+    rng: Random, files: Mapping[Path, bytes], only: Iterable[str] = (), *, aware: bool = False
+) -> tuple[Path, bytes]:
+    """One of the files, and its damaged content; `aware` of its format, one field is changed and checksums mended."""
     names = set(only)
-    path = rng.choice([one for one in files if not names or one.name in names])
+    known = [one for one in files if not names or one.name in names]
+    if aware:
+        path = rng.choice([one for one in known if one.suffix.lower() in formats.OWN])
+        return path, rng.choice(formats.OWN[path.suffix.lower()])(rng, files[path])
+    path = rng.choice(known)
     return path, mutations.mutated(rng, files[path], OWN.get(path.suffix.lower(), ()))
 
 
@@ -85,11 +92,13 @@ class Reader:
         name: Name of the target.
         make: Makes its files.
         seed: Seed of all items.
+        aware: Whether files are changed by `formats`, one field each.
     """
 
     name: str
     make: Target
     seed: int
+    aware: bool = False
     tally: Tally = field(init=False)
 
     def run(self, first: int, last: int, deadline: float | None = None) -> Tally:
@@ -108,7 +117,7 @@ class Reader:
         clock, log = Clock(), folder / "log.jsonl"
         log.write_bytes(b"")
         clock.begin(NOT_BEGUN)
-        child = Child(lambda: self._work(folder, clock, log, last, deadline))
+        child = Child(lambda: self._work(folder, clock, log, last, deadline), memory=3 * MEMORY_LIMIT)
         reason = _watched(child, clock)
         self.tally.add(json.loads(line) for line in log.read_text().splitlines())
         outcome = child.wait()
@@ -126,11 +135,13 @@ class Reader:
         home = folder / "files"
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir()
+        (folder / formats.SECRET).write_text("a secret")
         os.chdir(folder)
         victim = self.make(home)
         files = victim.files()
         found = victim.read(Random(0))  # the undamaged files must be readable
-        expected = found if victim.protected else None
+        expected = found if victim.protected and not self.aware else None
+        watch()
         with log.open("a", buffering=1) as notes:
             for index in range(self.tally.next, last):
                 if deadline is not None and time.monotonic() > deadline:
@@ -141,18 +152,46 @@ class Reader:
 
     def _item(self, index: int, victim: Victim, files: Mapping[Path, bytes], expected: object) -> dict[str, Any]:
         rng = Random(f"{self.seed} {self.name} {index}")
-        path, content = damaged(rng, files, victim.only)
+        path, content = damaged(rng, files, victim.only, aware=self.aware)
         if victim.restore:
             shutil.rmtree(victim.folder)
             for each, undamaged in files.items():
                 each.parent.mkdir(parents=True, exist_ok=True)
                 each.write_bytes(undamaged)
         path.write_bytes(content)
-        kind, detail = judged(lambda: victim.read(rng), expected)
+        kind, detail = limited(lambda: judged(lambda: victim.read(rng), expected))
         if not victim.restore:
             path.write_bytes(files[path])
         told = f"{path.name}: {detail}" if detail else ""
         return {"index": index, "kind": kind, "detail": told, "target": self.name, "seed": self.seed}
+
+
+SEEN: list[str] = []  # what the audit hook of this process has seen that no reader may do
+FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "pty.spawn", "socket.connect")
+
+
+def watch() -> None:
+    """Note in this process every program that is started, and every file outside that is opened."""
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event in FORBIDDEN:
+            SEEN.append(f"executed: {event} {arguments[:1]}")
+        elif event == "open" and str(arguments[0]).endswith((formats.SECRET, "/etc/passwd")):
+            SEEN.append(f"outside: {arguments[0]}")
+
+    sys.addaudithook(hook)
+
+
+def limited(judge: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+    """The judgement of an item, unless it took more than 2 GB of memory, or did what no reader may do."""
+    SEEN.clear()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of the memory begins anew
+    found = judge()
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.partition("VmHWM:")[2].split()[0]) << 10
+    if SEEN:
+        return SEEN[0].partition(":")[0], SEEN[0][:300]
+    return found if peak < MEMORY_LIMIT else ("memory", f"{peak:,} bytes; {found[0]}")
 
 
 def judged(read: Callable[[], object], expected: object = None) -> tuple[str, str]:

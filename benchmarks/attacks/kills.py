@@ -22,7 +22,7 @@ from random import Random
 
 import numpy as np
 
-from benchmarks.attacks.children import Outcome, precall
+from benchmarks.attacks.children import MEMORY_LIMIT, Outcome, precall
 from benchmarks.attacks.findings import Tally
 from benchmarks.attacks.playground import Playground
 
@@ -39,12 +39,14 @@ class Scenario:
         out: The output, relative to the working directory.
         resume: Additional words if the first attempt left something to resume.
         fresh: Whether the cache is emptied before the kill.
+        left: Folders of finished parts, in the output, from which the command continues; they are not compared.
     """
 
     words: tuple[str, ...]
     out: str
     resume: tuple[str, ...] = ()
     fresh: bool = True
+    left: tuple[str, ...] = ()
 
 
 SCENARIOS = {
@@ -67,6 +69,16 @@ SCENARIOS = {
         ("tune", "--data", "real.npy", "--steps", "60", "--batch-size", "8", "--assess-every", "20", "--out",
         "out/run", "--device", "cpu"),
         "out", resume=("--resume",),
+    ),
+    "reference": Scenario(("reference", "make", "real.npy", "--out", "out/real.precall"), "out"),
+    "sketch": Scenario(("sketch", "--real", "real.npy", "--fake", "fake.npy", "--out", "out/part.sketch"), "out"),
+    "shards": Scenario(
+        ("assess", "--real", "real.npy", "--fake", "m=fake.npy", "--metrics", "neighbors,fid", "--work", "out/work",
+        "--out", "out/report"), "out", left=("work",),
+    ),
+    "Ray": Scenario(
+        ("assess", "--real", "real.npy", "--fake", "m=fake.npy", "--metrics", "neighbors,fid", "--engine", "ray",
+        "--work", "out/work", "--out", "out/report"), "out", left=("work",),
     ),
     "report": Scenario(("report", "saved", "--out", "out/page.html"), "out", fresh=False),
     "report, picture": Scenario(("report", "saved", "--out", "out/curves.png"), "out", fresh=False),
@@ -93,7 +105,8 @@ class Victim:
 
     def start(self, *more: str):  # type: ignore[no-untyped-def]
         """The command in a child, with additional words."""
-        return precall([*self.scenario.words, *more], self.ground.home, environment=self.ground.environment)
+        words, memory = [*self.scenario.words, *more], None if "ray" in self.scenario.words else MEMORY_LIMIT
+        return precall(words, self.ground.home, environment=self.ground.environment, memory=memory)
 
     def reset(self) -> None:
         """Remove the outputs and, if it is to be computed again, the cache."""
@@ -107,7 +120,8 @@ class Victim:
         """Every output without dates; the second-last checkpoint depends on when a run was interrupted."""
         top = self.ground.home / self.scenario.out
         paths = [path for path in sorted(top.rglob("*")) if path.is_file() and ".previous." not in path.name]
-        return {str(path.relative_to(top)): comparable(path) for path in paths}
+        names = {path.relative_to(top): path for path in paths}
+        return {str(name): comparable(path) for name, path in names.items() if name.parts[0] not in self.scenario.left}
 
     def again(self) -> Outcome:
         """Run the command again until it has finished: resumed if that is possible."""

@@ -21,7 +21,12 @@ Make = Callable[[Path], None]
 
 
 def samples_in(
-    name: str, make: Callable[[Path], object], *, encoder: str | None = None, key: str | None = None
+    name: str,
+    make: Callable[[Path], object],
+    *,
+    encoder: str | None = None,
+    key: str | None = None,
+    unkeyed: bool = False,
 ) -> Target:
     """A source of samples: `make` writes it as `name`, and every sample is read, described and hashed.
 
@@ -30,11 +35,18 @@ def samples_in(
         make: Writes it.
         encoder: Also compute features with this encoder.
         key: Name of the array, column or field.
+        unkeyed: Whether the name is left out for files that are not the first one.
     """
 
     def target(folder: Path) -> Victim:
         make(folder / name)
-        return Victim(folder, lambda rng: _all(folder / name, rng, encoder, key))
+        first = (folder / name).read_bytes() if unkeyed else b""
+
+        def read(rng: Random) -> None:
+            changed = unkeyed and (folder / name).read_bytes() != first
+            _all(folder / name, rng, encoder, None if changed else key)
+
+        return Victim(folder, read)
 
     return target
 
@@ -377,6 +389,38 @@ def file_index(folder: Path) -> Victim:
     return Victim(folder, read, protected=True, restore=True, only=(index,))
 
 
+def reference(folder: Path) -> Victim:
+    """A reference, as `Reference.load` reads it, with what is computed from it."""
+    from precall import Reference
+
+    path = Reference.fit(matrix(80), k=3).save(folder / "a.precall")
+
+    def read(rng: Random) -> None:
+        loaded = Reference.load(path)
+        repr(loaded)
+        loaded.assess(matrix(60) + 1, metrics=("neighbors", "fid")).to_dict()
+        loaded.sketch(matrix(60) + 1).ball_scores()
+
+    return Victim(folder, read)
+
+
+def sketch(folder: Path) -> Victim:
+    """A sketch, as `Sketch.load` and `precall merge` read it."""
+    from precall import Reference, Sketch
+
+    path = Reference.fit(matrix(80), k=3).sketch(matrix(60) + 1).save(folder / "a.sketch")
+
+    def read(rng: Random) -> None:
+        loaded = Sketch.load(path)
+        repr(loaded)
+        loaded.ball_scores()
+        loaded.save(folder.parent / "again.sketch")
+        if rng.random() < PAGES:
+            repr(loaded.assessment())
+
+    return Victim(folder, read)
+
+
 TARGETS: dict[str, Target] = {
     "npy features": samples_in("a.npy", lambda path: np.save(path, matrix())),
     "npy images": samples_in("a.npy", lambda path: np.save(path, pictures()), encoder="pixels"),
@@ -416,4 +460,16 @@ TARGETS: dict[str, Target] = {
     "feature cache, interrupted": chunk_cache,
     "results cache": results_cache,
     "file index": file_index,
+}
+
+AWARE: dict[str, Target] = {
+    **{name: TARGETS[name] for name in ("npy features", "npy images", "npz", "npz statistics", "safetensors")},
+    **{name: TARGETS[name] for name in ("safetensors bfloat16", "zip", "tar", "tar json", "jsonl", "csv")},
+    **{name: TARGETS[name] for name in ("parquet", "parquet text", "parquet images", "parquet table", "arrow")},
+    **{name: TARGETS[name] for name in ("arrow text", "hdf5", "hdf5 text", "results")},
+    "parquet, any": samples_in("a.parquet", _parquet, unkeyed=True),
+    "arrow, any": samples_in("a.arrow", _arrow, unkeyed=True),
+    "hdf5, any": samples_in("a.h5", _hdf5, key="features", unkeyed=True),
+    "reference": reference,
+    "sketch": sketch,
 }

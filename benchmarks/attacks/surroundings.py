@@ -212,6 +212,53 @@ def ascii_locale(killed: Victim, rng: Random) -> Verdict:
     return DONE if same else ("failure", f"status {outcome.status}: {outcome.err.strip()[-300:]}")
 
 
+def closed_streams(killed: Victim, rng: Random) -> Verdict:
+    """Standard input, output or errors are closed, as some daemons start programs."""
+    killed.reset()
+    closed = rng.sample(("stdin", "stdout", "stderr"), rng.randint(1, 3))
+
+    def before() -> None:
+        for name in closed:
+            setattr(sys, name, None)
+            os.close(("stdin", "stdout", "stderr").index(name))
+
+    outcome = _run(killed, before)
+    if "Traceback" in outcome.err:
+        return "traceback", f"{closed}: {outcome.err.strip()[-300:]}"
+    return DONE if killed.outputs() == killed.expected else ("failure", f"{closed}, status {outcome.status}")
+
+
+def matplotlibrc(killed: Victim, rng: Random) -> Verdict:
+    """The working directory holds a matplotlibrc that requests LaTeX, or another backend."""
+    killed.reset()
+    import matplotlib
+
+    chosen = rng.choice(({"text.usetex": True}, {"text.usetex": True, "text.latex.preamble": r"\input{/etc/passwd}"}))
+    outcome = _run(killed, lambda: matplotlib.rcParams.update(chosen))
+    if fault := _fault(outcome):
+        return fault
+    return DONE if killed.outputs() == killed.expected else ("other bytes", f"{chosen}: status {outcome.status}")
+
+
+def linked_cache(killed: Victim, rng: Random) -> Verdict:
+    """Folders of the cache are links to files of somebody else, which must stay as they are."""
+    killed.reset()
+    other = killed.ground.temporary / "other"
+    shutil.rmtree(other, ignore_errors=True)
+    other.mkdir()
+    (other / "file").write_text("theirs")
+    for name in ("features", "files", "results"):
+        (killed.ground.cache / name).symlink_to(rng.choice((other, other / "file", killed.ground.temporary / "none")))
+    outcome = _run(killed)
+    kept = (other / "file").read_text() == "theirs"
+    if not kept:
+        return "changed file", "a file outside the cache was changed"
+    if fault := _fault(outcome):
+        return fault
+    fits = outcome.status == 1 or killed.outputs() == killed.expected
+    return DONE if fits else ("other bytes", f"status {outcome.status}")
+
+
 def _run(killed: Victim, before: Callable[[], object] | None = None) -> Outcome:
     words, ground = killed.scenario.words, killed.ground
     return precall(words, ground.home, environment=ground.environment, before=before).wait()
@@ -236,6 +283,9 @@ ATTACKS = {
     "umask": umask,
     "ordinary user": ordinary_user,
     "ASCII locale": ascii_locale,
+    "closed streams": closed_streams,
+    "matplotlibrc": matplotlibrc,
+    "linked cache": linked_cache,
 }
 ONLY = {"clock": ("assess",), "two processes": ("encode", "assess", "improve", "improve --copy")}
 

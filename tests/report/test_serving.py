@@ -1,5 +1,6 @@
 """The served page: it appears when there are results, reloads when they change, and answers nobody else."""
 
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -46,6 +47,50 @@ def test_only_this_machine_is_answered(served):
             get(url, **request)
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(url + "../results.json")
+
+
+def asked(url, request):
+    """The answer to a request that is sent as it is."""
+    port = int(url.rstrip("/").rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(request.replace(b"PORT", str(port).encode()))
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+@pytest.mark.parametrize(
+    "path", ["/../results.json", "/%2e%2e/results.json", "//etc/passwd", "/results.json", "/.", "/?a"]
+)
+def test_no_other_path_is_answered(served, path):
+    said = asked(served[1], f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nConnection: close\r\n\r\n".encode())
+    assert b" 404 " in said.splitlines()[0]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "HEAD", "<b>"])
+def test_no_other_method_is_answered(served, method):
+    said = asked(served[1], f"{method} / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nConnection: close\r\n\r\n".encode())
+    assert b" 501 " in said.splitlines()[0]
+    assert b"<b>" not in said
+
+
+@pytest.mark.parametrize(
+    "host", ["", "Host: evil.example\r\n", "Host: 127.0.0.1\r\n", "Host: 127.0.0.1.evil.example:PORT\r\n"]
+)
+def test_no_other_host_is_answered(served, host):
+    said = asked(served[1], f"GET / HTTP/1.1\r\n{host}Connection: close\r\n\r\n".encode())
+    assert b" 403 " in said.splitlines()[0]
+
+
+def test_other_origins_cannot_read_the_page(served):
+    origin = b"Origin: http://evil.example\r\nConnection: close\r\n\r\n"
+    said = asked(served[1], b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n" + origin)
+    assert b"Access-Control-Allow-Origin" not in said
+    for header in (
+        b"X-Content-Type-Options: nosniff",
+        b"Cross-Origin-Resource-Policy: same-origin",
+        b"X-Frame-Options: DENY",
+    ):
+        assert header in said
 
 
 def test_an_open_page_reloads_when_a_model_is_added(served, made, browser):

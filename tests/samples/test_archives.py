@@ -58,6 +58,11 @@ def test_equal_archives_are_equal_bytes(saved, tmp_path, monkeypatch):
     }
 
 
+def test_archives_that_fit_are_read(saved):
+    assert len(load(resealed(saved["reference"], lambda about, arrays: None)).features) == 80
+    assert load(resealed(saved["sketch"], lambda about, arrays: None)).assessment().scores["precision"].n_fake == 60
+
+
 @pytest.mark.parametrize(
     ("kind", "place", "value"),
     [

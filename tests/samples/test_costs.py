@@ -172,6 +172,12 @@ def test_arrow_with_one_long_value_in_many_rows(tmp_path, kind):
     refused(arrow(tmp_path / "a.arrow", pa.table({"x": texts, "y": range(len(texts))})), "bomb|must")
 
 
+def test_arrow_with_a_list_of_one_long_value(tmp_path):
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), ["a" * (1 << 20)])
+    table = pa.table({"x": pa.ListArray.from_arrays([0, 20_000], shared), "y": [1]})
+    refused(arrow(tmp_path / "a.arrow", table), "plain columns")
+
+
 def test_arrow_with_very_many_rows_of_nothing(tmp_path):
     refused(arrow(tmp_path / "a.arrow", pa.table({"x": pa.nulls(10**9)})), "bomb")
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([100]), pa.array(["a"]))
@@ -343,3 +349,9 @@ def test_npz_with_an_impossible_number_of_samples(tmp_path, n):
 def test_safetensors_are_read(tmp_path):
     save_file({"x": np.ones((3, 2))}, tmp_path / "a.safetensors")
     assert len(everything(tmp_path / "a.safetensors")) == 3
+
+
+@pytest.mark.parametrize("url", ["reference::file:///a.json", "reference://a", "simplecache::Reference::memory://a"])
+def test_urls_of_templates_are_not_opened(url):
+    with pytest.raises(ValueError, match="can name code"):
+        open_samples(url)

@@ -67,6 +67,7 @@ def judge(
 ) -> JudgedSamples:
     """Encode both sample sets if necessary, and estimate cross-fitted ratios. The arguments are those of `select`."""
     checks.choice("estimator", estimator, ESTIMATORS)
+    checks.seed(seed)
     how: dict[str, Any] = {"encoder": encoder, "loaded": {}, "device": device}
     data = _samples(side("real", real, progress=stage_of(progress, "encode real"), **how), "real")
     model = _samples(side("fake", fake, reference=data, progress=stage_of(progress, "encode fake"), **how), "fake")

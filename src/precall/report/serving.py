@@ -7,6 +7,14 @@ from pathlib import Path
 
 from precall.report import folder, page
 
+PATIENCE = 30  # seconds after which a request that is not complete is dropped
+# other websites can neither read the page nor show it inside their own
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 WAITING = '<!doctype html><meta http-equiv="refresh" content="2"><title>precall report</title><p>Waiting for results.'
 
 
@@ -23,6 +31,8 @@ def page_server(results: str | Path) -> ThreadingHTTPServer:
     watched = Path(results)
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE
+
         def do_GET(self) -> None:
             if self.headers.get("Host") not in {f"{host}:{server.server_port}" for host in ("127.0.0.1", "localhost")}:
                 return self._answer(403, "text/plain", "This server answers to 127.0.0.1 only.")
@@ -37,7 +47,8 @@ def page_server(results: str | Path) -> ThreadingHTTPServer:
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
+            for name, value in HEADERS.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 

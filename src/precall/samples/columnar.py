@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -26,6 +27,8 @@ KEPT = 8  # blocks of records that stay in memory
 BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
 MOST_ROWS = 1024  # records of a block
 LEAST = 16  # bytes in memory of a record: an offset and a value
+# types of which a few bytes can be any number of values: runs, views of lists, and shared values inside other values
+SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_view)")
 TEXT = "text"  # the column of this name contains the samples, if it contains texts
 
 
@@ -201,9 +204,9 @@ def column_kinds(records: Records) -> dict[str, Kind]:
 
 def _kind(column: Any, records: Records, types: Any) -> Kind:
     of = column.type
-    if "run_end_encoded" in str(of) or "list_view" in str(of):  # a few bytes can then be any number of records
+    if SHARED.search(str(of)):
         raise ValueError(
-            f"`{shown(records.name)}` must have plain columns; `{shown(column.name)}` is {shown(str(of))}."
+            f"`{shown(records.name)}` must have plain columns; `{shown(column.name)}` is {shown(str(of)[:200])}."
         )
     if types.is_dictionary(of):
         of = of.value_type

@@ -23,6 +23,7 @@ from precall.samples.sampleset import natural, shown
 
 URL = re.compile(r"^[a-z][a-z0-9+.-]+(://|::)", re.IGNORECASE)
 LOCAL = re.compile(r"^(file|local)://", re.IGNORECASE)
+INTERPRETED = re.compile(r"(^|::)reference(:|$)", re.IGNORECASE)  # its files are templates, which fsspec evaluates
 WILD = re.compile(r"[*?\[]")
 
 
@@ -76,6 +77,8 @@ def copied(urls: list[str]) -> list[Path]:
 
 def _copied(url: str) -> list[Path]:
     said = shown(without_secrets(url))
+    if INTERPRETED.search(url):
+        raise ValueError(f"`{said}` is not opened: files of references can name code and other files. Copy the data.")
     try:
         system, place = _fsspec().core.url_to_fs(url)
         found = _matches(system, place)
