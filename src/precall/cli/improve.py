@@ -103,12 +103,11 @@ def improve(options: ImproveOptions) -> None:
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
       precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out a.txt
       precall improve --real real.npy --fake a.npy --plan
-      precall improve --real a.npy --fake b.npy --plan \\
-        --min-precision 0.9 --at-recall 0.5
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
       precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
 
-    With --min-precision, the exit status is 3 if no budget reaches it.
+    With --plan --min-precision 0.9 --at-recall 0.5, the smallest budget that reaches them is printed as well. The exit
+    status is 3 if no budget does.
     """
     from precall.improve.judging import ESTIMATORS, judge
 

@@ -206,7 +206,7 @@ def merge(options: MergeOptions) -> None:
     \b
       precall reference merge one.sketch two.sketch
       precall reference merge one.sketch two.sketch --out all.sketch
-      precall reference merge all.sketch --report report/
+      precall reference merge one.sketch two.sketch --report report/
       precall reference merge '*.sketch' --json
     """
     from precall.files import check_output
