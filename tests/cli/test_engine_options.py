@@ -53,8 +53,6 @@ def test_a_corrupt_shard_is_named_or_skipped(run, shards, tmp_path):
     ("options", "said"),
     [
         (["--ray-address", "auto"], "--engine ray"),
-        (["--metrics", "auto"], "one process"),
-        (["--quick"], "c2st"),
         (["--holdout", "x.npy"], "one process"),
         (["--groups", "folders"], "one process"),
         (["--min-area", "0.5", "--metrics", "fid"], "--metrics"),
