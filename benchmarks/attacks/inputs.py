@@ -186,12 +186,17 @@ def limited(judge: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     """The judgement of an item, unless it took more than 2 GB of memory, or did what no reader may do."""
     SEEN.clear()
     Path("/proc/self/clear_refs").write_text("5")  # the peak of the memory begins anew
+    before = _peak()
     found = judge()
-    status = Path("/proc/self/status").read_text()
-    peak = int(status.partition("VmHWM:")[2].split()[0]) << 10
+    peak = _peak() - before
     if SEEN:
         return SEEN[0].partition(":")[0], SEEN[0][:300]
     return found if peak < MEMORY_LIMIT else ("memory", f"{peak:,} bytes; {found[0]}")
+
+
+def _peak() -> int:
+    """Bytes of memory of this process at most, since the last reset."""
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) << 10
 
 
 def judged(read: Callable[[], object], expected: object = None) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+
 from precall.samples import reading
 from precall.samples.arrays import Numbers, Positions, open_joined, pick
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
@@ -20,6 +22,7 @@ EXPECTED = "an HDF5 file"
 MOST, DEEPEST = 10_000, 32  # objects in a file, and groups within groups
 DEFLATE, SHUFFLE, FLETCHER, LZF = 1, 2, 3, 32000  # filters
 FILTERS = {DEFLATE: 1032, SHUFFLE: 1, FLETCHER: 1, LZF: 264}  # how many times each can expand its input
+AT_ONCE = 4096  # chunks that are read at once: each takes several kilobytes in the library
 REFERENCE = 16  # bytes of a reference to a text
 TEXTS, NUMBERS = "O", "fiub"  # kinds of dtypes
 
@@ -30,14 +33,18 @@ class _DataSet:
     def __init__(self, path: Path, data: Any) -> None:
         self._path, self._data = path, data
         self.shape, self.dtype = tuple(data.shape), data.dtype
+        self._rows = len(self) if data.chunks is None else max(1, AT_ONCE // _chunks_per_row(data)) * data.chunks[0]
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
     def __getitem__(self, index: int | slice, /) -> Numbers:
         with reading.parsing(self._path, EXPECTED):
-            rows: Numbers = self._data[index]
-            return rows
+            if not isinstance(index, slice):
+                return np.asarray(self._data[index])
+            start, stop, _ = index.indices(len(self))
+            parts = [self._data[at : min(at + self._rows, stop)] for at in range(start, stop, self._rows)]
+            return np.concatenate(parts) if len(parts) > 1 else np.asarray(parts[0] if parts else self._data[:0])
 
 
 class _Strings(Sequence[bytes]):
@@ -163,11 +170,22 @@ def _check_chunks(data: Any, path: Path) -> None:
             large.append(chunk.chunk_offset)
 
     data.id.chunk_iter(note)
+    rows = -(-data.shape[0] // data.chunks[0])
+    if (
+        _chunks_per_row(data) > AT_ONCE
+        or rows * _chunks_per_row(data) > reading.PLAUSIBLE_EXPANSION * data.id.get_num_chunks() + 1000
+    ):
+        raise reading.InputError(f"`{shown(str(path))}` has too many chunks, or chunks that are not there; refused.")
     small = math.prod(data.chunks) * data.dtype.itemsize <= most
     if not small or any(_inflated(data, offset, most) > most for offset in large):
         raise reading.InputError(
             f"`{shown(str(path))}` has chunks of more than {most:,} bytes. Set {reading.VARIABLE} to raise this limit."
         )
+
+
+def _chunks_per_row(data: Any) -> int:
+    """Number of chunks that one sample is cut into."""
+    return math.prod(-(-side // chunk) for side, chunk in zip(data.shape[1:], data.chunks[1:], strict=True))
 
 
 def _filters(data: Any) -> list[int]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from precall.samples import reading
 from precall.samples.columnar import BLOCK, MOST_ROWS, Block, Records, arrow, check_rows, open_records
-from precall.samples.parquet_pages import column_cost
+from precall.samples.parquet_pages import StoredColumn, column_cost, stored_columns
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 
 EXPECTED = "a .parquet table"
@@ -26,12 +26,14 @@ class RowGroup:
         number: Index of the row group in the file.
         rows: Number of its rows.
         size: Its size in memory, as declared.
+        stored: Where its columns lie.
     """
 
     path: Path
     number: int
     rows: int
     size: int
+    stored: Sequence[StoredColumn] = field(repr=False)
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """The rows in order, with these columns. Rows that expand implausibly are refused."""
@@ -51,11 +53,10 @@ class RowGroup:
         Raises:
             InputError: If pages or lists expand implausibly, or if a single value is larger than the limit.
         """
-        group, widths, place = file.metadata.row_group(self.number), 1, f"`{shown(str(self.path))}`"
-        packed = self.path.stat().st_size
+        widths, place, packed = 1, f"`{shown(str(self.path))}`", self.path.stat().st_size
         with reading.open_file(self.path) as opened:
-            for number in range(group.num_columns):
-                column, about = group.column(number), file.schema.column(number)
+            for number, column in enumerate(self.stored):
+                about = file.schema.column(number)
                 if about.path.partition(".")[0] not in columns and about.path not in columns:
                     continue
                 cost = column_cost(opened, column)
@@ -93,7 +94,12 @@ def _row_groups(path: Path) -> tuple[Any, list[RowGroup]]:
     with reading.parsing(path, EXPECTED), import_module("pyarrow.parquet").ParquetFile(path) as file:
         schema, about = file.schema_arrow, file.metadata
         declared = [about.row_group(place) for place in range(about.num_row_groups)]
-        groups = [RowGroup(path, i, one.num_rows, one.total_byte_size) for i, one in enumerate(declared)]
+        with reading.open_file(path) as opened:
+            stored = stored_columns(opened)
+        if [len(one) for one in stored] != [len(file.schema)] * len(declared):
+            raise ValueError("its row groups do not have the columns that it declares.")
+        sizes = [(one.num_rows, one.total_byte_size) for one in declared]
+        groups = [RowGroup(path, i, *one, columns) for i, (one, columns) in enumerate(zip(sizes, stored, strict=True))]
         if any(group.rows < 0 for group in groups) or sum(group.rows for group in groups) != about.num_rows:
             raise ValueError("its row groups do not have as many rows as it declares.")
         rows = sum(group.rows for group in groups)

@@ -16,7 +16,50 @@ HEADER = (1 << 14, 1 << 24)  # bytes in which the header of a page is looked for
 SMALL = 1 << 16  # bytes of a dictionary whose values need not be measured
 DEEPEST = 16  # structs within structs
 DICTIONARY, DELTA = (2, 8), 7  # encodings: references to a dictionary; texts as additions to the one before
-WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+WIDTHS = (1, 4, 8, 12, 4, 8)  # bytes of a value by its physical type: truth values, whole numbers, floating point
+CODECS = {0: "", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd"}
+DAMAGED = "the header of a page is damaged."
+
+
+class StoredColumn(NamedTuple):
+    """Where a column of a row group lies, according to the footer.
+
+    Attributes:
+        kind: Number of its physical type.
+        codec: Number of its compression.
+        values: Number of its values.
+        begin: Offset of its first page.
+        size: Bytes of its pages on disk.
+    """
+
+    kind: int
+    codec: int
+    values: int
+    begin: int
+    size: int
+
+
+def stored_columns(file: BufferedReader) -> list[list[StoredColumn]]:
+    """The columns of each row group. pyarrow returns them too, but ends the process if they are damaged.
+
+    Raises:
+        ValueError: If the footer is damaged.
+    """
+    end = file.seek(-8, os.SEEK_END)
+    size = int.from_bytes(file.read(4), "little")
+    if size > end:
+        raise ValueError("its footer is longer than the file.")
+    file.seek(end - size)
+    try:
+        groups = _Thrift(file.read(size)).struct().get(4, [])
+        return [[_stored(one[3]) for one in group[1]] for group in groups]
+    except (KeyError, TypeError, IndexError, AttributeError):
+        raise ValueError("its footer is damaged.") from None
+
+
+def _stored(about: dict[int, Any]) -> StoredColumn:
+    begin = min(about.get(11) or about[9], about[9])
+    return StoredColumn(about[1], about[4], about[5], begin, about[7])
 
 
 class ColumnCost(NamedTuple):
@@ -33,30 +76,29 @@ class ColumnCost(NamedTuple):
     expanded: int
 
 
-def column_cost(file: BufferedReader, column: Any) -> ColumnCost:
+def column_cost(file: BufferedReader, column: StoredColumn) -> ColumnCost:
     """The cost of a column of a row group, from the headers of its pages and from its dictionary.
 
     Args:
         file: The open file.
-        column: The metadata of the column, as `pyarrow.parquet` returns it.
+        column: Where the column lies.
 
     Raises:
         ValueError: If a header is damaged or lies outside the file.
     """
-    places = (column.dictionary_page_offset or column.data_page_offset, column.data_page_offset)
-    at, width = min(places), WIDTHS.get(column.physical_type, 0)
-    end, seen, widest, pages, expanded = at + column.total_compressed_size, 0, width, 0, 0
+    at, width = column.begin, WIDTHS[column.kind] if 0 <= column.kind < len(WIDTHS) else 0
+    end, seen, widest, pages, expanded = at + column.size, 0, width, 0, 0
     if not 0 <= at <= end <= os.fstat(file.fileno()).st_size:
         raise ValueError("a column lies outside the file.")
-    while at < end and seen < column.num_values:
+    while at < end and seen < column.values:
         header, begin = _page_header(file, at)
         unpacked, packed = (int(header.get(field, -1)) for field in (2, 3))
         if min(unpacked, packed) < 0:
-            raise ValueError("the header of a page is damaged.")
+            raise ValueError(DAMAGED)
         about = header.get(5) or header.get(8) or {}
         count, encoding = int(about.get(1, 0)), about.get(4 if 8 in header else 2)
         if 7 in header and not width:
-            widest = max(widest, _widest(file, begin, packed, unpacked, column.compression))
+            widest = max(widest, _widest(file, begin, packed, unpacked, CODECS.get(column.codec)))
         if encoding == DELTA:
             widest = max(widest, unpacked)
         shared = encoding in DICTIONARY or encoding == DELTA or width
@@ -65,14 +107,14 @@ def column_cost(file: BufferedReader, column: Any) -> ColumnCost:
     return ColumnCost(max(widest, 1), pages, expanded)
 
 
-def _widest(file: BufferedReader, begin: int, packed: int, unpacked: int, compression: str) -> int:
+def _widest(file: BufferedReader, begin: int, packed: int, unpacked: int, codec: str | None) -> int:
     """Bytes of the longest text in a dictionary; its whole size if that is small or the codec is unknown."""
-    if unpacked <= SMALL or compression not in ("UNCOMPRESSED", "SNAPPY", "ZSTD", "GZIP", "BROTLI"):
+    if unpacked <= SMALL or codec is None:
         return unpacked
     file.seek(begin)
     data, at, widest = file.read(packed), 0, 0
-    if compression != "UNCOMPRESSED":
-        data = import_module("pyarrow").decompress(data, unpacked, compression.lower(), asbytes=True)
+    if codec:
+        data = import_module("pyarrow").decompress(data, unpacked, codec, asbytes=True)
     while at + 4 <= len(data):
         (size,) = struct.unpack_from("<I", data, at)
         widest, at = max(widest, size), at + 4 + size
@@ -88,7 +130,7 @@ def _page_header(file: BufferedReader, at: int) -> tuple[dict[int, Any], int]:
             return reader.struct(), at + reader.at
         except IndexError:  # it is longer
             continue
-    raise ValueError("the header of a page is damaged.")
+    raise ValueError(DAMAGED)
 
 
 class _Thrift:
@@ -98,7 +140,7 @@ class _Thrift:
         self.data, self.at = data, 0
 
     def struct(self, level: int = 0) -> dict[int, Any]:
-        """The fields of a struct, by number; those that are no numbers and no structs are skipped."""
+        """The fields of a struct, by number; the values of texts and of floating-point numbers are skipped."""
         found: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != 0:
@@ -108,7 +150,7 @@ class _Thrift:
 
     def _value(self, kind: int, level: int) -> Any:
         if level > DEEPEST:
-            raise ValueError("the header of a page is damaged.")
+            raise ValueError(DAMAGED)
         if kind in (1, 2):  # the value of a truth value is its kind
             return kind == 1
         if kind in (4, 5, 6):
@@ -118,12 +160,11 @@ class _Thrift:
         if kind in (9, 10):
             head = self._byte()
             count = head >> 4 if head >> 4 != 15 else self._varint()
-            for _ in range(count):
-                self._value(head & 15 if head & 15 > 2 else 3, level)
-            return None
+            inside = head & 15 if head & 15 > 2 else 3
+            return [self._value(inside, level) for _ in range(min(count, len(self.data)))]
         sizes = {3: 1, 7: 8, 8: 0}
         if kind not in sizes:
-            raise ValueError("the header of a page is damaged.")
+            raise ValueError(DAMAGED)
         size = sizes[kind] or self._varint()
         self.at += size
         return None
@@ -141,7 +182,7 @@ class _Thrift:
             if byte < 128:
                 return number
             if shift > 63:
-                raise ValueError("the header of a page is damaged.")
+                raise ValueError(DAMAGED)
 
     def _number(self) -> int:
         number = self._varint()

@@ -84,7 +84,13 @@ def clipped_density(clipped: Neighborhoods, k: int | None = None) -> float:
         Salvy et al. (2026).
     """
     ratio, ideal = _clipped_means(clipped, k)
-    return min(1.0, ratio / ideal)
+    return min(1.0, ratio / ideal) if ideal else 0.0
+
+
+def _normalised(ideal: float, value: float, low: float, high: float) -> tuple[float, tuple[float, float]]:
+    """A mean and its interval, divided by that of the reals and at most 1; 0 if that of the reals is 0."""
+    first, *ends = (min(1.0, one / ideal) if ideal else 0.0 for one in (value, low, high))
+    return first, (ends[0], ends[1])
 
 
 def _clipped_means(clipped: Neighborhoods, k: int | None) -> tuple[float, float]:
@@ -176,7 +182,7 @@ def clipped_from_totals(balls: BallTotals, clipped: BallTotals, ideal: float, ti
     ends = [inverted_clipped_coverage(end, **sizes) for end in bounds]
     score = partial(_score, (n, m), k, ties)
     return {
-        "clipped_density": score(min(1.0, fakes / ideal), (min(1.0, low / ideal), min(1.0, high / ideal))),
+        "clipped_density": score(*_normalised(ideal, fakes, low, high)),
         "clipped_coverage": score(inverted_clipped_coverage(share, **sizes), (ends[0], ends[1])),
     }
 
