@@ -1,6 +1,7 @@
 """Time and memory of the k-NN sweep, compared with prdc and with the matrix products it cannot avoid.
 
     python -m benchmarks.neighbors [--smoke] [--only speed prdc memory scaling shapes] [--out results.json]
+    python -m benchmarks.neighbors --only device --device cuda [--out results.json]
 
 speed    all k-NN scores, prdc's four scores, and two N × N × d products (half of real × real, half of fake × fake, and
          real × fake are the least possible), at 10,000 × 2048 and 10,000 × 64: best of `--repeats`, all in one run
@@ -8,6 +9,9 @@ prdc     `assess(metrics=["neighbors"])`, intervals included, and prdc, at 4,000
          one thread (set OMP_NUM_THREADS=1 as well), best of `--repeats`, alternating, and the ratio
 shapes   the same N × d with a collapsed model, copies, two far clusters, an outlier: time relative to the plain case
 scaling  the exponent of N in the time
+device   tensors on a device, k = 3 and 5, features as after a ReLU: the sweep, the same with everything else that
+         `assess` reads off it (the suite), and what others do in plain torch (`benchmarks.plain_neighbors`), with
+         whether their counts are those of float64; two products in TF32 are the bound
 memory   peak anonymous memory of a sweep over memory-mapped files, 50,000 × 2048, in a process of its own
 
 Inputs are standard normal float32 with seed 0, k = 5. `--smoke` runs everything at tiny sizes in seconds.
@@ -30,7 +34,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.common import Row, best, in_new_process, machine, parser, print_table, save
+from benchmarks import plain_neighbors as plain
+from benchmarks.common import Row, best, in_new_process, machine, parser, print_table, save, seconds
 from precall.metrics.assessment import assess
 from precall.metrics.neighbors.sweep import sweep
 
@@ -43,6 +48,7 @@ PARTS = {
     "shapes": "shapes (seconds)",
     "scaling": "scaling (seconds)",
     "memory": "memory (MB beyond the inputs)",
+    "device": "on a device (seconds)",
 }
 
 
@@ -108,6 +114,33 @@ def scaling(n: int, d: int, repeats: int) -> list[Row]:
         exponent = math.log2(seconds / rows[-1]["sweep"]) if rows else None
         rows.append({"n": size, "d": d, "sweep": seconds, "exponent": exponent})
     return rows
+
+
+DEVICE_SIZES = [(200, 16), (10_000, 2048), (50_000, 64), (50_000, 768), (50_000, 2048), (200_000, 64), (1_000_000, 64)]
+MOST_PAIRS = 5 * 10**9  # others are not run on more pairs
+
+
+def on_device(n: int, d: int, device: torch.device, repeats: int) -> Row:
+    """Time the sweep, the suite and others on a device, with the peak memory of the sweep."""
+    real, fake = plain.rectified(n, d, device)
+    works: dict[str, Callable[[], object]] = {"sweep": partial(sweep, real=real, fake=fake, k=plain.K)}
+    if n * n <= MOST_PAIRS:
+        works |= {"suite": partial(plain.suite, real, fake), "bound": partial(plain.products, real, fake)}
+        works |= {name: partial(one, real, fake) for name, one in plain.OTHERS.items()}
+    row: Row = {"n": n, "d": d}
+    for name, work in works.items():
+        found = work()  # compiles
+        if name in plain.OTHERS:
+            row[f"{name} agrees"] = bool(np.allclose(found, row["scores"], rtol=1e-12, atol=0))
+        if name == "sweep":
+            row |= {"scores": plain.scores(found), "equals float64": plain.agrees(found, real, fake)}
+        del found
+        plain.peak_bytes(device)
+        row[name] = min(seconds(work, device) for _ in range(repeats if n < 10**6 else 1))
+        row[f"{name} GB"] = plain.peak_bytes(device) / 1e9
+    if "bound" in row:
+        row |= {f"{name} / bound": row[name] / row["bound"] for name in works}
+    return row
 
 
 # -------------------------------------------------------------------------------------------------------------- memory
@@ -194,13 +227,15 @@ def neighbor_scores(real: Samples, fake: Samples) -> None:
     assess(real=real, fake=fake, metrics=["neighbors"], k=K)
 
 
-def measured(part: str, *, smoke: bool, repeats: int, threads: int) -> list[Row]:
+def measured(part: str, *, smoke: bool, repeats: int, threads: int, device: torch.device) -> list[Row]:
     """The rows of one part."""
     n, wide, narrow = (200, 64, 8) if smoke else (10_000, 2048, 64)
     if part == "speed":
         return [speed(n, d, repeats) for d in (wide, narrow)]
     if part == "prdc":
         return [against_prdc(*size, repeats) for size in ([(200, 8)] if smoke else [(4000, 64), (3000, 784)])]
+    if part == "device":
+        return [on_device(*size, device, repeats) for size in (DEVICE_SIZES[:1] if smoke else DEVICE_SIZES[1:])]
     if part == "memory":
         return [memory(5 * n, wide, threads)]
     return {"shapes": shapes, "scaling": scaling}[part](n, narrow, repeats)
@@ -210,15 +245,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__, smoke="tiny sizes, a few seconds", parts=list(PARTS))
     made.add_argument("--repeats", type=int, default=3, help="number of runs, of which the best counts")
     made.add_argument("--threads", type=int, default=2, help="threads of torch")
+    made.add_argument("--device", default="cpu", help="device of torch for the part `device`")
     made.add_argument("--memory-of", type=Path, metavar="DIR", help="only print the memory of a sweep over its files")
     options = made.parse_args(arguments)
     if options.memory_of:
         print(json.dumps(memory_of_sweep(options.memory_of)))
         return
     torch.set_num_threads(options.threads)
-    results: Row = {"machine": machine()}
+    device = torch.device(options.device)
+    results: Row = {"machine": machine(device)}
     for part in (part for part in PARTS if part in options.only):
-        results[part] = measured(part, smoke=options.smoke, repeats=options.repeats, threads=options.threads)
+        size = {"smoke": options.smoke, "repeats": options.repeats, "threads": options.threads}
+        results[part] = measured(part, **size, device=device)
         print_table(PARTS[part], results[part])
     save(results, options.out)
 

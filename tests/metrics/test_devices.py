@@ -1,5 +1,7 @@
 """The device: one sentence where it does not exist, and the same numbers from features that were moved there."""
 
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,10 @@ from precall import devices
 from precall.cli import app
 from precall.encoders import encode
 from precall.improve import select
-from precall.metrics import features, histograms
+from precall.metrics import features, frechet_distance, histograms
 from precall.metrics.assessment import assess
 from precall.metrics.kmeans import kmeans
+from precall.metrics.moments import Moments
 from precall.metrics.reference import Reference
 
 RNG = np.random.default_rng(0)
@@ -160,6 +163,27 @@ def test_scaling_keeps_an_offset_from_eating_digits():
     pair = features.Pair(torch.as_tensor(REAL + 1e8), torch.as_tensor(FAKE + 1e8))
     near = histograms._scaled_on_device(features.Pair(torch.as_tensor(REAL), torch.as_tensor(FAKE)))
     assert torch.allclose(histograms._scaled_on_device(pair), near, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [300, 15])
+def test_fid_is_decomposed_on_the_device(monkeypatch, n):
+    """The CPU poses as a GPU; stored statistics of the other side are moved there too."""
+    x, y = np.repeat(REAL[:n], 5, axis=1)[:, :20] + RNG.normal(size=(n, 20)), RNG.normal(size=(n + 5, 20))
+    plain = frechet_distance.fid(real=x, fake=y)
+    monkeypatch.setattr(frechet_distance, "device_of", lambda features: "cuda")
+    monkeypatch.setattr(frechet_distance, "np", _without_decompositions())
+    tensors = {"real": torch.as_tensor(x), "fake": torch.as_tensor(y)}
+    for given in (tensors, {**tensors, "real": Moments.of_matrix(x)}):
+        found = frechet_distance.fid(**given)
+        assert found.value == pytest.approx(plain.value, rel=1e-7)
+    assert frechet_distance.fid(**tensors).interval.low == pytest.approx(plain.interval.low, rel=1e-6)
+
+
+def _without_decompositions():
+    """NumPy whose eigenvalues must not be requested."""
+    names = {name: getattr(np, name) for name in ("sqrt", "float64", "finfo", "concatenate", "asarray")}
+    linalg = types.SimpleNamespace(cholesky=np.linalg.cholesky, LinAlgError=np.linalg.LinAlgError)
+    return types.SimpleNamespace(**names, linalg=linalg)
 
 
 # --------------------------------------------------------------------------------------------------------- a real GPU

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from precall.metrics.neighbors import distances, tallies
+from precall.metrics.neighbors import clouds, distances, shortlists, tallies, tile
 from precall.metrics.neighbors.cover import cover_curve
 from precall.metrics.neighbors.sweep import cross, sweep, within
 from precall.theory.chance import (
@@ -90,10 +90,10 @@ def small_tiles(rows=32, columns=48, at_once=40, crowd=tallies.CROWD):
     """Use many ragged tiles, strips and chunks instead of one of each; with crowd 0, every hit is listed."""
     with (
         patch.dict(distances.TILE_SIDES, cpu=(rows, columns)),
-        patch.object(distances, "SETTLED_VALUES", {"cpu": 40 * at_once}),
-        patch.object(distances, "GROUPS_AT_ONCE", at_once),
+        patch.object(clouds, "SETTLED_VALUES", {"cpu": 40 * at_once}),
+        patch.object(tile, "GROUPS_AT_ONCE", at_once),
         patch.object(distances, "TRIANGLE", (4, 8)),
-        patch.object(tallies, "STRIP", 16),
+        patch.object(shortlists, "STRIP", 16),
         patch.object(tallies, "CROWD", crowd),
     ):
         yield
@@ -512,6 +512,13 @@ def test_the_benchmark_runs(tmp_path, run_module):
     assert all(row["prdc / sweep"] > 0 for row in results["speed"])
     assert results["memory"][0]["beyond"] < 100
     assert "sweep / products" in printed
+
+
+def test_the_benchmark_of_exactness_finds_none_but_equal_results(tmp_path, run_module):
+    run_module("benchmarks.exactness", "--smoke", "--out", tmp_path / "out.json")
+    cases = json.loads((tmp_path / "out.json").read_text())["cases"]
+    assert len(cases) > 15
+    assert all(case["same"] for case in cases)
 
 
 def test_realism_has_no_interval_if_many_fakes_have_the_same():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precall.metrics.assessment import assess
-from precall.metrics.neighbors import tallies
+from precall.metrics.neighbors import shortlists
 from precall.metrics.neighbors.distances import TILE_SIDES
 from precall.metrics.neighbors.probabilistic import soft_supports
 from precall.metrics.neighbors.successors import (
@@ -119,7 +119,7 @@ SUPPORTS = {
 @pytest.mark.parametrize("sides", [(32, 48), (2048, 16384)])
 def test_soft_supports_by_brute_force(name, sides):
     real, fake = SUPPORTS[name](np.random.default_rng(4))
-    with patch.dict(TILE_SIDES, cpu=sides), patch.object(tallies, "STRIP", 16):
+    with patch.dict(TILE_SIDES, cpu=sides), patch.object(shortlists, "STRIP", 16):
         of_real, of_fake = soft_supports(real=within(real, k=3), fake=within(fake, k=3))
     real, fake = real.astype(np.float64), fake.astype(np.float64)
     np.testing.assert_allclose(of_real.probabilities, support(real, fake), atol=1e-8)

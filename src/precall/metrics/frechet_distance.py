@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +15,7 @@ from precall.metrics.features import (
     as_features,
     as_precise_as,
     beside,
+    device_of,
     float64,
     same_dimension,
     tiles,
@@ -29,13 +31,14 @@ from precall.metrics.moments import (
 )
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
-from precall.theory.arrays import to_numpy
+from precall.theory.arrays import is_tensor, to_numpy
 from precall.theory.checks import Array
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
 FROM_MOMENTS = "none: it needs every sample, and only their moments are known"
+Matrix: TypeAlias = Any  # an array, or a tensor on an accelerator
 
 
 def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
@@ -92,7 +95,8 @@ def fid_of_pair(pair: Pair, *, level: float | None = 0.95) -> Score:
 
 def _distance_alone(P: _Gaussian, Q: _Gaussian) -> Score:
     """The distance without an interval: singular values are enough."""
-    value = _squared_distance(P, Q, _singular_values(P.factor, Q.factor))
+    P, Q = _side_by_side(P, Q)
+    value = _squared_distance(P, Q, to_numpy(_singular_values(P.factor, Q.factor)))
     return Score(value, None, n_real=P.n, n_fake=Q.n, settings={"covariance": "n - 1"})
 
 
@@ -104,7 +108,7 @@ def _squared_distance(P: _Gaussian, Q: _Gaussian, s: Array) -> float:
 
 def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: InfluencesOf | None = None) -> Score:
     shift = P.mean - Q.mean
-    s, to_fake, to_real = _transport(P, Q)
+    s, to_fake, to_real = (to_numpy(part) for part in _transport(*_side_by_side(P, Q)))
     value = _squared_distance(P, Q, s)
     maps = {"real": Influence(P.mean, 2 * shift, to_fake), "fake": Influence(Q.mean, -2 * shift, to_real)}
     if influences_of is None:
@@ -159,14 +163,15 @@ InfluencesOf: TypeAlias = Callable[[str, Influence], Array]
 class _Gaussian:
     """A fitted Gaussian: its mean, its covariance S with a factor S = L Lᵀ, and the features if they were given.
 
-    The covariance of few samples in many dimensions is not formed.
+    The covariance of few samples in many dimensions is not formed. Both matrices are on the device of the features: a
+    GPU decomposes them in a tenth of the time.
     """
 
     n: int
     mean: Array
-    factor: Array
+    factor: Matrix
     features: Features | None
-    covariance: Array | None = None
+    covariance: Matrix | None = None
 
     @classmethod
     def of(cls, fitted: Features | Moments) -> _Gaussian:
@@ -178,59 +183,84 @@ class _Gaussian:
 
     @classmethod
     def _of_moments(cls, moments: Moments, features: Features | None) -> _Gaussian:
-        covariance = moments.covariance
+        covariance = moments.covariance if features is None else _placed(moments.covariance, features)
         return cls(moments.n, moments.mean, _root(covariance), features, covariance)
 
     @classmethod
     def _of_few(cls, features: Features) -> _Gaussian:
         """For at most as many samples as dimensions: the centred features are a factor, without a (d, d) matrix."""
-        values = to_numpy(float64(features))
+        values = _placed(float64(features), features)
         n, mean = len(values), values.mean(0)
-        return cls(n, mean, (values - mean).T / np.sqrt(n - 1), features)
+        return cls(n, to_numpy(mean), (values - mean).T / np.sqrt(n - 1), features)
 
     @property
     def spread(self) -> float:
         """Trace of the covariance."""
         return float((self.factor * self.factor).sum())
 
-    def times(self, x: Array) -> Array:
+    def times(self, x: Matrix) -> Matrix:
         """The product S x."""
-        return np.asarray(self.factor @ (self.factor.T @ x) if self.covariance is None else self.covariance @ x)
+        return self.factor @ (self.factor.T @ x) if self.covariance is None else self.covariance @ x
 
 
 def _checked(name: str, values: object) -> _Gaussian:
     return _Gaussian.of(moments_of(name, values) if isinstance(values, Moments) else as_features(name, values))
 
 
-def _root(covariance: Array) -> Array:
+def _placed(matrix: Matrix, features: Features) -> Matrix:
+    """The matrix as a tensor if the features are on an accelerator, otherwise as an array."""
+    if device_of(features) in ("cpu", "mps"):
+        return to_numpy(matrix)
+    return sys.modules["torch"].as_tensor(matrix, device=features.device)
+
+
+def _side_by_side(P: _Gaussian, Q: _Gaussian) -> tuple[_Gaussian, _Gaussian]:
+    """Both with their matrices on the same device: that of the first that is not on the CPU."""
+    device = next((one.factor for one in (P, Q) if is_tensor(one.factor)), None)
+    if device is None:
+        return P, Q
+    parts = ((one, one.covariance) for one in (P, Q))
+    return tuple(  # type: ignore[return-value]
+        replace(one, factor=beside(device, one.factor), covariance=None if S is None else beside(device, S))
+        for one, S in parts
+    )
+
+
+def _linalg(matrix: Matrix) -> Any:
+    """The linear algebra of the library that the matrix belongs to."""
+    return sys.modules["torch"].linalg if is_tensor(matrix) else np.linalg
+
+
+def _root(covariance: Matrix) -> Matrix:
     """A factor L with covariance = L Lᵀ."""
+    linalg = _linalg(covariance)
     try:
-        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    except np.linalg.LinAlgError:  # the covariance is singular up to rounding
+        return linalg.cholesky(covariance)
+    except linalg.LinAlgError:  # the covariance is singular up to rounding
         return _singular_root(covariance)
 
 
-def _singular_root(covariance: Array) -> Array:
+def _singular_root(covariance: Matrix) -> Matrix:
     """L of shape (d, rank): eigenvectors times square roots of eigenvalues, without those that are 0 up to rounding."""
-    eigenvalues, vectors = np.linalg.eigh(covariance)
+    eigenvalues, vectors = _linalg(covariance).eigh(covariance)
     # Statistics files are often float32, so small negative eigenvalues are rounding errors. A larger one means that
     # the matrix is not a covariance.
-    if eigenvalues[0] < -1e-5 * max(eigenvalues[-1], 0.0):
-        least, most = eigenvalues[0], eigenvalues[-1]
+    least, most = float(eigenvalues[0]), float(eigenvalues[-1])
+    if least < -1e-5 * max(most, 0.0):
         got = f"got a smallest eigenvalue of {least:.3g} and a largest of {most:.3g}"
         raise ValueError(f"A covariance must have no negative eigenvalue; {got}. Pass `numpy.cov(x, rowvar=False)`.")
-    kept = eigenvalues > eigenvalues[-1] * len(eigenvalues) * np.finfo(float).eps
-    return np.asarray(vectors[:, kept] * np.sqrt(eigenvalues[kept]))
+    kept = eigenvalues > most * len(eigenvalues) * np.finfo(float).eps
+    return vectors[:, kept] * eigenvalues[kept] ** 0.5
 
 
-def _singular_values(L: Array, M: Array) -> Array:
+def _singular_values(L: Matrix, M: Matrix) -> Matrix:
     """The singular values s of Lᵀ M, from the smaller Gram matrix, whose eigenvalues are s²."""
     C = L.T @ M
     gram = C.T @ C if L.shape[1] >= M.shape[1] else C @ C.T
-    return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)))
+    return _linalg(gram).eigvalsh(gram).clip(0) ** 0.5
 
 
-def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[Array, Array, Array]:
+def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[Matrix, Matrix, Matrix]:
     """The singular values s of Lᵀ M, and G, H such that G Gᵀ and H Hᵀ are the optimal maps real → fake and fake → real.
 
     With the singular value decomposition Lᵀ M = W s Zᵀ, G = M Z s^{-1/2} and H = L W s^{-1/2} = S G s^{-1}. The
@@ -240,10 +270,10 @@ def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[Array, Array, Array]:
         s, H, G = _transport(Q, P)
         return s, G, H
     C = P.factor.T @ Q.factor
-    squares, Z = np.linalg.eigh(C.T @ C)
-    s = np.sqrt(np.maximum(squares, 0))
-    kept = s > s.max(initial=0) * 1e-7  # smaller values are square roots of rounding errors
-    G = Q.factor @ (Z[:, kept] / np.sqrt(s[kept]))
+    squares, Z = _linalg(C).eigh(C.T @ C)
+    s = squares.clip(0) ** 0.5
+    kept = s > s[-1:] * 1e-7  # smaller values are square roots of rounding errors
+    G = Q.factor @ (Z[:, kept] / s[kept] ** 0.5)
     return s, G, P.times(G) / s[kept]
 
 

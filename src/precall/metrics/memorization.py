@@ -30,7 +30,7 @@ from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.distances import Cloud, Tile
-    from precall.metrics.neighbors.tallies import Shortlist
+    from precall.metrics.neighbors.shortlists import Shortlist
     from precall.metrics.run import Run
 
 LISTED = 16  # number of nearest samples kept per sample
@@ -210,7 +210,7 @@ def _across(fake: Features, rows: Features, size: int) -> tuple[Nearest, Nearest
 
 def _shortlist(own: Cloud, other: Cloud, size: int) -> Shortlist:
     from precall.metrics.neighbors.distances import squared_distances
-    from precall.metrics.neighbors.tallies import Shortlist
+    from precall.metrics.neighbors.shortlists import Shortlist
 
     return Shortlist(own.n, size, partial(squared_distances, own, other), own.device)
 

@@ -119,7 +119,7 @@ def _squared_distances(rows: npt.NDArray[np.floating[Any]], which: Index, other:
     """Exact squared distances, summed in the same way as everywhere in the sweep."""
     import torch
 
-    from precall.metrics.neighbors.distances import fold
+    from precall.metrics.neighbors.clouds import fold
 
     differences = rows[which][:, None].astype(np.float64) - rows[other]
     return to_numpy(fold(torch.from_numpy(differences).square_().reshape(other.size, -1))).reshape(other.shape)

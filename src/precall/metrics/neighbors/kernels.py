@@ -13,10 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from precall.metrics.neighbors.distances import DOUBLE, Cloud, Frame, Precision, common_centre, ranges, tiles
+from precall.metrics.neighbors.clouds import Cloud, common_centre, ranges
+from precall.metrics.neighbors.cuda_steps import steps_for
+from precall.metrics.neighbors.distances import DOUBLE, Frame, Precision, tiles
+from precall.metrics.neighbors.listing import Listing
 from precall.theory.arrays import Array, to_numpy
 
 AT_ONCE = {"cpu": 1 << 18, "accelerator": 1 << 24}  # kernel values that are computed at once: 2 MiB, 128 MiB
+
+LEAST_VALUE, LARGEST_VALUE = 2.0**-40, 2.0**12  # of kernels that are summed in float32
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,54 @@ class KernelSums:
         squares: Sum of the squares of all entries.
     """
 
+    row_weight: Tensor
+    column_weight: Tensor
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
     def start(self, left: Frame, right: Frame) -> Precision:
         """Prepare to read the products of left × right; returns the precision in which they must be computed."""
+        self._prepare(left, right)
+        precision = Precision.of(left, right)
+        return precision if self.kernel.single and precision.roundoff == 0 else DOUBLE
+
+    def take(self, listing: Listing) -> None:
+        """Read all products of a listing with the accuracy of float32; off tiles if that is not enough.
+
+        It is not if the samples are float64, or if values of the kernel are so large or so small that float32 has few
+        digits for their differences or for their squares.
+        """
+        left = Frame(listing.left, listing.centre)
+        right = left if listing.left is listing.right else Frame(listing.right, listing.centre)
+        reach = max(float(side.squared_norms.max()) for side in listing.sides) ** 0.5 + float(listing.centre.norm())
+        largest = (1 + reach**2 / self.kernel.dimension) ** self.kernel.degree - 1 + abs(self.kernel.shift)
+        if not (self.kernel.single and self.kernel.size == 1 and LEAST_VALUE < largest < LARGEST_VALUE):
+            for _ in tiles(left, right, products=self):
+                pass
+            return
+        self._prepare(left, right)
+        terms, weights = (self.row_terms, self.column_terms), (self.row_weight, self.column_weight)
+        self.rows, self.columns, self.squares = listing.steps.polynomial_sums(
+            *listing.with_rest(),
+            terms,
+            weights,
+            degree=self.kernel.degree,
+            dimension=self.kernel.dimension,
+            shift=self.kernel.shift,
+            largest=largest,
+        )
+        if left is right and left.cloud.weight is not None:
+            self._add_copies(left.cloud)
+
+    def _add_copies(self, cloud: Cloud) -> None:
+        """Add the pairs of different input rows that one kept row represents."""
+        values = [self.kernel(rows.square().sum(1) / self.kernel.dimension) for rows in cloud.blocks()]
+        others = self.row_weight - 1
+        self.rows += others * torch.cat(values)
+        self.squares += float((self.row_weight * others) @ torch.cat(values) ** 2)
+
+    def _prepare(self, left: Frame, right: Frame) -> None:
         self.left, self.right, d = left.cloud, right.cloud, self.kernel.dimension
         # x·y = z·w + z·c + w·c + c·c, with z = x − c and w = y − c
         self.row_terms = _along_centre(left) / d
@@ -79,8 +127,6 @@ class KernelSums:
         self.columns = self.rows if left is right else torch.zeros_like(self.column_terms)
         self.row_weight, self.column_weight = _weight(left.cloud), _weight(right.cloud)
         self.squares = 0.0
-        precision = Precision.of(left, right)
-        return precision if self.kernel.single and precision.roundoff == 0 else DOUBLE
 
     def read(self, products: Tensor, rows: slice, columns: slice) -> None:
         """Add a tile of −2 z·w, which is left unchanged."""
@@ -127,14 +173,17 @@ def _weight(cloud: Cloud) -> Tensor:
 
 def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, KernelSums, KernelSums]:
     """Sums of the kernel within the reals, within the fakes and between them, without a sweep."""
-    clouds = Cloud(real, 0), Cloud(fake, 0)
-    frames = [Frame(cloud, common_centre(cloud)) for cloud in clouds]
-    both = Frame(clouds[0], common_centre(*clouds)), Frame(clouds[1], common_centre(*clouds))
-    return _read(kernel, frames[0], frames[0]), _read(kernel, frames[1], frames[1]), _read(kernel, *both)
+    x, y = Cloud(real, 0), Cloud(fake, 0)
+    return _read(kernel, x, x), _read(kernel, y, y), _read(kernel, x, y)
 
 
-def _read(kernel: Kernel, left: Frame, right: Frame) -> KernelSums:
-    sums = KernelSums(kernel)
-    for _ in tiles(left, right, products=sums):
+def _read(kernel: Kernel, left: Cloud, right: Cloud) -> KernelSums:
+    sums, steps = KernelSums(kernel), steps_for(left)
+    if steps is not None:
+        sums.take(Listing(steps, left, right, ("real", "fake")))
+        return sums
+    centre = common_centre(left) if left is right else common_centre(left, right)
+    first = Frame(left, centre)
+    for _ in tiles(first, first if left is right else Frame(right, centre), products=sums):
         pass
     return sums

@@ -15,18 +15,13 @@ import numpy.typing as npt
 from torch import Tensor, as_tensor
 
 from precall.metrics.neighbors.ball_sums import BallSums, CopySums, FakeCounts, Shortest
-from precall.metrics.neighbors.distances import (
-    Cloud,
-    Frame,
-    check_range,
-    common_centre,
-    group_minima,
-    squared_distances,
-    tiles,
-)
+from precall.metrics.neighbors.clouds import Cloud, check_range, common_centre, squared_distances
+from precall.metrics.neighbors.distances import Frame, tiles
 from precall.metrics.neighbors.influence import Margins
 from precall.metrics.neighbors.scores import COPY_RATIO, Nearest, copy_changes, copy_ratios, cover_threshold
-from precall.metrics.neighbors.tallies import Depth, Shortlist, Tally
+from precall.metrics.neighbors.shortlists import Depth, Shortlist
+from precall.metrics.neighbors.tallies import Tally
+from precall.metrics.neighbors.tile import group_minima
 from precall.theory.arrays import Counts, to_numpy
 
 if TYPE_CHECKING:
@@ -80,7 +75,7 @@ class _Sweep:
 
     def _read(self, centre: Tensor) -> None:
         frames = Frame(self.own, centre), Frame(self.other, centre)
-        check_range("fake", frames[1])
+        check_range("fake", frames[1].squared_norms)
         for tile in tiles(*frames):
             minima, turned = group_minima(tile.low), tile.transposed()
             for reader in (self.fakes, self.plain, self.clipped):

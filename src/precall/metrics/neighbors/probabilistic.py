@@ -27,8 +27,8 @@ from precall.progress import StageProgress
 from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
+    from precall.metrics.neighbors.survival import Survival
     from precall.metrics.neighbors.sweep import Balls
-    from precall.metrics.neighbors.tallies import Survival
 
 REACH = 1.2  # a
 NEIGHBOR = 4  # k
@@ -97,7 +97,7 @@ def soft_supports(
         Park and Kim (2023); docs/theory.md, Neighbours.
     """
     from precall.metrics.neighbors import distances
-    from precall.metrics.neighbors.tallies import Survival
+    from precall.metrics.neighbors.survival import Survival
 
     clouds = real.cloud, fake.cloud
     around_real = Survival(REACH * _radii(real).mean(), *clouds)

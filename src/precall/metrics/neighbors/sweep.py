@@ -11,8 +11,9 @@ copies.
 
 Balls are closed (d ≤ rad) as in Kynkäänniemi et al. (2019); `ties="open"` gives d < rad as in Naeem et al. (2020). A
 sample is never its own neighbour. Every comparison has the result of float64 brute force, although the matrix products
-run in float32 (see `distances`). Memory grows with the number of samples, not with the number of pairs. NumPy arrays,
-including memory-mapped ones, are processed on the CPU, and tensors on their own device.
+run in float32 (see `distances`), or in half precision on a GPU (see `listing`). Memory grows with the number of
+samples, not with the number of pairs. NumPy arrays, including memory-mapped ones, are processed on the CPU, and tensors
+on their own device.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from precall.theory import checks
 from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.distances import Cloud, Tile
+    from precall.metrics.neighbors.distances import Cloud
     from precall.metrics.neighbors.kernels import Kernel, KernelSums
 
 R = TypeVar("R", bound="Radii")
@@ -244,8 +245,8 @@ class _Watch:
     def __init__(self, progress: StageProgress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0
 
-    def advance(self, tile: Tile, left: Cloud, right: Cloud, times: int) -> None:
-        self.done += left.given(tile.rows) * right.given(tile.columns) * times
+    def advance(self, rows: slice, columns: slice, left: Cloud, right: Cloud, times: int) -> None:
+        self.done += left.given(rows) * right.given(columns) * times
         if self.progress is not None:
             self.progress(self.done, self.total)
 

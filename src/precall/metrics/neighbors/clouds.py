@@ -1,0 +1,220 @@
+"""Sample sets for the sweep: their samples, exact distances between them, and lists of pairs. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from precall.theory.arrays import is_tensor
+
+SETTLED_VALUES = {"cpu": 1 << 18, "accelerator": 1 << 24}  # feature values per batch of exact distances: 2, 128 MiB
+NARROW = 16  # number of values per row from which sums of rows are computed as sums of columns
+
+
+class Cloud:
+    """A checked sample set with duplicates removed beyond the first `copies` + 1 occurrences of each sample.
+
+    The `copies` nearest neighbours of a sample are unaffected, because enough of its duplicates are kept. For counts,
+    the last kept duplicate carries the weight of those that were removed. The cost of a collapsed model therefore
+    depends on its number of distinct samples only.
+
+    Attributes:
+        n: Number of samples kept.
+        dimension: Number of features per sample.
+        device: Device that holds the samples.
+        single: Whether the samples are float32; otherwise they are float64.
+        position: Index of each kept row in the input, shape (n,).
+        stand_in: Index of the kept row that is equal to each input row, shape (number of input rows,).
+        weight: Number of input rows that each kept row represents, shape (n,); None if no row was removed.
+    """
+
+    def __init__(self, features: Any, copies: int) -> None:
+        # Apple's devices have no float64, which the exact comparisons need.
+        on_apple = is_tensor(features) and features.device.type == "mps"
+        self.features = features.cpu() if on_apple else features
+        self.device = self.features.device if is_tensor(features) else torch.device("cpu")
+        self.single = str(features.dtype).endswith("float32")
+        self.n, self.dimension = (int(size) for size in features.shape)
+        self.position = torch.arange(self.n, device=self.device)
+        self.position, self.stand_in = self._without_copies(copies)
+        self.weight = None if len(self.position) == self.n else torch.bincount(self.stand_in)
+        self.n = len(self.position)
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Rows start … stop − 1, in the dtype of the input."""
+        if len(self.features) == self.n:
+            return _tensor(self.features[start:stop])
+        return self._at(self.position[start:stop])
+
+    def take(self, index: Tensor) -> Tensor:
+        """The rows at `index`, in the dtype of the input."""
+        return self._at(self.position[index])
+
+    def given(self, kept: slice) -> int:
+        """Number of input rows that these kept rows represent."""
+        return int(kept.stop - kept.start if self.weight is None else self.weight[kept].sum())
+
+    def blocks(self) -> Iterator[Tensor]:
+        """All kept rows in order, as float64 blocks of bounded size. Do not write to them: they may share memory."""
+        for start, stop in ranges(self.n, self.rows_at_once):
+            yield self.rows(start, stop).double()
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of rows per batch of exact computations. On the CPU a batch fits into the cache of a core."""
+        return max(1, SETTLED_VALUES[device_kind(self.device)] // self.dimension)
+
+    def some(self, count: int) -> Tensor:
+        """Indices of at most `count` evenly spaced rows."""
+        return torch.arange(0, self.n, -(-self.n // count), device=self.device)
+
+    def centre(self) -> Tensor:
+        """Approximate centre of the samples: the coordinatewise median of some rows, which is robust to outliers."""
+        return self.take(self.some(255)).double().median(0).values
+
+    def _at(self, position: Tensor) -> Tensor:
+        if is_tensor(self.features):
+            return _tensor(self.features[position])
+        return _tensor(np.take(self.features, position.numpy(), axis=0))
+
+    def _without_copies(self, copies: int) -> tuple[Tensor, Tensor]:
+        """The indices of the rows to keep, and for each row the kept row that represents it."""
+        here, first = self.position, self._first_copies()
+        if first is here:
+            return here, here
+        order = first.argsort(stable=True)
+        rank = torch.empty_like(here)
+        rank[order] = here - torch.searchsorted(first[order], first[order])
+        keep = rank <= copies
+        kept_as, last = keep.cumsum(0) - 1, torch.zeros_like(here)
+        last[first[rank == copies]] = kept_as[rank == copies]
+        return here[keep], torch.where(keep, kept_as, last[first])
+
+    def _first_copies(self) -> Tensor:
+        """For each row, the first row equal to it. Checksums find candidates; the rows are then compared."""
+        checksums = self._checksums()
+        distinct, group = torch.unique(checksums, return_inverse=True)
+        if len(distinct) == self.n:
+            return self.position
+        first = torch.full_like(group, self.n).scatter_reduce(0, group, self.position, "amin")[group]
+        for some in torch.split(torch.nonzero(first != self.position)[:, 0], self.rows_at_once):
+            same = (self.take(some) == self.take(first[some])).all(1)
+            first[some] = torch.where(same, first[some], some)
+        return first
+
+    def _checksums(self) -> Tensor:
+        """A number for each row, from the bits of its values. Integers add up to the same number in any order."""
+        fixed = torch.Generator().manual_seed(0)
+        weights = torch.randint(-(2**62), 2**62, (self.dimension,), generator=fixed).mul_(2).add_(1).to(self.device)
+        integer, sums = torch.int32 if self.single else torch.int64, []
+        for start, stop in ranges(self.n, self.rows_at_once):
+            bits = (self.rows(start, stop) + 0.0).view(integer)  # −0 + 0 = 0
+            sums.append((bits * weights).sum(1))
+        return torch.cat(sums)
+
+
+def device_kind(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else "accelerator"
+
+
+def _tensor(rows: Any) -> Tensor:
+    """`rows` as a tensor: a view if the array is writeable, otherwise a copy."""
+    if is_tensor(rows):
+        return rows
+    return torch.from_numpy(np.ascontiguousarray(rows) if rows.flags.writeable else np.array(rows))
+
+
+def squared_distances(left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
+    """Exact d²(left_i, right_j) of the paired indices, in float64."""
+    squared = torch.empty(len(i), dtype=torch.float64, device=left.device)
+    for start, stop in ranges(len(i), left.rows_at_once):
+        squared[start:stop] = fold(left.take(i[start:stop]).double().sub_(right.take(j[start:stop])).square_())
+    return squared
+
+
+def fold(values: Tensor) -> Tensor:
+    """Sum over the last axis by adding halves, in place. The result has the same bits on every device and batch."""
+    width = _halved(values.T, NARROW)
+    narrow = values[:, :width].T.contiguous()  # short rows are added faster as long columns
+    _halved(narrow, 1)
+    return narrow[0]
+
+
+def _halved(lines: Tensor, most: int) -> int:
+    """Add the second half of the lines to the first, in place, until at most `most` lines are left: their number."""
+    left = len(lines)
+    while left > most:
+        half = (left + 1) // 2
+        lines[: left - half] += lines[half:left]
+        left = half
+    return left
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Some pairs of points of two clouds, with bounds low ≤ d² ≤ high.
+
+    Attributes:
+        i: Indices into the first cloud.
+        j: Indices into the second cloud.
+        low: Lower bounds of d², float64.
+        high: Upper bounds of d².
+    """
+
+    i: Tensor
+    j: Tensor
+    low: Tensor
+    high: Tensor
+
+    def turned(self) -> Pairs:
+        """The same pairs, in order, with the roles of the two clouds exchanged."""
+        return Pairs(self.j, self.i, self.low, self.high).ordered()
+
+    def both_ways(self) -> Pairs:
+        """Each pair twice, once in each direction, in order."""
+        i, j = torch.cat([self.i, self.j]), torch.cat([self.j, self.i])
+        return Pairs(i, j, self.low.repeat(2), self.high.repeat(2)).ordered()
+
+    def ordered(self) -> Pairs:
+        """The same pairs, ordered by i and then by j."""
+        keys, order = (self.i << 32 | self.j).sort()
+        return Pairs(keys >> 32, keys & 0xFFFFFFFF, self.low[order], self.high[order])
+
+    def starts(self, n: int) -> Tensor:
+        """Where the pairs of each of n points of the first cloud begin, and where the last ones end."""
+        return torch.searchsorted(self.i, torch.arange(n + 1, device=self.i.device))
+
+    def only(self, mask: Tensor) -> Pairs:
+        """Some of the pairs."""
+        there = torch.nonzero(mask)[:, 0]
+        return Pairs(self.i[there], self.j[there], self.low[there], self.high[there])
+
+
+def common_centre(cloud: Cloud, *others: Cloud) -> Tensor:
+    """Centre of the first cloud, rounded to float32 if any cloud is float32, so that subtracting it rounds once."""
+    if not any(one.single for one in (cloud, *others)):
+        return cloud.centre()
+    return cloud.centre().clamp(-1e38, 1e38).float().double()
+
+
+def check_range(name: str, squared_norms: Tensor) -> None:
+    """Refuse features whose squared distances overflow."""
+    if not float(squared_norms.max()) < 1e300:
+        raise ValueError(
+            f"`{name}` must stay below 1e150 in absolute value, or squared distances overflow. Rescale the features."
+        )
+
+
+def ranges(n: int, size: int, start: int = 0) -> list[tuple[int, int]]:
+    """Consecutive ranges of at most `size` that cover start … n − 1."""
+    return [(begin, min(begin + size, n)) for begin in range(start, n, size)]
+
+
+def ratio(squared: Tensor, radii: Tensor) -> Tensor:
+    """d²/r², with 0/0 = 1: a point at the centre of a ball of radius 0 lies on its boundary."""
+    return torch.where((radii == 0) & (squared == 0), 1.0, squared / radii)

@@ -1,0 +1,253 @@
+"""Lists of near pairs, as on a GPU, against float64 brute force. The kernels are emulated, one arithmetic each."""
+
+import contextlib
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics.test_blocks import assert_same, swept_by_blocks
+from metrics.test_neighbors import SHAPES, assert_exact
+from precall.metrics.kernel_distance import kid
+from precall.metrics.neighbors import bounds, kernels, listing, tallies
+from precall.metrics.neighbors.clouds import Cloud, common_centre, fold, squared_distances
+from precall.metrics.neighbors.cuda_steps import halving_order, steps_for
+from precall.metrics.neighbors.sweep import sweep
+
+
+class Emulated:
+    """The steps of the sweep on a GPU, in torch.
+
+    Args:
+        products: Computes the products of two matrices of float16 in float32.
+        most: Number of pairs that fit into a list.
+    """
+
+    def __init__(self, products=lambda x, y: x.float() @ y.float().T, most=10**9):
+        self.products, self.most, self.lists = products, most, []
+
+    def rounded(self, cloud, centre, *, rest=False):
+        z = cloud.rows(0, cloud.n).double() - centre
+        exponent = torch.frexp(z.abs().amax(1)).exponent - 15
+        scale = torch.exp2(exponent.double())[:, None]
+        values = torch.nn.functional.pad(z / scale, (0, -cloud.dimension % 64)).half()
+        errors = z - values[:, : cloud.dimension] * scale
+        remaining = torch.nn.functional.pad(errors / scale * 2048, (0, -cloud.dimension % 64)).half() if rest else None
+        return bounds.Rounded(values, exponent, z.square().sum(1), errors.square().sum(1), remaining)
+
+    def _distances(self, rows, columns, side):
+        products = self.products(rows.values, columns.values) * (rows.scale[:, None] * columns.scale)
+        return (getattr(rows, side)[:, None] + getattr(columns, side)) - 2 * products
+
+    def minima(self, rows, columns, weights, chosen, *, some, group):
+        high = self._distances(rows, columns, "high")[some, chosen]
+        out = (chosen == torch.arange(some.start, some.stop)[:, None]) & (rows is columns)
+        value = torch.where((weights < torch.inf)[:, None] & ~out, high * weights[:, None], torch.inf)
+        padded = torch.nn.functional.pad(value, (0, -value.shape[2] % group), value=torch.inf)
+        return padded.unflatten(2, (-1, group)).amin(3)
+
+    def collect(self, rows, columns, limits, factors, room):
+        low = self._distances(rows, columns, "low")
+        limit = torch.maximum(limits[0][:, None], limits[1])
+        for row, column in zip(*factors, strict=True):
+            limit = torch.maximum(limit, row[:, None] * column)
+        hit = low <= limit
+        i, j = torch.nonzero(hit.triu(1) if rows is columns else hit, as_tuple=True)
+        shuffled = torch.randperm(len(i))
+        i, j = i[shuffled], j[shuffled]
+        self.lists.append(len(i) / len(low))
+        return (i, j, low[i, j]) if len(i) <= min(room, self.most) else None
+
+    def polynomial_sums(self, rows, columns, terms, weights, *, degree, dimension, shift, largest):
+        rests = self.products(rows.values, columns.rest) + self.products(rows.rest, columns.values)
+        u = self.products(rows.values, columns.values) + rests / 2048
+        u = u * (rows.scale[:, None] * columns.scale) * (rows.unit / dimension)
+        u = u + (terms[0].float()[:, None] + terms[1].float())
+        value = ((1 + u) ** degree - 1 - shift).double()
+        if rows is columns:
+            value.fill_diagonal_(0)
+        return value @ weights[1], weights[0] @ value, float(weights[0] @ value.square() @ weights[1])
+
+    settle = staticmethod(squared_distances)
+
+    def smallest(self, starts, numbers, size):
+        values = torch.full((len(starts) - 1, size), torch.inf, dtype=torch.float64)
+        places = torch.full(values.shape, -1)
+        for row, (first, last) in enumerate(pairwise(starts.tolist())):
+            least, order = numbers[first:last].sort(stable=True)
+            finite = min(size, int((least < torch.inf).sum()))
+            values[row, :finite], places[row, :finite] = least[:finite], first + order[:finite]
+        return values, places
+
+
+@contextlib.contextmanager
+def emulated(**arguments):
+    steps = Emulated(**arguments)
+    with patch.object(tallies, "steps_for", lambda _: steps), patch.object(kernels, "steps_for", lambda _: steps):
+        yield steps
+
+
+def truncated(x, y):
+    """Tensor cores: blocks of 16 products and the sum are aligned to the largest of them and truncated to 24 bits."""
+    total = torch.zeros(len(x), len(y))
+    for a, b in zip(x.split(16, 1), y.split(16, 1), strict=True):
+        terms = torch.cat([a.double()[:, None] * b.double(), total.double()[..., None]], 2)
+        unit = torch.exp2(torch.frexp(terms.abs().amax(2, keepdim=True)).exponent - 24.0)
+        total = ((terms / unit).trunc() * unit).sum(2).float()
+    return total
+
+
+def pessimal(x, y):
+    """Each product is wrong by as much as the bound on accumulation allows."""
+    d = max(int((one != 0).any(0).sum()) for one in (x, y))  # the rest is padding
+    x, y = x.double(), y.double()
+    gamma = (1.25 * d + 60) * 2.0**-23
+    off = torch.randint(0, 2, (len(x), len(y))) * 2 - 1
+    return (x @ y.T + off * gamma * x.norm(dim=1)[:, None] * y.norm(dim=1)).float()
+
+
+PRODUCTS = {"float32": lambda x, y: x.float() @ y.float().T, "truncated": truncated, "pessimal": pessimal}
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shapes=st.tuples(st.sampled_from(sorted(SHAPES)), st.sampled_from(["same", "copies", *sorted(SHAPES)])),
+    n=st.integers(2, 70),
+    m=st.integers(2, 70),
+    d=st.sampled_from([1, 2, 3, 17, 200]),
+    ties=st.sampled_from(["closed", "open"]),
+    dtypes=st.tuples(*[st.sampled_from([np.float32, np.float64])] * 2),
+    products=st.sampled_from(sorted(PRODUCTS)),
+    data=st.data(),
+)
+@settings(max_examples=120, deadline=None)
+def test_lists_equal_brute_force(seed, shapes, n, m, d, ties, dtypes, products, data):
+    rng = np.random.default_rng(seed)
+    real = SHAPES[shapes[0]](rng, n, d)
+    second = SHAPES[shapes[0] if shapes[1] in ("same", "copies") else shapes[1]](rng, m, d)
+    fake = real[rng.integers(0, n, m)] if shapes[1] == "copies" else second
+    real, fake = real.astype(dtypes[0]), fake.astype(dtypes[1])
+    k = data.draw(st.lists(st.integers(1, min(n, m) - 1), min_size=1, max_size=3))
+    neighbors = data.draw(st.integers(1, min(n, m) - 1))
+    with emulated(products=PRODUCTS[products]) as steps:
+        assert_exact(sweep(real=real, fake=fake, k=k, ties=ties, neighbors=neighbors), real, fake)
+    assert len(steps.lists) == 3
+
+
+@pytest.mark.parametrize("products", PRODUCTS)
+@given(seed=st.integers(0, 2**32 - 1), shape=st.sampled_from(sorted(SHAPES)), d=st.sampled_from([1, 5, 300]))
+@settings(max_examples=30, deadline=None)
+def test_half_precision_bounds_the_distances(products, seed, shape, d):
+    rng, steps = np.random.default_rng(seed), Emulated(PRODUCTS[products])
+    left, right = (Cloud(SHAPES[shape](rng, n, d), n) for n in (40, 25))
+    centre = common_centre(left, right)
+    sides = bounds.halves(steps.rounded(left, centre), steps.rounded(right, centre), d)
+    i, j = (part.flatten() for part in torch.meshgrid(torch.arange(left.n), torch.arange(right.n), indexing="ij"))
+    true = squared_distances(left, right, i, j).view(left.n, right.n)
+    low, high = (steps._distances(*sides, side).double() * sides[0].unit for side in ("low", "high"))
+    assert (low <= true).all()
+    assert (true <= high).all()
+
+
+def test_an_outlier_does_not_widen_the_bounds_of_others():
+    """Rows have scales of their own: with one for all, small rows would be rounded to a few digits, or to 0."""
+    x = np.random.default_rng(0).normal(size=(60, 20))
+    x[0] *= 1e9
+    cloud = Cloud(x, 5)
+    side, _ = bounds.halves(*[Emulated().rounded(cloud, common_centre(cloud))] * 2, 20)
+    assert (side.slack[1:] < 2e-3 * side.squared_norms[1:]).all()
+
+
+def test_arithmetics_are_ordered_by_their_errors():
+    errors = [
+        bounds.relative_error(rounding, rounding, 1.25 * 2048 + 64, unit)
+        for rounding, unit in ((2.0**-53, 2.0**-53), (2.0**-24, 2.0**-24), (2.0**-12, 2.0**-23), (2.0**-7, 2.0**-24))
+    ]
+    assert errors == sorted(errors)
+    assert errors[0] < 1e-12
+    assert errors[2] < 1e-3
+
+
+@pytest.mark.parametrize("most", [0, 3000])
+def test_lists_that_are_too_long_leave_the_work_to_tiles(most):
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(300, 5)), 0.01 * rng.normal(size=(200, 5))
+    with emulated(most=most) as steps:
+        assert_exact(sweep(real=real, fake=fake, k=(3, 5)), real, fake)
+    # two attempts for each list that does not fit: none of them, or that of all fakes in many balls
+    assert len(steps.lists) == (6 if most == 0 else 4)
+
+
+def test_more_room_is_made_once():
+    """Among few distinct distances, many pairs are as near as the nearest ones."""
+    codes = np.random.default_rng(0).integers(0, 2, size=(400, 9)).astype(float)
+    with emulated() as steps, patch.object(listing, "ROOM", (0, 128)):
+        assert_exact(sweep(real=codes[:250], fake=codes[250:], k=2), codes[:250], codes[250:])
+    assert len(steps.lists) == 6
+
+
+@pytest.mark.parametrize("values", [3, None])
+def test_shards_are_listed_too(values):
+    rng = np.random.default_rng(1)
+    real, fake = (rng.normal(size=(n, 2)) if values is None else rng.integers(values, size=(n, 2)) for n in (90, 70))
+    real, fake = real.astype(float), fake.astype(float)
+    with emulated() as steps:
+        found = swept_by_blocks(real, fake, ([30, 31], [40]), (1, 3), "closed")
+    assert len(steps.lists) > 10
+    assert_same(found, sweep(real=real, fake=fake, k=(1, 3)))
+
+
+@pytest.mark.parametrize("shape", ["normal", "few distinct"])
+def test_kernel_sums_of_a_listing_are_those_of_tiles(shape):
+    rng = np.random.default_rng(2)
+    real, fake = (0.3 * SHAPES[shape](rng, n, 30).astype(np.float32) for n in (120, 90))
+    expected = kid(real=real, fake=fake)
+    with emulated(), patch.object(kernels, "tiles", None):
+        found = kid(real=real, fake=fake)
+    assert found.value == pytest.approx(expected.value, rel=1e-4, abs=1e-5 * abs(expected.interval.high))
+    assert found.interval.high == pytest.approx(expected.interval.high, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e-9])
+def test_kernels_that_float32_cannot_sum_are_read_off_tiles(scale):
+    rng = np.random.default_rng(3)
+    real, fake = (scale * rng.normal(size=(n, 6)).astype(np.float32) for n in (50, 40))
+    with emulated():
+        found = kid(real=real, fake=fake)
+    assert found.value == pytest.approx(kid(real=real, fake=fake).value, rel=1e-9)
+
+
+@given(st.integers(1, 3000))
+def test_the_order_of_halving_is_that_of_the_exact_sums(d):
+    values = torch.rand(1, d, dtype=torch.float64, generator=torch.Generator().manual_seed(d))
+    order = halving_order(d, "cpu").long()
+    total = torch.where(order < 0, 0.0, values[0, order])
+    while len(total) > 1:
+        total = total[: len(total) // 2] + total[len(total) // 2 :]
+    assert total == fold(values)
+
+
+@given(st.integers(2, 10**5), st.sampled_from([2, 16, 64]), st.sampled_from([1, 4, 8]))
+def test_the_columns_for_thresholds_are_different_and_spread(m, size, share):
+    groups = m // share // size
+    chosen = listing.spread(m, groups, size, torch.device("cpu"))
+    assert len(chosen.unique()) == len(chosen) == groups * size
+    assert not len(chosen) or 0 <= chosen.min() <= chosen.max() < m
+    # consecutive members of a group are far apart
+    assert (chosen.view(groups, size).diff(dim=1) > m // size - 2 * share * size).all()
+
+
+def test_sorted_samples_have_lists_as_short_as_others():
+    x = np.sort(np.random.default_rng(4).normal(size=(3000, 1)), axis=0)
+    with emulated() as steps:
+        for order in (np.arange(3000), np.random.default_rng(5).permutation(3000)):
+            sweep(real=x[order], fake=x[order] + 0.01, k=3)
+    assert np.divide(steps.lists[:3], steps.lists[3:]).max() < 1.3
+
+
+def test_the_cpu_has_no_kernels():
+    assert steps_for(Cloud(np.zeros((3, 2)), 1)) is None
