@@ -47,12 +47,13 @@ def program(
         found = plain(compute(options.smoke))
         results = {"smoke": options.smoke, **found, "seconds": round(process_time() - started, 1)}
         print(json.dumps(results))
-        save(options.out, Path(file).stem, results, figure=lambda: _drawn(draw, results, size), indent=None)
+        save(options.out, Path(file).stem, results, figure=lambda: sheet_of(draw, results, size), indent=None)
 
     return main
 
 
-def _drawn(draw: Callable[[Row, Figure], None], results: Row, size: tuple[float, float]) -> Figure:
+def sheet_of(draw: Callable[[Row, Figure], None], results: Row, size: tuple[float, float]) -> Figure:
+    """A figure of that size, drawn."""
     from matplotlib.figure import Figure
 
     sheet = Figure(figsize=size, layout="constrained")

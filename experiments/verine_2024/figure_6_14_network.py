@@ -1,4 +1,4 @@
-"""Figure 6.14 of Verine (2024), on digits: the loss landscape of a GAN's generator, with and without rejection.
+"""A stand-in for Figure 6.14 of Verine (2024), on digits: the landscape of a generator's loss with rejection.
 
     python -m experiments.verine_2024.figure_6_14_network [--smoke] [--out DIR]
 
@@ -224,7 +224,9 @@ def figure(rows: list[Row]) -> Figure:
     levels, at = np.linspace(heights.min(), heights.max(), 25), np.linspace(-REACH, REACH, heights.shape[1])
     for panel, row in zip(panels, rows, strict=True):
         filled = panel.contourf(at, at, np.transpose(row["heights"]), levels=levels)
-        panel.set(title=f"digits, D(P‖Q̃) at K = {row['budget']:g}", xlabel="x", ylabel="y", aspect="equal")
+        panel.set(
+            title=f"stand-in for Fig. 6.14: digits, K = {row['budget']:g}", xlabel="x", ylabel="y", aspect="equal"
+        )
     sheet.colorbar(filled, ax=panels, format="%.2f")
     return sheet
 

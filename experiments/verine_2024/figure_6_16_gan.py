@@ -1,4 +1,4 @@
-"""Figure 6.16 of Verine (2024), at a small scale: GANs trained for the law before and after rejection.
+"""A stand-in for Figure 6.16 of Verine (2024), on eight Gaussians: GANs trained for the law before and after rejection.
 
     python -m experiments.verine_2024.figure_6_16_gan [--smoke] [--seeds 3] [--out DIR]
 
@@ -134,7 +134,7 @@ def figure(rows: dict[str, Row]) -> Figure:
     panel = sheet.subplots()
     for name, values in lines(rows).items():
         panel.plot(*values, "o-", label=name)
-    panel.set(title="GAN, ideal divergence after rejection", xlabel="steps")
+    panel.set(title="stand-in for Fig. 6.16: 8 Gaussians, ideal D after rejection", xlabel="steps")
     panel.legend(fontsize=7)
     return sheet
 

@@ -1,4 +1,4 @@
-"""Table 5.2 of Verine (2024), CIFAR-10, at a small scale: a BigGAN of 32 pixels, fine-tuned at several λ.
+"""A stand-in for Table 5.2 of Verine (2024), CIFAR-10: a BigGAN of 32 pixels, fine-tuned at several λ.
 
     python -m experiments.verine_2024.table_5_2_cifar base     --data-dir DIR --steps 5500 --batch-size 384
     python -m experiments.verine_2024.table_5_2_cifar truncate --data-dir DIR
