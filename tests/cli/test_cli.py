@@ -103,8 +103,8 @@ def test_report_makes_the_same_page_again_galleries_and_all(run, tmp_path):
         ("no json", "must be JSON"),
         ('{"models": {}}', "with the key `schema`"),
         ("[]", "must hold a JSON object"),
-        ('{"schema": 3, "models": {"a": {"schema": 3}}}', "must hold complete results"),
-        ('{"schema": 3, "models": {}}', "at least one model"),
+        ('{"schema": 3, "models": {"a": {"schema": 3}}}', "lacks `name`"),
+        ('{"schema": 3, "models": {}}', "at least 1 entries"),
     ],
 )
 def test_report_of_something_else_costs_a_line(run, tmp_path, content, said):

@@ -17,7 +17,7 @@ from precall.metrics.inputs import Side
 from precall.theory.arrays import is_tensor, to_numpy
 
 Values = npt.NDArray[np.floating[Any]]
-BITS = {"bfloat16": 8, "float16": 11, "float32": 24}  # significant bits, from the coarsest type to the finest
+BITS = {"bfloat16": 8, "float16": 11}  # significant bits of the types of 16 bits, from the coarsest to the finest
 LOOKED_AT = 1000  # rows that are looked at before all are
 USED = 0.3  # share of values that use the last bit of a type; half of all do, and fewer of whole numbers
 
