@@ -49,7 +49,7 @@ from benchmarks.odd_families import DEVELOPMENT, JUDGING, LAM, PAIRS, STORAGE, T
 from benchmarks.pool import head, line
 from precall import assess
 from precall.metrics.classifiers import panel as members_of_panel
-from precall.metrics.classifiers.estimators import INNER, MEMBERS, _cell_test, _folded
+from precall.metrics.classifiers.estimators import INNER, MEMBERS, cell_test, folded
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.stacking import RIDGE, stacking_weights, weighted
@@ -118,7 +118,7 @@ class Cell:
 def store_members(cell: Cell, folder: Path) -> Row:
     """Keep the held-out log-ratios of every member, by folds and inside the training half; return CPU seconds."""
     real, fake = cell.sample()
-    samples = _folded(Features.checked(real=real, fake=fake), FOLDS, cell.seed)
+    samples = folded(Features.checked(real=real, fake=fake), FOLDS, cell.seed)
     half = ~samples.held_out
     inner = [half & (samples.inner != k) for k in range(INNER)]
     views = samples.views()
@@ -139,7 +139,7 @@ def store_members(cell: Cell, folder: Path) -> Row:
         by_fold=_small(np.column_stack([samples.pooled(one[:FOLDS]) for one in found])),
         inside=_small(inside), outside=_small(outside),
         real=samples.real, fold=samples.fold, half=half, independent=samples.independent,
-        cells_p_value=_cell_test(samples, views), truth=cell.truth["alpha"],
+        cells_p_value=cell_test(samples, views), truth=cell.truth["alpha"],
     )  # fmt: skip
     return {"part": "members", **asdict(cell), "half": cell.half, "seconds": seconds}
 

@@ -264,7 +264,7 @@ def test_parts_that_do_not_fit_are_refused(path, name, change):
     about = kind.about(path, {})
     arrays = {each: kind.array(path, each, sha256) for each, sha256 in about.pop("sha256").items()}
     kind.write(path, arrays | {name: change(arrays[name])}, about)
-    with pytest.raises(ValueError, match="must hold a complete sketch|does not hold numbers"):
+    with pytest.raises(ValueError, match=r"must hold a complete sketch|does not hold numbers"):
         Sketch.load(path)
 
 

@@ -310,7 +310,7 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
             # the best curve with each budget, if a budget improves the model at all
             "budgets": [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else [],
             "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
-            "fairness": " ".join(filter(None, [_missing_groups(one), one.fairness and _gaps(one.fairness)])),
+            "fairness": " ".join(filter(None, [_missing_groups(one), _gaps(one.fairness) if one.fairness else ""])),
         }
     )
     return shown

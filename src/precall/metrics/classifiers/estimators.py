@@ -107,7 +107,7 @@ def cross_fitted(*, real: object, fake: object, classifier: object, folds: int =
 
 
 def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> ClassifierResult:
-    samples = _folded(pair, folds, seed)
+    samples = folded(pair, folds, seed)
     if isinstance(classifier, str):
         name = checks.choice("classifier", classifier, MEMBERS)
         member, views, half_views = MEMBERS[name], samples.views(), samples.half_views()
@@ -171,7 +171,7 @@ def auto(
 
 
 def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> ClassifierResult:
-    samples = _folded(pair, folds, seed)
+    samples = folded(pair, folds, seed)
     half = ~samples.held_out
     # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
@@ -189,19 +189,19 @@ def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> 
     spectrum = plugged_in(simple, samples.real, held_out.excess())
     committee = inner_scores[:, samples.held_out].mean(axis=0)
     result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
-    p_value = min(1.0, 2 * min(result.p_value, _cell_test(samples, views)))
+    p_value = min(1.0, 2 * min(result.p_value, cell_test(samples, views)))
     members = _member_spectra(log_ratios, samples.real)
     return replace(result, p_value=p_value, test=OF_SCORES_AND_CELLS, members=members)
 
 
-def _cell_test(samples: FoldedSamples, views: Views) -> float:
+def cell_test(samples: FoldedSamples, views: Views) -> float:
     """P-value of the labels in the components of the mixtures that were fitted to all samples without their labels."""
     counted = samples.independent
     cells = [views.made[name][counted].argmax(axis=1) for name in ("modes", "islands")]
     return cell_p_value(cells, samples.real[counted])
 
 
-def _folded(pair: Pair, folds: int, seed: int) -> FoldedSamples:
+def folded(pair: Pair, folds: int, seed: int) -> FoldedSamples:
     for name, n in zip(("real", "fake"), pair.sizes, strict=True):
         check_count(name, n, FEWEST)
     device = device_of(pair.real)
@@ -283,7 +283,7 @@ def quick_test(pair: Pair, *, seed: int) -> Score:
     """
     rng = np.random.default_rng(seed)
     real, fake = (np.sort(rng.permutation(n)[:QUICK_SAMPLES]) for n in pair.sizes)
-    samples = _folded(pair.rows(real, fake), 2, seed)
+    samples = folded(pair.rows(real, fake), 2, seed)
     task = samples.half_views().task(~samples.held_out, samples.held_out, samples.real)
     scores = side_by_side([partial(MEMBERS[name], [task], seed) for name in QUICK])
     log_ratios = [np.clip(score[0], -CAP, CAP) for score in scores]
