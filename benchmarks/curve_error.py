@@ -7,7 +7,7 @@
 The pairs are those of `precall.theory.toys.pairs` in several dimensions ("toys"), and those of `benchmarks.families`.
 The error is the mean over 199 angles of max(|Δα|, |Δβ|). "20-means" is the estimator of Sajjadi et al. (2018), "simon"
 that of Simon et al. (2019), and "cover" is precision-recall cover with k' = √n, clipped to [0, min(1, λ)]. The other
-fixed estimators are members of the panel, 5-fold cross-fitted, and "auto" is their stack. `--smoke` takes seconds.
+fixed estimators are single classifiers, 5-fold cross-fitted, and "auto" is the panel. `--smoke` takes seconds.
 `--from-json` prints the tables of docs/curve_error.md from the rows of earlier runs, and `--write` puts them there.
 
 Every run uses one thread, so that the errors do not depend on `--jobs` and the seconds can be compared. One draw of the
@@ -35,7 +35,8 @@ from benchmarks.common import Row, parser, seconds
 from benchmarks.families import FAMILIES, Family
 from benchmarks.pool import ONE_THREAD as ONE_THREAD
 from benchmarks.pool import line
-from precall.metrics.classifiers.estimators import auto
+from precall.metrics.classifiers.estimators import auto, classify
+from precall.metrics.classifiers.panel import MEMBERS, PANEL
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
@@ -49,6 +50,7 @@ ORDER = [*PAIRS, *FAMILIES]
 PUBLISHED = {"toys": "curve_error.json", "families": "curve_error_families.json"}  # in benchmarks/results
 
 Curve = Callable[[Array], Array]
+Estimator = Callable[[Array, Array, int], Curve]
 Cell = tuple[int, str, int]  # n, pair, dimension
 
 
@@ -94,7 +96,16 @@ def simon_curve(real: Array, fake: Array, seed: int) -> Curve:
     return simon_ensemble(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
-ESTIMATORS = {"20-means": clusters_curve, "cover": cover_curve, "simon": simon_curve}
+def classifier_curve(name: str) -> Estimator:
+    return lambda real, fake, seed: classify(name, real=real, fake=fake, seed=seed).spectrum.alpha
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "20-means": clusters_curve,
+    "cover": cover_curve,
+    "simon": simon_curve,
+    **{name: classifier_curve(name) for name in FIXED if name in MEMBERS and name not in PANEL},
+}
 
 
 def rows_of(case: Case) -> list[Row]:
