@@ -115,7 +115,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: eight classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: nine classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member of the panel estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
        standardised, and projected to 512 principal axes if there are more dimensions; neither uses the labels.
@@ -325,8 +325,8 @@ def _estimator(
 SIMON_2019 = ("Simon et al. (2019)", "Sajjadi et al. (2018)")
 AUTO = _estimator(
     "auto",
-    "a stacked panel of eight classifiers, cross-fitted and calibrated",
-    measures="The whole precision-recall curve. Eight classifiers of different kinds learn to tell real from fake "
+    "a stacked panel of nine classifiers, cross-fitted and calibrated",
+    measures="The whole precision-recall curve. Nine classifiers of different kinds learn to tell real from fake "
     "samples, a weighted combination of them is calibrated to a density ratio, and every score is read off this ratio.",
     limits="No classifier detects every difference. A difference that all members miss raises the curve. The estimate "
     "is not a bound; the certificate is. With a few hundred samples the intervals are wide.",

@@ -112,6 +112,8 @@ def joined(pair: Pair) -> tuple[Tensor, Flags]:
 
     device = "cpu" if device_of(pair.real) == "mps" else device_of(pair.real)
     x = torch.cat([as_tensor(one, device) for one in (pair.real, pair.fake)])
+    if x.is_cuda:
+        torch.linalg.inv(x.new_ones(1, 1))  # loads the library for CUDA, which two threads must not do at once
     return x, np.arange(len(x)) < len(pair.real)
 
 

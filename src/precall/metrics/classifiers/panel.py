@@ -79,7 +79,8 @@ FITTED: dict[str, type[Any]] = {
     "boosting": Trees,
     "mlp": Perceptron,
 }
-PANEL = ("discriminant", "marginals", "edges", "radial", "rank_quadratic", "interactions", "boosting", "mlp")
+PANEL = ("discriminant", "marginals", "edges", "radial", "modes", "rank_quadratic", "interactions", "boosting", "mlp")
+ON_THE_CPU = ("linear", "knn", "boosting")  # wherever the samples are
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,15 @@ class Panel:
         self, tasks: Sequence[Task], tests: Sequence[Tensor], seed: int, progress: StageProgress | None = None
     ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
         """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
-        # the slowest members start first
-        jobs = [partial(_trained, MEMBERS[name], tasks, tests, seed) for name in reversed(self.members)]
+        names = self.members[::-1]  # the slowest members start first
+        parts = [(name,) for name in names]
+        if tasks[0].rows.x.is_cuda:  # threads that start short computations on one device hinder each other
+            on_cpu = [name for name in names if name in ON_THE_CPU]
+            parts = [*((name,) for name in on_cpu), tuple(name for name in names if name not in ON_THE_CPU)]
+        jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
         with convergence_not_required():
-            done = side_by_side(jobs, progress)[::-1]
-        return [one for one, _ in done], [one for _, one in done]
+            found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}
+        return [found[name][0] for name in self.members], [found[name][1] for name in self.members]
 
     def combined(
         self, samples: FoldedSamples, views: Views, fitted: Sequence[Sequence[Fitted]], log_ratios: Array
@@ -156,11 +161,16 @@ class Panel:
         return TrainedPanel(self.members, views, models, weights, knots, values)
 
 
-def _trained(
-    member: Member, tasks: Sequence[Task], tests: Sequence[Tensor], seed: int
-) -> tuple[Sequence[Fitted], list[Array]]:
-    fitted = member(tasks, seed)
-    return fitted, [scored(one, task.rows.part(test)) for one, task, test in zip(fitted, tasks, tests, strict=True)]
+def _in_turn(
+    names: Sequence[str], tasks: Sequence[Task], tests: Sequence[Tensor], seed: int
+) -> dict[str, tuple[Sequence[Fitted], list[Array]]]:
+    """What each of these members learnt from each task, and its log-ratios of the test rows."""
+    found = {}
+    for name in names:
+        fitted = MEMBERS[name](tasks, seed)
+        parts = zip(fitted, tasks, tests, strict=True)
+        found[name] = fitted, [scored(one, task.rows.part(test)) for one, task, test in parts]
+    return found
 
 
 def scored(fitted: Fitted, rows: Rows) -> Array:

@@ -169,7 +169,7 @@ def _products(z: Tensor, terms: Tensor) -> Tensor:
     import torch
 
     padded = torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
-    return torch.stack([padded[:, term].prod(dim=1) for term in terms], dim=1) if len(terms) else z[:, :0]
+    return padded[:, terms].prod(dim=2)
 
 
 def _standardised(products: Tensor, scale: Tensor) -> Tensor:
