@@ -44,6 +44,7 @@ from precall.theory.toys import Toy, pairs
 
 LAM = np.tan(np.arange(1, 200) / 200 * np.pi / 2)
 FIXED = ("20-means", "cover", "simon", "linear", "quadratic", "knn", "boosting", "mlp")
+NO_MEMBERS = ("20-means", "cover", "simon", "auto")
 FIRST_SEED = 1000  # smaller seeds were used for development
 PAIRS = [toy.name for toy in pairs(1)]
 ORDER = [*PAIRS, *FAMILIES]
@@ -188,8 +189,8 @@ def table_of(part: dict[Cell, dict[str, float]]) -> Iterator[str]:
 
 
 def best_member(group: dict[str, float]) -> str:
-    """The member of the panel with the smallest error."""
-    return min((name for name in group if name not in (*ESTIMATORS, "auto")), key=group.__getitem__)
+    """The single classifier with the smallest error."""
+    return min((name for name in group if name not in NO_MEMBERS), key=group.__getitem__)
 
 
 def cells(errors: dict[str, float], best_member: float) -> list[str]:
@@ -209,7 +210,7 @@ def comparison(rows: list[Row]) -> Iterator[str]:
     fixed = min(FIXED, key=errors.__getitem__)
     ratio = errors["auto"] / errors[fixed]
     yield f"- auto's mean error is {ratio:.2f} times that of the best fixed estimator ({fixed})."
-    members = len({row["estimator"] for row in rows} - {*ESTIMATORS, "auto"})
+    members = len({row["estimator"] for row in rows} - {*NO_MEMBERS})
     worse = [text for cell, group in part.items() if (text := much_worse(cell, group, rows))]
     yield (
         f"- auto's error exceeds 1.5 × that of the best of the {members} members in hindsight on {len(worse)} of "

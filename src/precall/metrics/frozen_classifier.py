@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.classifiers.views import shrunk_covariance
+from precall.metrics.classifiers.gaussians import shrunk_covariance
 from precall.metrics.features import Features, float64, tiles
 from precall.metrics.score import CURVE_SCORES, Score, bounded_interval, readings
 from precall.theory.arrays import Array, Counts, to_numpy

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.classifiers.views import UNROUNDED, ZERO, Rows, Task, last_digit, sorted_values
+from precall.metrics.classifiers.views import UNROUNDED, ZERO, Seen, Task, last_digit, sorted_values
 from precall.theory.logistic import CAP
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ BLOCK = 64  # number of columns that are evaluated at once
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepFunctions:
     """One function per column that is constant between its knots, and may have other values at the knots.
 
     Attributes:
@@ -59,12 +59,12 @@ class Steps:
             total += torch.where(met, here.gather(1, at), after.gather(1, at)).sum(dim=0)
         return total
 
-    def some(self, chosen: Tensor) -> Steps:
+    def some(self, chosen: Tensor) -> StepFunctions:
         """Some of the functions, with as many knots as they have."""
         knots = self.knots[chosen]
         k = int(knots.isfinite().sum(dim=1).max()) if len(knots) else 0
         cut = (one[chosen][:, : k + 1].contiguous() for one in (self.after, self.at))
-        return Steps(self.columns[chosen], knots[:, :k].contiguous(), *cut)
+        return StepFunctions(self.columns[chosen], knots[:, :k].contiguous(), *cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +77,11 @@ class Marginals:
         recurring: Functions that are constant but at the training values.
     """
 
-    values: Steps = field(metadata={"of": Steps})
-    digits: Steps = field(metadata={"of": Steps})
-    recurring: Steps = field(metadata={"of": Steps})
+    values: StepFunctions = field(metadata={"of": StepFunctions})
+    digits: StepFunctions = field(metadata={"of": StepFunctions})
+    recurring: StepFunctions = field(metadata={"of": StepFunctions})
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """The sum for each row."""
         total = self.values.total(rows.columns(self.values.columns))
         total += self.recurring.total(rows.columns(self.recurring.columns))
@@ -127,7 +127,7 @@ def _is_rounded(x: Tensor) -> Tensor:
     return rounded * ROUNDED >= (digit != ZERO).sum(dim=1).clamp(min=1)
 
 
-def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, Steps, Tensor]:
+def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions, Tensor]:
     """Log-ratio of each column: cells of frequent values, and the best merging of quantile bins of the others.
 
     Args:
@@ -250,7 +250,7 @@ def cell_log_ratios(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     return gain.sum(dim=1), torch.where(p + q > 0, ratios, 0.0)
 
 
-def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_bins: Tensor) -> Steps:
+def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_bins: Tensor) -> StepFunctions:
     """The functions with these values at the atoms and in the bins between the edges."""
     import torch
 
@@ -261,10 +261,10 @@ def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_
         atom = torch.searchsorted(atoms, knots).clamp(max=atoms.shape[1] - 1)
         at = torch.where(atoms.gather(1, atom) == knots, of_atoms.gather(1, atom), after)
     first = of_bins[:, :1]
-    return Steps(columns, knots, torch.cat([first, after], dim=1), torch.cat([first, at], dim=1))
+    return StepFunctions(columns, knots, torch.cat([first, after], dim=1), torch.cat([first, at], dim=1))
 
 
-def _recurrence(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, Steps]:
+def _recurrence(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions]:
     """Log-ratio of whether a value also occurs in the training sample of each class; a training value skips itself.
 
     The gain is 0 if the sets share more values than independent ones would: then recurrence shows copying, not a
@@ -292,7 +292,7 @@ def _recurrence(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> 
     knots = torch.full_like(values, torch.inf).scatter_(1, place, values)
     at = ratios.gather(1, (reals > 0) + 2 * (fakes > 0).long())
     first = ratios[:, :1]
-    return net, Steps(columns, knots, first.expand(-1, values.shape[1] + 1), torch.cat([first, at], dim=1))
+    return net, StepFunctions(columns, knots, first.expand(-1, values.shape[1] + 1), torch.cat([first, at], dim=1))
 
 
 def share_values(reals: Tensor, fakes: Tensor) -> Tensor:
@@ -336,7 +336,7 @@ class Edges:
     spacing: Tensor
     weight: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """The weighted sum for each row."""
         import torch
 

@@ -18,7 +18,7 @@ import numpy as np
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
-from precall.metrics.classifiers.members import Islands, Modes, convergence_not_required, of_classifier
+from precall.metrics.classifiers.members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
 from precall.metrics.classifiers.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
 from precall.metrics.classifiers.result import (
     OF_SCORES,
@@ -29,7 +29,7 @@ from precall.metrics.classifiers.result import (
     tested,
 )
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
-from precall.metrics.classifiers.views import Rows
+from precall.metrics.classifiers.views import Seen
 from precall.metrics.features import Pair
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
@@ -205,9 +205,9 @@ def _of_all(
     return replace(result, **found)  # type: ignore[arg-type]
 
 
-def _cell_test(samples: FoldedSamples, rows: Rows, fit: Tensor, seed: int) -> float:
+def _cell_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
     """P-value of the labels in the components of the mixtures that were fitted to all samples without their labels."""
-    counted, kinds = samples.independent, (Modes, Islands)
+    counted, kinds = samples.independent, (ModeWeights, IslandWeights)
     densities = [kind.densities(rows, kind.found(rows, fit, seed)) for kind in kinds]
     return cell_p_value([to_numpy(one.argmax(dim=1))[counted] for one in densities], samples.real[counted])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
-from precall.metrics.classifiers.views import Rows, Task, Views, tasks_of
+from precall.metrics.classifiers.views import Seen, Task, Views, tasks_of
 from precall.metrics.features import Pair, as_tensor, device_of
 from precall.theory.arrays import Array, Flags, Index, to_numpy
 
@@ -65,23 +65,23 @@ class FoldedSamples:
         """Whether each row belongs to the held-out half, on which no model of the certificate is trained."""
         return self.inner < 0
 
-    def rows(self) -> tuple[Rows, Tensor]:
+    def rows(self) -> tuple[Seen, Tensor]:
         """The samples as the members of the folds see them, and which of them the views are fitted to: all."""
         return self._seen(np.ones(len(self.x), dtype=bool))
 
-    def half_rows(self) -> tuple[Rows, Tensor]:
+    def half_rows(self) -> tuple[Seen, Tensor]:
         """The same for the members of the certificate: nothing is fitted to the held-out half."""
         return self._seen(~self.held_out)
 
-    def _seen(self, fit: Flags) -> tuple[Rows, Tensor]:
+    def _seen(self, fit: Flags) -> tuple[Seen, Tensor]:
         index = self.index(fit)
         return Views.fit(self.x, index).rows(self.x), index
 
-    def fold_tasks(self, rows: Rows, fit: Tensor) -> list[Task]:
+    def fold_tasks(self, rows: Seen, fit: Tensor) -> list[Task]:
         """One task per fold: train on the other folds."""
         return self.tasks(rows, fit, [self.fold != k for k in np.unique(self.fold)])
 
-    def tasks(self, rows: Rows, fit: Tensor, trained: Sequence[Flags]) -> list[Task]:
+    def tasks(self, rows: Seen, fit: Tensor, trained: Sequence[Flags]) -> list[Task]:
         """One task for each set of samples to train on."""
         return tasks_of(rows, fit, self.real, trained)
 

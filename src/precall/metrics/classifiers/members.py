@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from precall.metrics.classifiers.gaussians import GaussianPair, gaussian, gram, mahalanobis, shrunk
 from precall.metrics.classifiers.mixtures import fitted_mixture, log_densities, mixture_weights
-from precall.metrics.classifiers.views import NARROW, Matrix, Rows, Task, gaussian, gram, mahalanobis, shrunk
+from precall.metrics.classifiers.views import NARROW, Matrix, Seen, Task
 from precall.metrics.parallel import side_by_side
 from precall.theory.arrays import Array, Flags, to_numpy
 
@@ -33,7 +34,7 @@ BINNING = Lock()
 class Fitted(Protocol):
     """What a member has learnt from one task. In a panel it is a frozen dataclass of tensors."""
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """Log-ratio of each row, in float64; a larger one means more real."""
 
 
@@ -43,28 +44,21 @@ Member: TypeAlias = Callable[[Sequence[Task], int], Sequence[Fitted]]
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """Two Gaussians: their means, and the Cholesky roots of their covariances."""
+    """Two Gaussians of the points."""
 
-    real_mean: Tensor
-    real_root: Tensor
-    fake_mean: Tensor
-    fake_root: Tensor
+    gaussians: GaussianPair = field(metadata={"of": GaussianPair})
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """Log-density of the one minus that of the other."""
-        return self.of_points(rows.narrow)
-
-    def of_points(self, x: Tensor) -> Tensor:
-        """The same at points."""
-        sides = ((self.real_mean, self.real_root), (self.fake_mean, self.fake_root))
-        real, fake = (-(mahalanobis(m, root, x) ** 2) / 2 - root.diagonal().log().sum() for m, root in sides)
-        return real - fake
+        return self.gaussians.log_ratio(rows.narrow)
 
 
 def quadratic(tasks: Sequence[Task], seed: int) -> list[Quadratic]:
     """Log-ratio of two Gaussians with shrunken covariances."""
-    narrow = [task.rows.narrow for task in tasks]
-    return [Quadratic(*gaussian(x[t.real]), *gaussian(x[t.fake])) for t, x in zip(tasks, narrow, strict=True)]
+    return [
+        Quadratic(GaussianPair(*gaussian(task.rows.narrow[task.real]), *gaussian(task.rows.narrow[task.fake])))
+        for task in tasks
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +68,7 @@ class Linear:
     weights: Tensor
     middle: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """The linear function of each row."""
         return (rows.points.double() - self.middle) @ self.weights
 
@@ -114,7 +108,7 @@ class Radial:
     real: Tensor
     fake: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """Log-density of the one mixture minus that of the other."""
         radius = rows.view("radius", partial(_log_radius, mean=self.mean, root=self.root))
         x = ((radius - self.scale[0]) / self.scale[1])[:, None]
@@ -137,7 +131,7 @@ def _radial(task: Task, seed: int) -> Radial:
     return Radial(mean, root, scale, real, fake)
 
 
-def _log_radius(rows: Rows, mean: Tensor, root: Tensor) -> Tensor:
+def _log_radius(rows: Seen, mean: Tensor, root: Tensor) -> Tensor:
     """Log Mahalanobis radius of each row."""
     return (mahalanobis(mean, root, rows.points) + 1e-9).log()
 
@@ -150,7 +144,7 @@ def _weighted(log_weights: Tensor, coefficients: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
+class ModeWeights:
     """Two mixtures with common components on the leading principal axes.
 
     Attributes:
@@ -163,26 +157,26 @@ class Modes:
     real: Tensor
     fake: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """Log-density of the one mixture minus that of the other."""
         at = self.densities(rows, self.components)
         return (at + self.real).logsumexp(dim=1) - (at + self.fake).logsumexp(dim=1)
 
     @classmethod
-    def axes(cls, rows: Rows) -> Tensor:
+    def axes(cls, rows: Seen) -> Tensor:
         """What the mixtures are fitted to."""
         return rows.leading
 
     @classmethod
-    def densities(cls, rows: Rows, components: Tensor) -> Tensor:
+    def densities(cls, rows: Seen, components: Tensor) -> Tensor:
         """Log-density of each component at each row."""
         return rows.view(cls.__name__, lambda whole: log_densities(components, cls.axes(whole)))
 
     @classmethod
-    def found(cls, rows: Rows, fit: Tensor, seed: int) -> Tensor:
+    def found(cls, rows: Seen, fit: Tensor, seed: int) -> Tensor:
         """The components, fitted to the rows with the indices `fit` without their labels."""
 
-        def components(whole: Rows) -> Tensor:
+        def components(whole: Seen) -> Tensor:
             x = cls.axes(whole)[fit]
             return fitted_mixture(x, MODES, seed, diagonal=True)[1] if x.shape[1] else x.new_zeros(1, 1).double()
 
@@ -190,7 +184,7 @@ class Modes:
         return known
 
     @classmethod
-    def fit(cls, task: Task, seed: int) -> Modes:
+    def fit(cls, task: Task, seed: int) -> ModeWeights:
         """The weights of both classes."""
         known = cls.found(task.rows, task.fit, seed)
         at = cls.densities(task.rows, known)
@@ -198,26 +192,26 @@ class Modes:
 
 
 @dataclass(frozen=True, eq=False)
-class Islands(Modes):
+class IslandWeights(ModeWeights):
     """The same on the principal axes of the columns in their own units; 0 if there are none."""
 
     @classmethod
-    def axes(cls, rows: Rows) -> Tensor:
+    def axes(cls, rows: Seen) -> Tensor:
         """What the mixtures are fitted to."""
         return rows.natural
 
 
-def modes(tasks: Sequence[Task], seed: int) -> list[Modes]:
+def modes(tasks: Sequence[Task], seed: int) -> list[ModeWeights]:
     """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
 
     `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
     """
-    return [Modes.fit(task, seed) for task in tasks]
+    return [ModeWeights.fit(task, seed) for task in tasks]
 
 
-def islands(tasks: Sequence[Task], seed: int) -> list[Modes]:
+def islands(tasks: Sequence[Task], seed: int) -> list[ModeWeights]:
     """The same as `modes`, on principal axes of the columns in their own units; 0 if these are alike."""
-    return [Islands.fit(task, seed) for task in tasks]
+    return [IslandWeights.fit(task, seed) for task in tasks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +238,7 @@ class Trees:
     depth: Tensor
     offset: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """Sum of the leaves of each row."""
         import torch
 
@@ -257,7 +251,7 @@ class Trees:
         return self.value[tree, node].sum(dim=1) + self.offset
 
 
-def _axes_and_columns(rows: Rows, columns: Tensor) -> Tensor:
+def _axes_and_columns(rows: Seen, columns: Tensor) -> Tensor:
     """`narrow`, and beside it single columns if it is a projection."""
     import torch
 
@@ -271,17 +265,8 @@ def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
 
 
 def _boosting(task: Task, seed: int) -> Trees:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    class OneAtATime(HistGradientBoostingClassifier):  # type: ignore[misc]
-        """While it bins the data, scikit-learn resets the filters of warnings, which all threads share."""
-
-        def _bin_data(self, *arguments: Any, **named: Any) -> Any:
-            with BINNING:
-                return super()._bin_data(*arguments, **named)
-
     columns = task.columns[:NARROW] if task.rows.x.shape[1] > NARROW else task.columns[:0]
-    model = OneAtATime(
+    model = _boosted_trees()(
         max_iter=60,
         learning_rate=0.15,
         max_leaf_nodes=15,
@@ -291,34 +276,38 @@ def _boosting(task: Task, seed: int) -> Trees:
         random_state=seed,
     )
     model.fit(to_numpy(_axes_and_columns(task.rows.part(task.train), columns)), to_numpy(task.labels))
-    return _trees(model, columns, task.log_odds)
+    return model.trees(columns, task.log_odds)
 
 
-def _trees(model: Any, columns: Tensor, log_odds: float) -> Trees:
-    """The trees of a model of scikit-learn as arrays."""
+@cache
+def _boosted_trees() -> Any:
+    """Gradient boosting of scikit-learn, with its trees as arrays."""
     import torch
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
-    nodes = [one[0].nodes for one in model._predictors]
-    most = max((len(one) for one in nodes), default=1)
+    class BoostedTrees(HistGradientBoostingClassifier):  # type: ignore[misc]
+        def _bin_data(self, *arguments: Any, **named: Any) -> Any:
+            with BINNING:  # scikit-learn resets the filters of warnings meanwhile, which all threads share
+                return super()._bin_data(*arguments, **named)
 
-    def padded(name: str, kind: type[Any]) -> Matrix:
-        table = np.zeros((len(nodes), most), dtype=kind)
-        for row, one in zip(table, nodes, strict=True):
-            row[: len(one)] = one[name]
-        return table
+        def trees(self, columns: Tensor, log_odds: float) -> Trees:
+            nodes = [one[0].nodes for one in self._predictors]
+            table = np.zeros((len(nodes), max(map(len, nodes))), dtype=nodes[0].dtype)
+            for row, one in zip(table, nodes, strict=True):
+                row[: len(one)] = one
+            leaf, itself = table["is_leaf"] > 0, np.broadcast_to(np.arange(table.shape[1]), table.shape)
+            arrays = (
+                table["feature_idx"].astype(np.int64),
+                table["num_threshold"].astype(np.float64),
+                np.where(leaf, itself, table["left"].astype(np.int64)),
+                np.where(leaf, itself, table["right"].astype(np.int64)),
+                np.where(leaf, table["value"], 0.0),
+                np.asarray(table["depth"].max().astype(np.int64)),
+                np.asarray(self._baseline_prediction.ravel()[0] - log_odds),
+            )
+            return Trees(columns, *(torch.as_tensor(np.array(one), device=columns.device) for one in arrays))
 
-    leaf = padded("is_leaf", bool)
-    itself = np.broadcast_to(np.arange(most), leaf.shape)
-    arrays = (
-        padded("feature_idx", np.int64),
-        padded("num_threshold", np.float64),
-        np.where(leaf, itself, padded("left", np.int64)),
-        np.where(leaf, itself, padded("right", np.int64)),
-        np.where(leaf, padded("value", np.float64), 0.0),
-        np.asarray(padded("depth", np.int64).max(initial=0)),
-        np.asarray(float(np.ravel(model._baseline_prediction)[0]) - log_odds),
-    )
-    return Trees(columns, *(torch.as_tensor(one, device=columns.device) for one in arrays))
+    return BoostedTrees
 
 
 # ---------------------------------------------------------------------------- classifiers that are used alone
@@ -329,16 +318,16 @@ class Alone:
     """A fitted classifier that scores matrices, and what of the rows it scores."""
 
     score: Callable[[Matrix], Matrix]
-    view: Callable[[Rows], Tensor]
+    view: Callable[[Seen], Tensor]
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """The scores of the rows."""
         import torch
 
         return torch.as_tensor(np.asarray(self.score(to_numpy(self.view(rows))), dtype=np.float64))
 
 
-def alone(learn: Callable[[Matrix, Flags], Callable[[Matrix], Matrix]], view: Callable[[Rows], Tensor]) -> Member:
+def alone(learn: Callable[[Matrix, Flags], Callable[[Matrix], Matrix]], view: Callable[[Seen], Tensor]) -> Member:
     """A member that learns a score from one view of the training rows and their labels."""
 
     def fit(task: Task) -> Alone:
@@ -394,7 +383,7 @@ def of_classifier(classifier: Any) -> Member:
 
         return score
 
-    return alone(learn, Rows.values)
+    return alone(learn, Seen.values)
 
 
 def _log_odds(labels: Flags) -> float:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from precall.metrics.classifiers.views import Rows, Task
+from precall.metrics.classifiers.views import Seen, Task
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ class Perceptron:
 
     weights: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """The logit of each row."""
         x = rows.points
         width = (len(self.weights) - 1) // HIDDEN - HIDDEN - 3

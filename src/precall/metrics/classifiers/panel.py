@@ -18,10 +18,10 @@ from precall.metrics.classifiers.columns import Edges, Marginals, edges, margina
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.members import (
     Fitted,
-    Islands,
+    IslandWeights,
     Linear,
     Member,
-    Modes,
+    ModeWeights,
     Quadratic,
     Radial,
     Trees,
@@ -39,7 +39,7 @@ from precall.metrics.classifiers.members import (
 from precall.metrics.classifiers.mlp import Perceptron, mlp
 from precall.metrics.classifiers.ranks import Interactions, RankQuadratic, interactions, rank_quadratic
 from precall.metrics.classifiers.stacking import stacking_weights, weighted
-from precall.metrics.classifiers.views import Rows, Task, Views
+from precall.metrics.classifiers.views import Seen, Task, Views
 from precall.metrics.features import Pair, as_features, as_tensor, check_count, tile_rows
 from precall.metrics.parallel import side_by_side
 from precall.progress import StageProgress
@@ -72,8 +72,8 @@ FITTED: dict[str, type[Any]] = {
     "marginals": Marginals,
     "edges": Edges,
     "radial": Radial,
-    "modes": Modes,
-    "islands": Islands,
+    "modes": ModeWeights,
+    "islands": IslandWeights,
     "rank_quadratic": RankQuadratic,
     "interactions": Interactions,
     "boosting": Trees,
@@ -173,7 +173,7 @@ def _in_turn(
     return found
 
 
-def scored(fitted: Fitted, rows: Rows) -> Array:
+def scored(fitted: Fitted, rows: Seen) -> Array:
     """The log-ratios of the rows, in float64."""
     return np.asarray(to_numpy(fitted.log_ratio(rows)), dtype=np.float64)
 

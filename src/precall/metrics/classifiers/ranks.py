@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.classifiers.members import Quadratic
-from precall.metrics.classifiers.views import Rows, Task, gaussian, mahalanobis, sorted_values
+from precall.metrics.classifiers.gaussians import GaussianPair, gaussian, mahalanobis
+from precall.metrics.classifiers.views import Seen, Task, sorted_values
 from precall.theory.arrays import to_numpy
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ FAR = 5.0  # number of standard deviations to which a product is clipped
 class NormalScores:
     """The map of each column to a normal one, by its ranks; equal values share their mean rank.
 
-    The columns are those of `Rows.narrow`. Beside them is the standardised logarithm of their Mahalanobis radius.
+    The columns are those of `Seen.narrow`. Beside them is the standardised logarithm of their Mahalanobis radius.
 
     Attributes:
         knots: Sorted values of each column, shape (columns, ranks).
@@ -49,7 +49,7 @@ class NormalScores:
     radius: Tensor
 
     @classmethod
-    def fit(cls, rows: Rows, fit: Tensor) -> NormalScores:
+    def fit(cls, rows: Seen, fit: Tensor) -> NormalScores:
         """The map of the ranks of the rows with the indices `fit`."""
         import torch
 
@@ -64,11 +64,11 @@ class NormalScores:
         log_radius = (mahalanobis(mean, root, z) + 1e-9).log()[fit]
         return cls(knots, scale, mean, root, torch.stack([log_radius.mean(), log_radius.std(correction=0) + 1e-9]))
 
-    def of(self, rows: Rows) -> Tensor:
+    def of(self, rows: Seen) -> Tensor:
         """The scores of the columns and the log radius, shape (n, columns + 1), in float64."""
         return rows.view("normal scores", self._of_all)
 
-    def _of_all(self, rows: Rows) -> Tensor:
+    def _of_all(self, rows: Seen) -> Tensor:
         import torch
 
         z = (_normal(self.knots, rows.narrow) - self.scale[0]) / self.scale[1]
@@ -90,11 +90,11 @@ class RankQuadratic:
     """Two Gaussians of normal scores: two Gaussian copulas."""
 
     scores: NormalScores = field(metadata={"of": NormalScores})
-    gaussians: Quadratic = field(metadata={"of": Quadratic})
+    gaussians: GaussianPair = field(metadata={"of": GaussianPair})
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """Log-density of the one minus that of the other."""
-        return self.gaussians.of_points(self.scores.of(rows)[:, :-1])
+        return self.gaussians.log_ratio(self.scores.of(rows)[:, :-1])
 
 
 def rank_quadratic(tasks: Sequence[Task], seed: int) -> list[RankQuadratic]:
@@ -110,7 +110,7 @@ def _scores(task: Task) -> NormalScores:
 def _rank_quadratic(task: Task) -> RankQuadratic:
     scores = _scores(task)
     z = scores.of(task.rows)[:, :-1]
-    return RankQuadratic(scores, Quadratic(*gaussian(z[task.real]), *gaussian(z[task.fake])))
+    return RankQuadratic(scores, GaussianPair(*gaussian(z[task.real]), *gaussian(z[task.fake])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Interactions:
     scale: Tensor
     weights: Tensor
 
-    def log_ratio(self, rows: Rows) -> Tensor:
+    def log_ratio(self, rows: Seen) -> Tensor:
         """The function of each row."""
         products = _standardised(_products(self.scores.of(rows), self.terms), self.scale)
         return products @ self.weights[:-1] + self.weights[-1]
@@ -154,8 +154,8 @@ def _interactions(task: Task) -> Interactions:
     filled = [[*term, *([z.shape[1]] * (LARGEST - len(term)))] for term in found]
     terms = torch.tensor(filled, dtype=torch.long, device=z.device).reshape(-1, LARGEST)
     products = _products(z[task.train], terms)
-    spread, mean = torch.std_mean(products, dim=0, correction=0)
-    scale = torch.stack([mean, spread + 1e-12])
+    mean = products.mean(dim=0)
+    scale = torch.stack([mean, (products - mean).square().mean(dim=0).sqrt() + 1e-12])
     weights = np.zeros(1)
     if found:
         x = to_numpy(_standardised(products, scale))

@@ -1,6 +1,6 @@
 """How a panel sees samples: standardised, on principal axes, and by single columns.
 
-`Views` is what is fitted, without labels; `Rows` are samples seen through it, and a `Task` says which of them train a
+`Views` is what is fitted, without labels; `Seen` are samples seen through it, and a `Task` says which of them train a
 model and which it scores. All of it works on the device of the samples.
 """
 
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from precall.theory.arrays import Array, Flags, to_numpy
+from precall.metrics.classifiers.gaussians import gram
+from precall.theory.arrays import Flags, to_numpy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,9 +87,9 @@ class Views:
         natural = axes[:, :0] if alike else principal_axes(standard._natural(part), LEADING)
         return replace(standard, axes=axes, natural=natural)
 
-    def rows(self, x: Tensor) -> Rows:
+    def rows(self, x: Tensor) -> Seen:
         """The rows of `x`, seen through these views."""
-        return Rows(self, _multiplied(x, self.exponent))
+        return Seen(self, _multiplied(x, self.exponent))
 
     def points(self, x: Tensor) -> Tensor:
         """The rows standardised, in float32, on the principal axes if there are more than `WIDTH` columns."""
@@ -108,7 +109,7 @@ class Views:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Seen:
     """Samples seen through `Views`. Each view is computed once, for all samples, when it is first needed.
 
     Attributes:
@@ -123,21 +124,21 @@ class Rows:
     views: Views
     x: Tensor
     made: dict[str, Any] = field(default_factory=dict)
-    whole: Rows | None = None
+    whole: Seen | None = None
     index: Tensor | None = None
     lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
 
-    def part(self, index: Tensor) -> Rows:
+    def part(self, index: Tensor) -> Seen:
         """Some of the samples, by their indices."""
-        return Rows(self.views, self.x, {}, self, index)
+        return Seen(self.views, self.x, {}, self, index)
 
-    def view(self, name: str, compute: Callable[[Rows], Tensor]) -> Tensor:
+    def view(self, name: str, compute: Callable[[Seen], Tensor]) -> Tensor:
         """What `compute` makes of all samples; the rows of this part."""
         if self.whole is not None:
             return self.whole.view(name, compute)[self.index]
         return self.once(name, compute)
 
-    def once(self, name: str, compute: Callable[[Rows], Any]) -> Any:
+    def once(self, name: str, compute: Callable[[Seen], Any]) -> Any:
         """What `compute` makes of all samples, whatever it is."""
         whole = self.whole or self
         with whole.lock:  # members run side by side, and two must not compute the same
@@ -194,7 +195,7 @@ class Task:
         columns: The columns in which the classes differ most, in this order; at most `COLUMNS`, or all if they are few.
     """
 
-    rows: Rows
+    rows: Seen
     fit: Tensor
     real: Tensor
     fake: Tensor
@@ -220,7 +221,7 @@ class Task:
         return float(np.log(len(self.real)) - np.log(len(self.fake)))
 
 
-def tasks_of(rows: Rows, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> list[Task]:
+def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> list[Task]:
     """One task for each set of samples to train on.
 
     Args:
@@ -405,13 +406,6 @@ def principal_axes(x: Tensor, most: int) -> Tensor:
     return (centred.T @ (vectors[:, spread] / values[spread].sqrt())).flip(1).contiguous()
 
 
-def gram(x: Tensor) -> Tensor:
-    """`XᵀX`. (NumPy computes one half of it on the CPU.)"""
-    import torch
-
-    return torch.from_numpy(x.numpy().T @ x.numpy()) if x.device.type == "cpu" else x.T @ x
-
-
 def _leading_eigenvectors(gram: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """The largest eigenvalues, increasing, and their vectors. (Few take less time than all on the CPU.)"""
     import torch
@@ -424,53 +418,3 @@ def _leading_eigenvectors(gram: Tensor, most: int) -> tuple[Tensor, Tensor]:
     leading = (max(0, len(gram) - most), len(gram) - 1)
     values, vectors = eigh(gram.numpy(), subset_by_index=leading, check_finite=False)
     return torch.from_numpy(values), torch.from_numpy(vectors)
-
-
-def gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean of the rows of `x`, and the Cholesky root of their shrunken covariance, in float64."""
-    import torch
-
-    x = x.double()
-    mean = x.mean(dim=0)
-    return mean, torch.linalg.cholesky(shrunk(gram(x - mean), len(x)))
-
-
-def mahalanobis(mean: Tensor, root: Tensor, x: Tensor) -> Tensor:
-    """`|R⁻¹(x − mean)|` for each row of `x`, where `R Rᵀ` is the covariance."""
-    import torch
-
-    return torch.linalg.solve_triangular(root, (x.double() - mean).T, upper=False).norm(dim=0)
-
-
-def shrunk(scatter: Tensor, n: int) -> Tensor:
-    """Positive definite covariance, shrunk towards a multiple of the identity by oracle approximating shrinkage.
-
-    Args:
-        scatter: Sum over n points of the products of their centred coordinates.
-        n: Number of points.
-
-    Example:
-        >>> import torch
-        >>> shrunk(torch.diag(torch.tensor([3.0, 9.0])).double(), 3).round(decimals=3).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
-
-    References:
-        Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation, eq. 23.
-    """
-    import torch
-
-    covariance, d = scatter / n, len(scatter)
-    square, mean = float((covariance**2).mean()), float(covariance.trace()) / d
-    unequal = square - mean**2 / d  # 0 if the columns are uncorrelated with equal variances; rounding can lower it
-    shrinkage = min(1.0, (square + mean**2) / ((n + 1) * unequal)) if unequal > 0 else 1.0
-    # 1e-6 keeps it positive definite if a (standardised) column is constant
-    identity = torch.eye(d, dtype=covariance.dtype, device=covariance.device)
-    return (1 - shrinkage) * covariance + (shrinkage * mean + 1e-6) * identity
-
-
-def shrunk_covariance(x: Array) -> Array:
-    """Positive definite covariance of the rows of `x` (see `shrunk`)."""
-    import torch
-
-    points = torch.as_tensor(x, dtype=torch.float64)
-    return to_numpy(shrunk(gram(points - points.mean(dim=0)), len(points)))
