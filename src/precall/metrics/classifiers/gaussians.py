@@ -40,7 +40,7 @@ def mahalanobis(mean: Tensor, root: Tensor, x: Tensor) -> Tensor:
     """`|R⁻¹(x − mean)|` for each row of `x`, where `R Rᵀ` is the covariance."""
     import torch
 
-    return torch.linalg.solve_triangular(root, (x.double() - mean).T, upper=False).norm(dim=0)
+    return torch.linalg.vector_norm(torch.linalg.solve_triangular(root, (x.double() - mean).T, upper=False), dim=0)
 
 
 def shrunk(scatter: Tensor, n: int) -> Tensor:

@@ -276,7 +276,8 @@ def _boosting(task: Task, seed: int) -> Trees:
         random_state=seed,
     )
     model.fit(to_numpy(_axes_and_columns(task.rows.part(task.train), columns)), to_numpy(task.labels))
-    return model.trees(columns, task.log_odds)
+    trees: Trees = model.trees(columns, task.log_odds)
+    return trees
 
 
 @cache

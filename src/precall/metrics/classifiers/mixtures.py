@@ -76,7 +76,10 @@ def _products(x: Tensor, diagonal: bool) -> Products:
 
     d = x.shape[1]
     i = torch.arange(d, device=x.device)
-    return (i, i) if diagonal else tuple(torch.triu_indices(d, d, device=x.device))  # type: ignore[return-value]
+    if diagonal:
+        return i, i
+    pairs = torch.triu_indices(d, d, device=x.device)
+    return pairs[0], pairs[1]
 
 
 def _terms(x: Tensor, products: Products) -> Tensor:

@@ -82,7 +82,8 @@ def _normal(knots: Tensor, x: Tensor) -> Tensor:
 
     columns = x.T.contiguous()
     twice = torch.searchsorted(knots, columns) + torch.searchsorted(knots, columns, right=True)
-    return torch.special.ndtri((twice.double() / 2 + 0.5) / (knots.shape[1] + 1)).T
+    scores: Tensor = torch.special.ndtri((twice.double() / 2 + 0.5) / (knots.shape[1] + 1))
+    return scores.T
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,7 +136,8 @@ class Seen:
         """What `compute` makes of all samples; the rows of this part."""
         if self.whole is not None:
             return self.whole.view(name, compute)[self.index]
-        return self.once(name, compute)
+        found: Tensor = self.once(name, compute)
+        return found
 
     def once(self, name: str, compute: Callable[[Seen], Any]) -> Any:
         """What `compute` makes of all samples, whatever it is."""
@@ -241,7 +242,7 @@ def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> 
         some = fit[order]
         masks = torch.as_tensor(np.stack([[one & real, one & ~real] for one in trained]), device=device)[..., some]
         columns = list(most_different(rows.x[some], masks, COLUMNS))
-    return [Task(rows, fit, *side, chosen) for side, chosen in zip(sides, columns, strict=True)]
+    return [Task(rows, fit, p, q, chosen) for (p, q), chosen in zip(sides, columns, strict=True)]
 
 
 def enlarged(x: Tensor) -> Tensor:
@@ -357,7 +358,7 @@ def _rank_statistic(x: Tensor, masks: Tensor) -> Tensor:
     member = masks.flatten(0, 1).float().T.contiguous()  # (n, 2 tasks)
     # the number of samples from each edge on; exact in float32
     above = torch.stack([(columns >= edge[:, None]).float() @ member for edge in edges.T])
-    counts = (above - torch.cat([above[1:], torch.zeros_like(above[:1])])).unflatten(2, (-1, 2)).double()
+    counts = (above - torch.cat([above[1:], torch.zeros_like(above[:1])])).view(*above.shape[:2], -1, 2).double()
     total = counts.sum(dim=-1)  # (classes, d, tasks)
     share = (masks[:, 0].sum(dim=1) / masks.any(dim=1).sum(dim=1)).double()
     expected = total * share
