@@ -107,8 +107,8 @@ def _marginals(task: Task) -> Marginals:
     penalty = float(np.log(len(chosen)))  # the risk of a search over many columns
     net, steps, tied = _described(chosen, real, fake, penalty)
     rounded = _is_rounded(torch.cat([real, fake], dim=1)).nonzero()[:, 0]
-    digits = (last_digit(one[rounded]).float() for one in (real, fake))
-    of_digits, digit_steps, _ = _described(chosen[rounded], *digits, penalty)
+    of_real, of_fake = (last_digit(one[rounded]).float() for one in (real, fake))
+    of_digits, digit_steps, _ = _described(chosen[rounded], of_real, of_fake, penalty)
     recurring = tied.nonzero()[:, 0]
     of_recurrence, recurring_steps = _recurrence(chosen[recurring], real[recurring], fake[recurring], penalty)
     nets = torch.stack([net, torch.zeros_like(net), torch.zeros_like(net)])
@@ -223,11 +223,11 @@ def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[
     table = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
     for width in 2 ** np.arange(int(np.log2(FINEST)) + 1):
         merged = [
-            torch.cat([one[:, :atoms], one[:, atoms:].unflatten(1, (-1, int(width))).sum(dim=2)], dim=1)
+            torch.cat([one[:, :atoms], one[:, atoms:].reshape(len(one), -1, int(width)).sum(dim=2)], dim=1)
             for one in (p, q)
         ]
         gain, ratios = cell_log_ratios(*merged)
-        net = gain - (sum(merged) > 0).sum(dim=1) + 1 - penalty
+        net = gain - (merged[0] + merged[1]).sign().sum(dim=1) + 1 - penalty
         ratios = torch.cat([ratios[:, :atoms], ratios[:, atoms:].repeat_interleave(int(width), dim=1)], dim=1)
         better = net > best
         best = torch.where(better, net, best)

@@ -139,7 +139,7 @@ class Panel:
     ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
         """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
         names = self.members[::-1]  # the slowest members start first
-        parts = [(name,) for name in names]
+        parts: list[tuple[str, ...]] = [(name,) for name in names]
         if tasks[0].rows.x.is_cuda:  # threads that start short computations on one device hinder each other
             on_cpu = [name for name in names if name in ON_THE_CPU]
             parts = [*((name,) for name in on_cpu), tuple(name for name in names if name not in ON_THE_CPU)]
