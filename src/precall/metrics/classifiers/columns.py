@@ -223,7 +223,9 @@ def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[
     table = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
     for width in 2 ** np.arange(int(np.log2(FINEST)) + 1):
         merged = [
-            torch.cat([one[:, :atoms], one[:, atoms:].reshape(len(one), -1, int(width)).sum(dim=2)], dim=1)
+            torch.cat(
+                [one[:, :atoms], one[:, atoms:].reshape(len(one), FINEST // int(width), int(width)).sum(dim=2)], dim=1
+            )
             for one in (p, q)
         ]
         gain, ratios = cell_log_ratios(*merged)
