@@ -173,7 +173,8 @@ def test_fid_is_decomposed_on_the_device(monkeypatch, n):
     monkeypatch.setattr(frechet_distance, "device_of", lambda features: "cuda")
     monkeypatch.setattr(frechet_distance, "np", _without_decompositions())
     tensors = {"real": torch.as_tensor(x), "fake": torch.as_tensor(y)}
-    for given in (tensors, {**tensors, "real": Moments.of_matrix(x)}):
+    stored = [{**tensors, "real": Moments.of_matrix(x)}] if n > 20 else []  # a singular matrix has its roots on the CPU
+    for given in (tensors, *stored):
         found = frechet_distance.fid(**given)
         assert found.value == pytest.approx(plain.value, rel=1e-7)
     assert frechet_distance.fid(**tensors).interval.low == pytest.approx(plain.interval.low, rel=1e-6)

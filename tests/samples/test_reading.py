@@ -238,7 +238,9 @@ def test_a_parquet_column_with_fewer_rows_than_declared_is_refused(tmp_path):
     schema = parquet.read_schema(tmp_path / "a.parquet")
 
     def declaring(rows):
-        return columnar.Records("a", schema, [RowGroup(tmp_path / "a.parquet", 0, rows, 32, ())], (tmp_path / "a.parquet",))
+        return columnar.Records(
+            "a", schema, [RowGroup(tmp_path / "a.parquet", 0, rows, 32, ())], (tmp_path / "a.parquet",)
+        )
 
     assert columnar.matrix(declaring(2), "x").shape == (2, 2)
     with pytest.raises(ValueError, match="must have as many rows as declared"):
