@@ -331,7 +331,7 @@ def smallest_good(errors: dict[Panel, dict[str, float]], today: Panel) -> Panel:
 
 
 def standard_error(values: Array) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
 
 
 def search(
