@@ -71,12 +71,10 @@ class Balls(Radii):
     Attributes:
         cloud: The samples, prepared for the sweep.
         sums: Sums of a kernel over all pairs of the set, if they were requested.
-        approximation: How the neighbours were searched if not exactly, and how accurate the search is; else None.
     """
 
     cloud: Cloud = field(repr=False)
     sums: KernelSums | None = field(default=None, repr=False)
-    approximation: str | None = None
 
 
 def sweep(
