@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.features import Pair, uniform_rows
-from precall.metrics.score import FAR, SLOPES, Score
+from precall.metrics.score import FAR, Score
 from precall.theory.bands import Certificate
 from precall.theory.chance import chance_corrected
 
@@ -30,6 +30,7 @@ SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, 
 MAIN = 0.4  # missed or invented mass is named if it is at least this part of the total variation
 MISPLACED = 0.1  # least total variation that is not "close"
 SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
+RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves; beyond it every estimated curve falls
 APART = 0.5  # share of both sets beyond three times the other from which they hardly overlap
 ROWS = 5000  # rows on which means and variances are compared
 
@@ -160,7 +161,7 @@ class Evidence:
             self.beyond_chance(side),
             self.scores[side].n_real if side == "invented" else self.scores[side].n_fake,
         )
-        lam = float(np.clip((n or 0) * share / SEEN, FAR, SLOPES[-1]))
+        lam = float(np.clip((n or 0) * share / SEEN, FAR, RESOLVED))
         if self.spectrum is None or lam <= FAR:
             return share
         left = 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
@@ -294,7 +295,7 @@ def _displacement(evidence: Evidence, scores: Mapping[str, Score], misplaced: fl
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
     between = scores["tv"] if evidence.estimator == "clusters" else scores.get("clusters_tv")
     kind = Kind.SHAPE if evidence.moved is None else evidence.moved.kind(misplaced)
-    if between is not None and _corrected(between) >= misplaced / 2 and kind is Kind.SHAPE:
+    if between is not None and _corrected(between) >= misplaced / 2:
         return f"Covers the data in the wrong proportions: {moved}", (Kind.PROPORTIONS,)
     shape = "with a wrong shape" if between is not None else "with a wrong density"
     said = {
