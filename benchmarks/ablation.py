@@ -13,9 +13,9 @@ The half for judging was read twice: after the first time, `interactions` was ex
 products of any number, and one of the 30 pairs that are judged ("parity of 4 bits") needs five.
 
 - truths: the exact or simulated curves of all pairs, in benchmarks/results/odd_families.json;
-- members: cross-fitted log-ratios of every member and every candidate, kept in the folder `--cache`;
+- members: cross-fitted log-ratios of every member in `FITTED`, kept in the folder `--cache`;
 - search: panels are stacked, calibrated and read as `auto` does, from the log-ratios of their members: the whole panel,
-  without one member, with one candidate more, shrunk member by member from all, and with other stacking rules;
+  without one member, with one more, shrunk member by member from all, and with other stacking rules;
 - coverage: how often the intervals of `assess` contain the truth on the half for judging.
 
 Every part writes what it has found as it goes. With `--seconds`, a part that comes to its share of the time stops.
@@ -42,15 +42,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks import pool
-from benchmarks.candidates import CANDIDATES
 from benchmarks.common import Row, machine, parser
 from benchmarks.families import FAMILIES, Family
 from benchmarks.odd_families import DEVELOPMENT, JUDGING, LAM, PAIRS, STORAGE, TRUTHS, ends
 from benchmarks.pool import head, line
 from precall import assess
-from precall.metrics.classifiers import panel as members_of_panel
-from precall.metrics.classifiers.estimators import INNER, MEMBERS, cell_test, folded
+from precall.metrics.classifiers.estimators import cell_test
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
+from precall.metrics.classifiers.members import convergence_not_required
+from precall.metrics.classifiers.panel import FITTED, FOLDS, INNER, MEMBERS, PANEL, scored
+from precall.metrics.classifiers.panel import Panel as TodaysPanel
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.stacking import RIDGE, stacking_weights, weighted
 from precall.metrics.features import Pair as Features
@@ -64,8 +65,7 @@ Job = tuple[Panel, str]  # members, stacking rule
 Seeds = dict[str, dict[int, int]]  # number of seeds by half and sample size
 
 PARTS = ("truths", "members", "coverage", "search")
-ALL = {**MEMBERS, **CANDIDATES}
-FOLDS = 5
+ALL = {name: MEMBERS[name] for name in FITTED}
 CACHE = Path(tempfile.gettempdir()) / "precall_ablation"
 SEVEN = ("quadratic", "marginals", "edges", "radial", "modes", "islands", "mlp")
 SEEDS: Seeds = {
@@ -118,16 +118,18 @@ class Cell:
 def store_members(cell: Cell, folder: Path) -> Row:
     """Keep the held-out log-ratios of every member, by folds and inside the training half; return CPU seconds."""
     real, fake = cell.sample()
-    samples = folded(Features.checked(real=real, fake=fake), FOLDS, cell.seed)
+    samples = TodaysPanel().split(Features.checked(real=real, fake=fake), cell.seed)
     half = ~samples.held_out
     inner = [half & (samples.inner != k) for k in range(INNER)]
-    views = samples.views()
-    tasks = [make() for make in samples.fold_tasks(views) + samples.half_tasks(samples.half_views(), inner)]
+    rows, fit = samples.rows()
+    tasks = samples.fold_tasks(rows, fit) + samples.tasks(*samples.half_rows(), inner)
+    tests = samples.fold_tests() + [samples.index(~one) for one in inner]
     found, seconds = [], {}
-    with members_of_panel.convergence_not_required():
+    with convergence_not_required():
         for name, member in ALL.items():
             start = time.process_time()
-            found.append(member(tasks, cell.seed))
+            parts = zip(member(tasks, cell.seed), tasks, tests, strict=True)
+            found.append([scored(one, task.rows.part(test)) for one, task, test in parts])
             seconds[name] = round(time.process_time() - start, 3)
     inside, outside = np.empty((half.sum(), len(ALL))), np.empty((INNER, int((~half).sum()), len(ALL)))
     for k in range(INNER):
@@ -139,7 +141,7 @@ def store_members(cell: Cell, folder: Path) -> Row:
         by_fold=_small(np.column_stack([samples.pooled(one[:FOLDS]) for one in found])),
         inside=_small(inside), outside=_small(outside),
         real=samples.real, fold=samples.fold, half=half, independent=samples.independent,
-        cells_p_value=cell_test(samples, views), truth=cell.truth["alpha"],
+        cells_p_value=cell_test(samples, rows, fit, cell.seed), truth=cell.truth["alpha"],
     )  # fmt: skip
     return {"part": "members", **asdict(cell), "half": cell.half, "seconds": seconds}
 
@@ -340,10 +342,10 @@ def search(
     """Choose a panel and a rule on the half for development and the published pairs, and judge on the other half."""
     mine, judging = ([cell for cell in cells if (cell.half == "judging") == is_judging] for is_judging in (False, True))
     some = [cell for cell in mine if cell.seed == 0 and (cell.n < 2000 or cell.half == "published")]
-    quickly, today = Search(executor, some, folder, write), tuple(MEMBERS)
+    quickly, today = Search(executor, some, folder, write), PANEL
     seven = tuple(name for name in SEVEN if name in ALL)
     named = [today, seven, tuple(ALL), *without_one(today)]
-    quickly.means(named + [(*start, name) for start in (today, seven) for name in CANDIDATES], "named")
+    quickly.means(named + [(*today, name) for name in ALL if name not in today], "named")
     left = deadline - time.monotonic()
     panels = quickly.shrunk(tuple(ALL), 4, time.monotonic() + 0.6 * left)
     panels = list(dict.fromkeys([today, seven, *panels]))
@@ -404,7 +406,7 @@ def search_table(rows: Sequence[Row]) -> Iterator[str]:
         mine = [row for row in rows if row["what"] == what and (row["pair"] in PAIRS) == odd]
         scores = ("error", "area", "alpha_10", "beta_01") if odd else ("error",)
         errors = {score: by_pair(mine, score) for score in scores}
-        today = np.array(list(errors["error"][tuple(MEMBERS), "today"].values()))
+        today = np.array(list(errors["error"][PANEL, "today"].values()))
         tests = ("unseen, tv ≥ .2", "alarms") if odd else ()
         yield from head(
             f"{what}, {'odd' if odd else 'published'} pairs", "rule", "members", "minus today's", *scores, *tests

@@ -8,7 +8,7 @@
 The pairs are those of `precall.theory.toys.pairs` in several dimensions ("toys"), and those of `benchmarks.families`.
 The error is the mean over 199 angles of max(|Δα|, |Δβ|). "20-means" is the estimator of Sajjadi et al. (2018), "simon"
 that of Simon et al. (2019), and "cover" is precision-recall cover with k' = √n, clipped to [0, min(1, λ)]. The other
-fixed estimators are members of the panel, 5-fold cross-fitted, and "auto" is their stack. `--smoke` takes seconds.
+fixed estimators are single classifiers, 5-fold cross-fitted, and "auto" is the panel. `--smoke` takes seconds.
 `--from-json` prints the tables of docs/how_well.md from the rows of earlier runs, and `--write` puts the rows into
 benchmarks/results, from which `make docs` writes the page.
 
@@ -37,7 +37,8 @@ from benchmarks.common import Row, parser, seconds
 from benchmarks.families import FAMILIES, Family
 from benchmarks.pool import ONE_THREAD as ONE_THREAD
 from benchmarks.pool import head, line
-from precall.metrics.classifiers.estimators import auto
+from precall.metrics.classifiers.estimators import auto, classify
+from precall.metrics.classifiers.panel import MEMBERS, PANEL
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
@@ -45,12 +46,14 @@ from precall.theory.toys import Toy, pairs
 
 LAM = np.tan(np.arange(1, 200) / 200 * np.pi / 2)
 FIXED = ("20-means", "cover", "simon", "linear", "quadratic", "knn", "boosting", "mlp")
+NO_MEMBERS = ("20-means", "cover", "simon", "auto")
 FIRST_SEED = 1000  # smaller seeds were used for development
 PAIRS = [toy.name for toy in pairs(1)]
 ORDER = [*PAIRS, *FAMILIES]
 PUBLISHED = {"toys": "curve_error.json", "families": "curve_error_families.json"}  # in benchmarks/results
 
 Curve = Callable[[Array], Array]
+Estimator = Callable[[Array, Array, int], Curve]
 Cell = tuple[int, str, int]  # n, pair, dimension
 
 
@@ -96,7 +99,16 @@ def simon_curve(real: Array, fake: Array, seed: int) -> Curve:
     return simon_ensemble(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
-ESTIMATORS = {"20-means": clusters_curve, "cover": cover_curve, "simon": simon_curve}
+def classifier_curve(name: str) -> Estimator:
+    return lambda real, fake, seed: classify(name, real=real, fake=fake, seed=seed).spectrum.alpha
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "20-means": clusters_curve,
+    "cover": cover_curve,
+    "simon": simon_curve,
+    **{name: classifier_curve(name) for name in FIXED if name in MEMBERS and name not in PANEL},
+}
 
 
 def rows_of(case: Case) -> list[Row]:
@@ -157,7 +169,7 @@ def means(rows: list[Row]) -> dict[Cell, dict[str, float]]:
         groups[row["n"], row["pair"], row["dim"]][row["estimator"]].append(row["error"])
     found = {key: {name: float(np.mean(errors)) for name, errors in group.items()} for key, group in groups.items()}
     for group in found.values():
-        group["best member"] = min(error for name, error in group.items() if name not in (*ESTIMATORS, "auto"))
+        group["best member"] = min(error for name, error in group.items() if name not in NO_MEMBERS)
     return found
 
 

@@ -213,7 +213,7 @@ def test_families_of_unequal_sizes_are_measured(monkeypatch):
     )
     rows = curve_error.rows_of(curve_error.Case(400, "few fakes, mode dropped", 8, 0))
     assert sizes == [(400, 80)]
-    assert {row["estimator"] for row in rows} == {"20-means", "cover", "simon"}
+    assert {row["estimator"] for row in rows} == set(curve_error.ESTIMATORS) > {"20-means", "cover", "simon"}
     assert all(0 < row["error"] < 0.3 for row in rows)
 
 

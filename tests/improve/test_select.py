@@ -14,7 +14,7 @@ from precall.improve import select
 from precall.improve.judging import judge
 from precall.improve.ratio import RatioWarning
 from precall.improve.selection import choose, selection, systematic
-from precall.metrics.classifiers.estimators import MEMBERS
+from precall.metrics.classifiers.panel import PANEL
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.sweep import sweep
 from precall.theory import toys
@@ -260,7 +260,7 @@ def test_progress_names_the_stages():
         budget=2,
         progress=lambda *call: told.append(call),
     )
-    assert told[-1] == ("auto", len(MEMBERS), len(MEMBERS))
+    assert told[-1] == ("auto", len(PANEL), len(PANEL))
     assert found.estimator == "auto"
 
 

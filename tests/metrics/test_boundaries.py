@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from precall import assess
-from precall.metrics.classifiers.folds import joined
 from precall.metrics.classifiers.repeats import RECURRING, first_equal_row, kept_together
 from precall.metrics.classifiers.result import certify
 from precall.metrics.classifiers.stacking import weighted
-from precall.metrics.classifiers.tasks import UNROUNDED, last_digit
+from precall.metrics.classifiers.views import UNROUNDED, enlarged, last_digit
 from precall.metrics.neighbors.influence import Spread
 from precall.metrics.notices import lengths_differ
 from precall.theory.logistic import CAP
@@ -22,12 +22,11 @@ def test_a_column_in_tiny_units_is_seen_as_in_others(unit):
     rng = np.random.default_rng(0)
     real, fake = rng.normal(size=(2, 150, 3))
     fake[:, 0] += 1
-    x, _ = joined(real, fake)
-    other, is_real = joined(real * [unit, 1, 1], fake * [unit, 1, 1])
+    x = np.concatenate([real, fake])
+    other = enlarged(torch.from_numpy(x * [unit, 1, 1])).numpy()
     assert 0.5 <= np.abs(other[:, 0]).max() < 1
     np.testing.assert_allclose(other[:, 0] / other[0, 0], x[:, 0] / x[0, 0], rtol=1e-9)
     np.testing.assert_array_equal(other[:, 1:], x[:, 1:])
-    assert is_real.sum() == 150
     found = assess(real=real * [unit, 1, 1], fake=fake * [unit, 1, 1], metrics=("linear",))
     assert found.scores["tv"].interval.low > 0.2
 
@@ -86,5 +85,6 @@ def test_a_tenth_of_very_short_or_very_long_texts_makes_lengths_differ(length, s
 
 def test_the_last_digit_is_found_in_any_decimal_unit():
     """Values with few digits are on a grid however small they are, and the digits of others never end."""
-    np.testing.assert_array_equal(last_digit(np.array([1.23e-12, 4.5e-200, 6.0e200])), [-14, -201, 200])
-    np.testing.assert_array_equal(last_digit(np.pi * np.array([1e-12, 1e-200, 1e200])), [UNROUNDED] * 3)
+    x = torch.tensor([1.23e-12, 4.5e-200, 6.0e200], dtype=torch.float64)
+    assert last_digit(x).tolist() == [-14, -201, 200]
+    assert last_digit(np.pi * torch.tensor([1e-12, 1e-200, 1e200], dtype=torch.float64)).tolist() == [UNROUNDED] * 3

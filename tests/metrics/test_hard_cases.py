@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from precall import assess
-from precall.metrics.classifiers.columns import _share_values
+from precall.metrics.classifiers.columns import share_values
 from precall.metrics.classifiers.estimators import auto, classify
 from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
 
@@ -166,8 +167,8 @@ def test_values_that_recur_in_one_set_are_still_a_difference(side):
 def shared(p, q):
     """Whether the samples p and q share too many values."""
     values = np.unique(np.concatenate([p, q]))
-    counts = ((one[:, None] == values).sum(axis=0) for one in (p, q))
-    return _share_values(*counts)
+    counts = (torch.from_numpy((one[:, None] == values).sum(axis=0))[None] for one in (p, q))
+    return bool(share_values(*counts))
 
 
 def test_independent_samples_do_not_share_too_many_values_and_copies_do():

@@ -282,7 +282,7 @@ def test_llm_takes_texts_as_they_are():
 
 def test_principal_axes_of_equal_variance_do_not_break_the_panel():
     """Standardised axes are uncorrelated up to rounding, for which the shrinkage of scikit-learn can be −10¹⁴."""
-    from precall.metrics.classifiers.tasks import shrunk_covariance
+    from precall.metrics.classifiers.gaussians import shrunk_covariance
 
     found = 0
     for seed in range(200):

@@ -52,7 +52,7 @@ def test_defaults_and_order():
 
 
 def test_quick_is_a_name_for_metrics_that_take_little_time():
-    assert requested("quick") == requested(["quick"]) == QUICK == ("clusters", "neighbors", "fid", "c2st")
+    assert requested("quick") == requested(["quick"]) == QUICK == ("auto_quick", "neighbors", "fid", "c2st")
     with pytest.raises(ValueError, match="'quick' alone or names of metrics; got 'quick' and kid"):
         requested(["quick", "kid"])
     quick = assess(real=REAL, fake=FAKE, metrics="quick")

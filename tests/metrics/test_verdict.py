@@ -37,7 +37,17 @@ def scores(tv, missed=0.0, invented=0.0, **others):
     ],
 )
 def test_without_a_test_the_interval_must_exclude_chance(tv, differs):
-    assert verdict("clusters", scores(tv), None).startswith("Indistinguishable") is not differs
+    assert verdict("auto", scores(tv), None).startswith("Indistinguishable") is not differs
+    assert verdict("clusters", scores(tv), None).startswith("Cannot tell") is not differs
+
+
+def test_clusters_alone_never_call_a_model_close_or_indistinguishable():
+    """They call N(0, 1.05 I) in 32 dimensions indistinguishable, whose total variation is .15."""
+    rejected = Score(0.6, None, 0.5, 500, 500, {"p_value": 0.001})
+    for tv in (score(0.02, 0.0, 0.04), score(0.06, 0.05, 0.07)):
+        for test in ({}, {"c2st": rejected}):
+            assert verdict("clusters", scores(tv, **test), None).kind == "cannot tell"
+        assert verdict("auto", scores(tv, c2st=rejected), None).kind == "close"
 
 
 @pytest.mark.parametrize(("p_value", "differs"), [(0.05, True), (0.051, False)])

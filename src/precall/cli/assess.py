@@ -73,7 +73,7 @@ class AssessOptions(ComparingOptions):
     Options:
         fake ([NAME=]FILE): A model's samples; give it several times to compare models.
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
-        quick: Only the metrics that take little time: clusters, neighbors, fid, c2st.
+        quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
             random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
             ngrams (default), minilm. Or your own: package.module:function (searched in PYTHONPATH).

@@ -10,7 +10,8 @@ import torch
 
 from precall.improve.planning import Plan, plan
 from precall.metrics.category_levels import with_shared_levels
-from precall.metrics.classifiers.estimators import MEMBERS, classify
+from precall.metrics.classifiers.estimators import classify
+from precall.metrics.classifiers.panel import MEMBERS
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import device_of, same_dimension
 from precall.metrics.inputs import Side, side

@@ -110,7 +110,7 @@ def assess(
         holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
             metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
             Pass about as many samples as `real` has.
-        metrics: Names from `precall.metrics.registry.METRICS`, or "quick" for clusters, neighbors, fid and c2st; by
+        metrics: Names from `precall.metrics.registry.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
             default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
             class probabilities.
         k: Number of neighbours that define a ball in the k-NN scores.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.classifiers.tasks import WIDTH, principal_axes
+from precall.metrics.classifiers.views import WIDTH, principal_axes
 from precall.metrics.features import Pair, device_of, float64
 from precall.metrics.kmeans import kmeans
 from precall.metrics.parallel import side_by_side
@@ -228,5 +228,7 @@ def _projected(x: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]
     """
     if x.shape[1] <= max(WIDTH, most):
         return x
-    axes = principal_axes(x[:: -(-len(x) // AXES_ROWS)], most)
+    import torch
+
+    axes = principal_axes(torch.from_numpy(x[:: -(-len(x) // AXES_ROWS)]), most).numpy()
     return np.asarray(x @ axes if axes.size else x[:, :1], dtype=np.float32)  # equal rows have no axes

@@ -302,7 +302,7 @@ class Reference:
     ) -> Assessment:
         """The assessment with its baseline and its groups."""
         assessed = partial(self._assess, fake, names, name, progress)
-        if AUTO.name in names:  # beside fourteen classifiers, halves and subsamples take little time
+        if AUTO.name in names:  # beside the panel, halves and subsamples take little time
             overall = self._with_comparisons(assessed, partial(self._stability, fake, names))
         else:
             overall = assessed()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from precall.metrics.classifiers.estimators import AUTO, BOOSTING, C2ST, KNN, LINEAR, MLP, QUADRATIC
+from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, KNN, LINEAR, MLP, QUADRATIC
 from precall.metrics.classifiers.simon import SIMON
 from precall.metrics.clusters import CLUSTERS, MAUVE
 from precall.metrics.frechet_distance import FID, SFID
@@ -21,13 +21,13 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
-        *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
+        *(AUTO, AUTO_QUICK, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
         *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, FID),
         *(SFID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
-QUICK = ("clusters", "neighbors", "fid", "c2st")
-"""The metrics of `metrics="quick"`: a fast curve, the k-NN scores, FID, and the test that the verdict needs."""
+QUICK = ("auto_quick", "neighbors", "fid", "c2st")
+"""The metrics of `metrics="quick"`: the curve of fewer samples, the k-NN scores, FID, and the test."""
 GONE = ("local_knn", "local_ipr", "local_coverage")  # metrics of earlier versions
 DEFAULT = tuple(name for name, metric in METRICS.items() if metric.default)
 ESTIMATORS = tuple(name for name, metric in METRICS.items() if metric.is_curve)
@@ -55,7 +55,7 @@ def requested(metrics: Iterable[str] | None) -> tuple[str, ...]:
 
     Example:
         >>> requested(["fid", "clusters"]), requested("quick")
-        (('clusters', 'fid'), ('clusters', 'neighbors', 'fid', 'c2st'))
+        (('clusters', 'fid'), ('auto_quick', 'neighbors', 'fid', 'c2st'))
     """
     if not isinstance(metrics, Iterable | None):
         raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")

@@ -33,6 +33,7 @@ SEEN = 10  # samples of the other set that would lie beyond a plateau if it were
 RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves; beyond it every estimated curve falls
 APART = 0.5  # share of both sets beyond three times the other from which they hardly overlap
 ROWS = 5000  # rows on which means and variances are compared
+FINE = ("auto", "auto_quick")  # estimators that may call a model close: others are blind to whole kinds of differences
 
 
 class Kind(StrEnum):
@@ -198,14 +199,20 @@ def _other(evidence: Evidence) -> Verdict:
     if clearest is not None:
         basis += f"; {clearest[0]}, p = {clearest[1].settings['p_value'] * clearest[1].settings['tests']:.2g}"
     elif not _rejected(evidence):
-        return _unconfirmed(scores, basis)
+        return _unconfirmed(evidence, basis)
     columns = None if clearest is None else clearest[1]
     sentence, kinds = _difference(evidence, 0.0 if columns is None else _corrected(columns))
     return Verdict(f"{sentence} ({basis}).", kinds)
 
 
-def _unconfirmed(scores: Mapping[str, Score], basis: str) -> Verdict:
-    """Indistinguishable, unless an interval excludes chance: then nobody can tell."""
+def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
+    """Indistinguishable, unless an interval excludes chance, or there was no test: then nobody can tell."""
+    scores = evidence.scores
+    if "c2st" not in scores and evidence.estimator not in FINE:
+        unseen = (
+            f"Cannot tell: no difference shows, but {evidence.estimator} sees coarse ones only. Add `auto` ({basis})."
+        )
+        return Verdict(unseen, (Kind.CANNOT_TELL,))
     above = [name for name in ("tv", "missed", "invented") if above_chance(scores[name])]
     if not above:
         sentence = f"Indistinguishable from the data at this sample size ({basis})."
@@ -265,7 +272,7 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
     if max(missed, invented) >= max(SHARE, misplaced * MAIN):
         return _beyond(scores, missed, invented)
-    return _closeness(scores["tv"], misplaced) if misplaced < MISPLACED else _displacement(evidence, scores, misplaced)
+    return _closeness(evidence, misplaced) if misplaced < MISPLACED else _displacement(evidence, scores, misplaced)
 
 
 def _beyond(scores: Mapping[str, Score], missed: float, invented: float) -> tuple[str, tuple[Kind, ...]]:
@@ -280,8 +287,12 @@ def _beyond(scores: Mapping[str, Score], missed: float, invented: float) -> tupl
     return both, (Kind.DROPS, Kind.INVENTS)
 
 
-def _closeness(tv: Score, misplaced: float) -> tuple[str, tuple[Kind, ...]]:
+def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, ...]]:
     """Close, if the interval of the total variation says so as well; otherwise nobody can tell how large it is."""
+    tv = evidence.scores["tv"]
+    if evidence.estimator not in FINE:
+        seen = f"{evidence.estimator} sees {_percent(misplaced)} of it, and may miss most. Add `auto`"
+        return f"Differs from the data, but nobody can tell how much: {seen}", (Kind.CANNOT_TELL,)
     most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
     if most > MISPLACED:
         unknown = f"up to {_percent(most)} of its samples may be misplaced"

@@ -36,6 +36,13 @@ def to_numpy(values: object) -> npt.NDArray[Any]:
     return np.asarray(values.detach().cpu() if is_tensor(values) else values)
 
 
+def gram(x: torch.Tensor) -> torch.Tensor:
+    """`XᵀX`. (NumPy computes one half of it on the CPU.)"""
+    import torch
+
+    return torch.from_numpy(x.numpy().T @ x.numpy()) if x.device.type == "cpu" else x.T @ x
+
+
 def check_tensor(name: str, values: Any) -> None:
     """Refuse a tensor that is no plain array of real numbers: complex, sparse, nested, quantised, or without content.
 

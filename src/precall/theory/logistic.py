@@ -6,10 +6,14 @@ They stack a panel of classifiers and calibrate its score.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.theory.arrays import Array, Flags
+from precall.theory.arrays import Array, Flags, gram
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CAP = 8.0  # log-ratios are clipped to ±8: beyond, they add nothing, and one sample must not decide a fit or a test
 STEPS, TOLERANCE = 50, 1e-5  # without a penalty, separable classes have no minimum: the fit stops when it is flat
@@ -78,3 +82,30 @@ def _line_search(loss: Callable[[Array], float], w: Array, free: Flags, step: Ar
         if (decrease := value - loss(new)) > 0:
             return new, decrease
     return w, 0.0
+
+
+def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, Tensor]:
+    """Weights w and offset b that minimise `Σ log(1 + exp(∓(w·x + b))) + ridge |w|²/2`, by Newton's method.
+
+    Example:
+        >>> import torch
+        >>> w, b = ridge_logistic(torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([1, 0, 1, 1]) > 0, ridge=1.0)
+        >>> round(float(w[0]), 3), round(float(b), 3)
+        (0.26, 0.73)
+    """
+    import torch
+
+    x = torch.nn.functional.pad(x.double(), (0, 1), value=1.0)
+    penalty = torch.full_like(x[0], ridge)
+    penalty[-1] = 0.0
+    w = torch.zeros_like(x[0])
+    w[-1] = labels.double().mean().logit()
+    for _ in range(STEPS):
+        p = (x @ w).sigmoid()
+        gradient = x.T @ (p - labels.double()) + penalty * w
+        curvature = gram(x * (p * (1 - p)).sqrt()[:, None]) + penalty.diag()
+        step = torch.linalg.solve(curvature, gradient)
+        w = w - step
+        if float(step.abs().max()) < TOLERANCE:
+            break
+    return w[:-1], w[-1]

@@ -88,6 +88,15 @@ def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array,
     return steps if min(losses["smooth"], losses["steps"]) < losses["line"] else line, shrinkage
 
 
+def calibration_of(scores: Array, real: Flags, fold: Index) -> tuple[Array, Array]:
+    """The calibration of `calibrated_smoothly` fitted to all samples: its knots, and the log-ratio at each of them."""
+    losses = [float(log_losses(one, real).mean()) for one in _piecewise(scores, real, fold)]
+    knots = np.unique(np.quantile(scores, QUANTILES)[:: PIECES[-1] // PIECES[int(np.argmin(losses))]])
+    if len(knots) == 1:
+        return knots, np.zeros(1)
+    return knots, _fitted_ramps(*_binned(scores, real), knots)(knots)
+
+
 def _piecewise(scores: Array, real: Flags, fold: Index) -> list[Array]:
     """Log-ratio of each sample for each number of linear pieces in `PIECES`."""
     log_ratios = [np.zeros(len(real)) for _ in PIECES]

@@ -1,117 +1,304 @@
-"""Members that look at every column by itself: densities of single columns, their edges, and a sparse linear rule.
+"""Members that look at every column by itself: densities of single columns, and the ends of their ranges.
 
 Principal axes mix the columns. A difference in one column out of many then disappears among the others, and so do marks
-that only single columns have: rounded values, values that recur, and the ends of a range.
+that only single columns have: rounded values, values that recur, and the ends of a range. All columns of a task are
+handled at once, one per row of a matrix.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from precall.metrics.classifiers.tasks import UNROUNDED, Matrix, Task, last_digit
-from precall.theory.arrays import Array, Flags, Index
+from precall.metrics.classifiers.views import UNROUNDED, ZERO, Seen, Task, last_digit, sorted_values
 from precall.theory.logistic import CAP
 
-Values: TypeAlias = npt.NDArray[np.number[Any]]
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FINEST = 64  # largest number of bins of one column
 PER_BIN = 12  # fewest training values per bin
 ATOM = 50  # a value with at least 1/ATOM of the training values of a column has a cell of its own
+TIES = 200  # a column in which one value in so many recurs, other than those, has ties
+ROUNDED = 16  # a column in which one value in so many is rounded, other than 0, is rounded
+DIGIT_ROWS = 256  # number of values that show it
 SURE = 2.0  # number of standard errors from which two sets share too many values to be independent
 EXTREMES = 8  # number of extreme values that give the spacing at the end of a column
+BLOCK = 64  # number of columns that are evaluated at once
 
 
-def marginals(task: Task, seed: int) -> Matrix:
+@dataclass(frozen=True, eq=False)
+class StepFunctions:
+    """One function per column that is constant between its knots, and may have other values at the knots.
+
+    Attributes:
+        columns: Index of each column, shape (c,).
+        knots: Knots of each function, increasing and filled with ∞, shape (c, k).
+        after: Its value before the first knot, and after each of them, shape (c, k + 1).
+        at: Its value at each knot; that of `after` in the first place, shape (c, k + 1).
+    """
+
+    columns: Tensor
+    knots: Tensor
+    after: Tensor
+    at: Tensor
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sum of the functions at the values of these columns, shape (c, n), for each of the n rows."""
+        import torch
+
+        total = torch.zeros(values.shape[1], dtype=torch.float64, device=values.device)
+        for i in range(0, len(values), BLOCK):
+            x, knots = values[i : i + BLOCK], self.knots[i : i + BLOCK]
+            at = torch.searchsorted(knots, x, right=True)
+            met = (at > 0) & (knots.gather(1, (at - 1).clamp(min=0)) == x)
+            after, here = self.after[i : i + BLOCK], self.at[i : i + BLOCK]
+            total += torch.where(met, here.gather(1, at), after.gather(1, at)).sum(dim=0)
+        return total
+
+    def some(self, chosen: Tensor) -> StepFunctions:
+        """Some of the functions, with as many knots as they have."""
+        knots = self.knots[chosen]
+        k = int(knots.isfinite().sum(dim=1).max()) if len(knots) else 0
+        cut = (one[chosen][:, : k + 1].contiguous() for one in (self.after, self.at))
+        return StepFunctions(self.columns[chosen], knots[:, :k].contiguous(), *cut)
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """`Σ_j f_j(x_j)` with one function per column: of its values, or of the last digits of its values.
+
+    Attributes:
+        values: The functions of values.
+        digits: The functions of last digits.
+        recurring: Functions that are constant but at the training values.
+    """
+
+    values: StepFunctions = field(metadata={"of": StepFunctions})
+    digits: StepFunctions = field(metadata={"of": StepFunctions})
+    recurring: StepFunctions = field(metadata={"of": StepFunctions})
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        """The sum for each row."""
+        total = self.values.total(rows.columns(self.values.columns))
+        total += self.recurring.total(rows.columns(self.recurring.columns))
+        return total + self.digits.total(last_digit(rows.columns(self.digits.columns)).float())
+
+
+def marginals(tasks: Sequence[Task], seed: int) -> list[Marginals]:
     """`Σ_j log p_j/q_j`, the log-ratio of two products of densities of the single columns.
 
-    A column has quantile bins; their number is the one with the largest penalised likelihood. In a column with ties or
-    rounded values, values that recur often have cells of their own, and others are derived from it: whether and how it
-    is rounded, and whether its value occurs among the training values of each class.
+    A column has quantile bins; their number is the one with the largest penalised likelihood. Values that recur often
+    have cells of their own. A column with rounded values or with ties may be described otherwise, if that has a larger
+    penalised likelihood: by how its values are rounded, or by whether they occur among the training values of each
+    class.
     """
-    train, test = task.columns
-    penalty = float(np.log(train.shape[1]))  # the risk of a search over many columns
-    by_column = np.ascontiguousarray(train.T)  # sorting along memory is faster
-    order = np.argsort(by_column, axis=1, kind="stable").T
-    marked = _has_ties(by_column, order.T) | _has_rounding(train)
-    total = _continuous_log_ratio(train[:, ~marked], order[:, ~marked], task.labels, test[:, ~marked], penalty)
-    for j in np.flatnonzero(marked):
-        for one, other in _derived(train[:, j], task.labels, test[:, j]):
-            total += _discrete_log_ratio(one, task.labels, other, penalty)
-    return total
+    return [_marginals(task) for task in tasks]
 
 
-def _has_ties(columns: Matrix, order: Index) -> Flags:
-    """Whether at least one value in 200 of each column is equal to another; fewer ties are those of float32.
+def _marginals(task: Task) -> Marginals:
+    import torch
+
+    rows, chosen = task.rows, task.columns
+    real, fake = rows.part(task.real).columns(chosen), rows.part(task.fake).columns(chosen)
+    penalty = float(np.log(len(chosen)))  # the risk of a search over many columns
+    net, steps, tied = _described(chosen, real, fake, penalty)
+    rounded = _is_rounded(torch.cat([real, fake], dim=1)).nonzero()[:, 0]
+    of_real, of_fake = (last_digit(one[rounded]).float() for one in (real, fake))
+    of_digits, digit_steps, _ = _described(chosen[rounded], of_real, of_fake, penalty)
+    recurring = tied.nonzero()[:, 0]
+    of_recurrence, recurring_steps = _recurrence(chosen[recurring], real[recurring], fake[recurring], penalty)
+    nets = torch.stack([net, torch.zeros_like(net), torch.zeros_like(net)])
+    nets[1, rounded], nets[2, recurring] = of_digits, of_recurrence
+    best, which = nets.max(dim=0)
+    which = torch.where(best > 0, which, -1)
+    return Marginals(
+        steps.some(which == 0), digit_steps.some(which[rounded] == 1), recurring_steps.some(which[recurring] == 2)
+    )
+
+
+def _is_rounded(x: Tensor) -> Tensor:
+    """Whether at least one value in `ROUNDED` of each column is rounded, zeros left out, from some of its values."""
+    digit = last_digit(x[:, :: max(1, x.shape[1] // DIGIT_ROWS)])
+    rounded = ((digit != UNROUNDED) & (digit != ZERO)).sum(dim=1)
+    return rounded * ROUNDED >= (digit != ZERO).sum(dim=1).clamp(min=1)
+
+
+def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions, Tensor]:
+    """Log-ratio of each column: cells of frequent values, and the best merging of quantile bins of the others.
 
     Args:
-        columns: The columns, one per row.
-        order: The order of the values of each.
+        columns: Index of each column, shape (c,).
+        real: The columns of the real training samples, shape (c, n).
+        fake: The same for the fake ones, shape (c, m).
+        penalty: What a column has to gain in log-likelihood.
+
+    Returns:
+        The gain in penalised log-likelihood, the log-ratios, and whether the column has ties other than those of
+        frequent values.
     """
-    return np.asarray((np.diff(np.take_along_axis(columns, order, axis=1), axis=1) == 0).mean(axis=1) >= 1 / 200)
+    import torch
+
+    both, real = sorted_values(torch.cat([real, fake], dim=1)), sorted_values(real)
+    atoms, counts, reals = _atoms(both, real)
+    ties = (both[:, 1:] == both[:, :-1]).sum(dim=1) - (counts - 1).clamp(min=0).sum(dim=1)
+    edges = _quantile_edges(both, atoms, counts)
+    cells, p = _counts(both, edges, atoms, counts), _counts(real, edges, atoms, reals)
+    net, of_atoms, of_bins = _best_log_ratios(p, cells - p, atoms.shape[1], penalty)
+    return net, _joined(columns, atoms, of_atoms, edges, of_bins), ties * TIES >= both.shape[1]
 
 
-def _has_rounding(x: Matrix) -> Flags:
-    """Whether at least one value in 16 of each column is rounded, from at most 256 of its values."""
-    rounded = last_digit(x[:: max(1, len(x) // 256)]) != UNROUNDED
-    return np.asarray(rounded.mean(axis=0) >= 1 / 16)
+def _atoms(both: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The frequent values of each column, increasing and filled with ∞; how often they occur, in all and in `real`.
+
+    A value that occurs k times in a row holds one of the positions 0, k, 2k, …
+    """
+    import torch
+
+    least = int(np.ceil(fewest_of_atom(both.shape[1])))
+    candidates = both[:, ::least].contiguous()
+    counts = _count(both, candidates)
+    frequent = (counts >= least) & torch.nn.functional.pad(candidates[:, 1:] != candidates[:, :-1], (1, 0), value=True)
+    atoms, order = torch.where(frequent, candidates, torch.inf).sort(dim=1)
+    most = int(frequent.sum(dim=1).max()) if len(frequent) else 0
+    atoms, order = atoms[:, :most].contiguous(), order[:, :most]
+    known = atoms.isfinite()
+    return atoms, counts.gather(1, order) * known, _count(real, atoms) * known
 
 
-def _continuous_log_ratio(train: Matrix, order: Index, labels: Flags, test: Matrix, penalty: float) -> Array:
-    """Sum of the log-ratios of columns without ties, from quantile bins, all columns at once."""
-    bins = _bins(len(train))
-    starts = np.arange(bins) * len(train) // bins
-    reals = np.add.reduceat(labels[order].astype(np.int64), starts, axis=0)
-    table = _best_log_ratios(reals, starts, len(train), penalty)
-    edges = np.take_along_axis(train, order[starts[1:]], axis=0)
-    total = np.zeros(len(test))
-    for j in np.flatnonzero(table.any(axis=0)):
-        total += table[np.searchsorted(edges[:, j], test[:, j], side="right"), j]
-    return total
+def fewest_of_atom(n: int) -> float:
+    """How often a value must occur among n values to have a cell of its own."""
+    return max(5, n / ATOM)
 
 
-def _best_log_ratios(reals: Index, starts: Index, n: int, penalty: float) -> Array:
-    """Log-ratio of each bin (rows) of each column, after the merging of bins with the largest penalised likelihood."""
-    fakes = np.diff(np.append(starts, n))[:, None] - reals
-    best, table = np.zeros(reals.shape[1]), np.zeros(reals.shape)
-    for bins in 2 ** np.arange(1, int(np.log2(len(reals))) + 1):
-        p, q = (counts.reshape(bins, len(counts) // bins, counts.shape[1]).sum(axis=1) for counts in (reals, fakes))
-        gain, ratios = _cell_log_ratios(p, q)
-        net = gain - (bins - 1) - penalty
+def _count(ordered: Tensor, values: Tensor) -> Tensor:
+    """How often each value occurs in the sorted rows of the first matrix."""
+    import torch
+
+    return torch.searchsorted(ordered, values, right=True) - torch.searchsorted(ordered, values)
+
+
+def _quantile_edges(both: Tensor, atoms: Tensor, counts: Tensor) -> Tensor:
+    """Least value of each quantile bin but the first, atoms left out, filled with ∞; shape (c, FINEST − 1).
+
+    The number of bins is a power of two, with at least `PER_BIN` values per bin.
+    """
+    import torch
+
+    rest = (both.shape[1] - counts.sum(dim=1))[:, None]
+    bins = 2 ** (rest / PER_BIN).clamp(min=1).log2().floor().clamp(max=np.log2(FINEST)).long()
+    k = torch.arange(1, FINEST, device=both.device)
+    rank = k * rest // bins  # among the values that are no atoms
+    before = torch.searchsorted(both, atoms) - (counts.cumsum(dim=1) - counts)  # such values below each atom
+    skipped = (counts[:, None] * (before[:, None] <= rank[..., None])).sum(dim=2)
+    edges = both.gather(1, (rank + skipped).clamp(max=both.shape[1] - 1))
+    return torch.where(k < bins, edges, torch.inf).contiguous()
+
+
+def _counts(ordered: Tensor, edges: Tensor, atoms: Tensor, counts: Tensor) -> Tensor:
+    """Number of sorted values that are each atom, and in each bin without the atoms, shape (c, atoms + FINEST)."""
+    import torch
+
+    below_atoms = (counts[:, None] * (atoms[:, None] < edges[..., None])).sum(dim=2)
+    below = torch.searchsorted(ordered, edges) - below_atoms
+    rest = ordered.shape[1] - counts.sum(dim=1, keepdim=True)
+    return torch.cat([counts, torch.cat([torch.zeros_like(rest), below, rest], dim=1).diff(dim=1)], dim=1)
+
+
+def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Gain of each column, and the log-ratio of each atom and each bin, after the best merging of bins.
+
+    Args:
+        p: Number of reals in each atom and in each bin, shape (c, atoms + FINEST).
+        q: The same for the fakes.
+        atoms: Number of atoms.
+        penalty: What a column has to gain.
+    """
+    import torch
+
+    best = torch.zeros(len(p), dtype=torch.float64, device=p.device)
+    table = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
+    for width in 2 ** np.arange(int(np.log2(FINEST)) + 1):
+        merged = [
+            torch.cat(
+                [one[:, :atoms], one[:, atoms:].reshape(len(one), FINEST // int(width), int(width)).sum(dim=2)], dim=1
+            )
+            for one in (p, q)
+        ]
+        gain, ratios = cell_log_ratios(*merged)
+        net = gain - (merged[0] + merged[1]).sign().sum(dim=1) + 1 - penalty
+        ratios = torch.cat([ratios[:, :atoms], ratios[:, atoms:].repeat_interleave(int(width), dim=1)], dim=1)
         better = net > best
-        best[better] = net[better]
-        merged = np.repeat(ratios, len(reals) // bins, axis=0)
-        table[:, better] = net[better] / gain[better] * merged[:, better]
-    return table
+        best = torch.where(better, net, best)
+        table = torch.where(better[:, None], (net / gain)[:, None] * ratios, table)
+    return best, table[:, :atoms], table[:, atoms:]
 
 
-def _derived(train: Matrix, labels: Flags, test: Matrix) -> list[tuple[Values, Values]]:
-    """A column, and the columns derived from it that are not constant, as pairs (train, test)."""
-    digit = last_digit(train), last_digit(test)
-    rounded = (digit[0] != UNROUNDED).astype(np.int64), (digit[1] != UNROUNDED).astype(np.int64)
-    pairs = [(train, test), digit, rounded, _recurrence(train, labels, test)]
-    return [pair for pair in pairs if pair[0].min() < pair[0].max()]
+def cell_log_ratios(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Gain in log-likelihood from two distributions over cells instead of one, and the log-ratio of each cell.
+
+    Each row has its own counts p of the reals and q of the fakes; half a sample is added to each cell.
+    """
+    import torch
+
+    p, q = p.double(), q.double()
+    n, m = p.sum(dim=1, keepdim=True), q.sum(dim=1, keepdim=True)
+    # Σ p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
+    gain = torch.xlogy(p, p / n) + torch.xlogy(q, q / m) - torch.xlogy(p + q, (p + q) / (n + m))
+    ratios = ((p + 0.5) / (n + 0.5)).log() - ((q + 0.5) / (m + 0.5)).log()
+    return gain.sum(dim=1), torch.where(p + q > 0, ratios, 0.0)
 
 
-def _recurrence(train: Matrix, labels: Flags, test: Matrix) -> tuple[Index, Index]:
-    """Whether each value also occurs in the training sample of each class: 0 to 3; a training value skips itself.
+def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_bins: Tensor) -> StepFunctions:
+    """The functions with these values at the atoms and in the bins between the edges."""
+    import torch
 
-    All are 0 if the sets share more values than independent ones would: then recurrence shows copying, not a
+    knots = torch.cat([edges, atoms], dim=1).sort(dim=1).values
+    after = of_bins.gather(1, torch.searchsorted(edges, knots, right=True))
+    at = after
+    if atoms.shape[1]:
+        atom = torch.searchsorted(atoms, knots).clamp(max=atoms.shape[1] - 1)
+        at = torch.where(atoms.gather(1, atom) == knots, of_atoms.gather(1, atom), after)
+    first = of_bins[:, :1]
+    return StepFunctions(columns, knots, torch.cat([first, after], dim=1), torch.cat([first, at], dim=1))
+
+
+def _recurrence(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions]:
+    """Log-ratio of whether a value also occurs in the training sample of each class; a training value skips itself.
+
+    The gain is 0 if the sets share more values than independent ones would: then recurrence shows copying, not a
     difference. A value of the one set would otherwise mark its copy as a sample of the other.
     """
-    values, at = np.unique(train, return_inverse=True)
-    reals, fakes = (np.bincount(at[mask], minlength=len(values)) for mask in (labels, ~labels))
-    if _share_values(reals, fakes):
-        return np.zeros(len(train), dtype=np.int64), np.zeros(len(test), dtype=np.int64)
-    found = _atom(values, test)
-    at_test = np.where(found < 0, 0, (reals[found] > 0) + 2 * (fakes[found] > 0))
-    return (reals[at] > labels) + 2 * (fakes[at] > ~labels), at_test
+    import torch
+
+    both = torch.cat([real, fake], dim=1)
+    values, order = both.sort(dim=1, stable=True)
+    starts = torch.nn.functional.pad(values[:, 1:] != values[:, :-1], (1, 0), value=True)
+    place = starts.cumsum(dim=1) - 1  # which of the different values each one is
+    is_real = (order < real.shape[1]).long()
+    reals, fakes = (torch.zeros_like(place).scatter_add_(1, place, one) for one in (is_real, 1 - is_real))
+    p, q = (
+        torch.stack([(own * (own_code + other_code == code)).sum(dim=1) for code in range(4)], dim=1)
+        for own, own_code, other_code in (
+            (reals, (reals > 1).long(), 2 * (fakes > 0)),
+            (fakes, 2 * (fakes > 1), (reals > 0).long()),
+        )
+    )
+    gain, ratios = cell_log_ratios(p, q)
+    net = gain - (p + q > 0).sum(dim=1) + 1 - penalty
+    net = torch.where(share_values(reals, fakes), 0.0, net)
+    ratios = (net / gain)[:, None] * ratios
+    knots = torch.full_like(values, torch.inf).scatter_(1, place, values)
+    at = ratios.gather(1, (reals > 0) + 2 * (fakes > 0).long())
+    first = ratios[:, :1]
+    return net, StepFunctions(columns, knots, first.expand(-1, values.shape[1] + 1), torch.cat([first, at], dim=1))
 
 
-def _share_values(reals: Index, fakes: Index) -> bool:
-    """Whether two sets have more rare values in common than independent sets would.
+def share_values(reals: Tensor, fakes: Tensor) -> Tensor:
+    """Whether two sets have more rare values in common than independent sets would, for each column.
 
     Independent sets satisfy `Σ pq ≤ √(Σ p² Σ q²)` (Cauchy-Schwarz). Times nm, the left side is estimated by the number
     of equal pairs between the sets, and the right side by those within the sets. The standard error of the difference
@@ -119,109 +306,81 @@ def _share_values(reals: Index, fakes: Index) -> bool:
     their own are left out, because their many pairs would hide the others.
 
     Args:
-        reals: Number of times that each value occurs in the first set.
+        reals: Number of times that each value occurs in the first set, shape (c, values).
         fakes: The same for the second set.
 
     References:
         docs/theory.md, Classifiers.
     """
-    n, m = reals.sum(), fakes.sum()
-    rare = reals + fakes < _fewest_of_atom(n + m)
-    p, q = reals[rare].astype(np.float64), fakes[rare].astype(np.float64)
-    between = p @ q
-    within = np.sqrt((p @ (p - 1)) * (q @ (q - 1)) * (n / (n - 1)) * (m / (m - 1)))
-    return bool(between - within > SURE * (1 + np.sqrt(2 * within)))
+    n, m = reals.sum(dim=1), fakes.sum(dim=1)
+    rare = reals + fakes < ((n + m) / ATOM).clamp(min=5)[:, None]
+    p, q = (reals * rare).double(), (fakes * rare).double()
+    between = (p * q).sum(dim=1)
+    pairs = (p * (p - 1)).sum(dim=1) * (q * (q - 1)).sum(dim=1)
+    within = (pairs * (n / (n - 1)) * (m / (m - 1))).sqrt()
+    return between - within > SURE * (1 + (2 * within).sqrt())
 
 
-def _fewest_of_atom(n: int) -> float:
-    """How often a value must occur among n values to have a cell of its own."""
-    return max(5, n / ATOM)
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Distances beyond the ends of the ranges of the classes.
 
-
-def _discrete_log_ratio(train: Values, labels: Flags, test: Values, penalty: float) -> Array:
-    """Log-ratio of one column with ties: cells for frequent values, and merged quantile bins for the others."""
-    values, counts = np.unique(train, return_counts=True)
-    atoms = values[counts >= _fewest_of_atom(len(train))]
-    at_train, at_test = _atom(atoms, train), _atom(atoms, test)
-    rest = train[at_train < 0]
-    bins = _bins(len(rest))
-    edges = np.quantile(rest, np.arange(1, bins) / bins) if bins > 1 else rest[:0]
-    bin_train, bin_test = (np.searchsorted(edges, x, side="right") for x in (train, test))
-    best, log_ratio = 0.0, np.zeros(len(test))
-    for width in 2 ** np.arange(int(np.log2(bins)) + 1):
-        cell = np.where(at_train < 0, len(atoms) + bin_train // width, at_train)
-        p, q = (np.bincount(cell[mask], minlength=len(atoms) + bins // width) for mask in (labels, ~labels))
-        gain, ratios = _cell_log_ratios(p[:, None], q[:, None])
-        net = gain[0] - ((p + q > 0).sum() - 1) - penalty
-        if net > best:
-            best = net
-            log_ratio = net / gain[0] * ratios[np.where(at_test < 0, len(atoms) + bin_test // width, at_test), 0]
-    return log_ratio
-
-
-def _atom(atoms: Values, x: Values) -> Index:
-    """Index of each value among the atoms, or −1."""
-    if not len(atoms):
-        return np.full(len(x), -1)
-    at = np.minimum(np.searchsorted(atoms, x), len(atoms) - 1)
-    return np.where(atoms[at] == x, at, -1)
-
-
-def _bins(n: int) -> int:
-    """Number of quantile bins of n values: a power of two, with at least `PER_BIN` values per bin."""
-    return min(FINEST, 1 << int(np.log2(max(1, n / PER_BIN))))
-
-
-def _cell_log_ratios(p: Array | Index, q: Array | Index) -> tuple[Array, Array]:
-    """Gain in log-likelihood from two distributions over cells (rows) instead of one, and the log-ratio of each cell.
-
-    Each column has its own counts p of the reals and q of the fakes; half a sample is added to each cell.
+    Attributes:
+        columns: Index of each column, shape (c,).
+        limit: The end of the range: of the reals upwards and downwards, then of the fakes; shape (4, c). Columns are
+            multiplied by −1 for downward ends.
+        spacing: Mean spacing of the outermost values there.
+        weight: Weight of each end; negative beyond the range of the reals.
     """
-    from scipy.special import xlogy
 
-    n, m = p.sum(axis=0), q.sum(axis=0)
-    pooled = (p + q) / (n + m)
-    # Σ p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
-    gain = (xlogy(p, p / n) + xlogy(q, q / m) - xlogy(p + q, pooled)).sum(axis=0)
-    ratios = np.log((p + 0.5) / (n + 0.5)) - np.log((q + 0.5) / (m + 0.5))
-    return np.asarray(gain), np.where(p + q > 0, ratios, 0.0)
+    columns: Tensor
+    limit: Tensor
+    spacing: Tensor
+    weight: Tensor
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        """The weighted sum for each row."""
+        import torch
+
+        x = rows.columns(self.columns)
+        total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
+        for up, limit, spacing, weight in zip((1, -1, 1, -1), self.limit, self.spacing, self.weight, strict=True):
+            total += weight @ ((up * x - limit[:, None]) / spacing[:, None]).clamp(0.0, CAP).double()
+        return total
 
 
-def edges(task: Task, seed: int) -> Matrix:
+def edges(tasks: Sequence[Task], seed: int) -> list[Edges]:
     """Log-ratio of points beyond the range of one class: `∓t/s` at a distance t beyond its extreme training value.
 
     s is the mean spacing of the `EXTREMES` outermost values of that class. Beyond the end of its range the density of a
     sample decreases as `exp(−t/s)`. Columns count if other training samples lie beyond that end, too.
     """
-    (train, test), total = task.columns, np.zeros(len(task.test))
-    for inner, sign in ((task.labels, -1.0), (~task.labels, 1.0)):
-        for up in (1.0, -1.0):
-            total += sign * _beyond(up * train[inner], up * train[~inner], up * test)
-    return total
+    return [_edges(task) for task in tasks]
 
 
-def _beyond(inner: Matrix, outer: Matrix, test: Matrix) -> Array:
-    """Sum over the columns of the distance beyond the largest `inner` value, in units of the spacing there."""
-    k = min(EXTREMES, len(inner) - 1)
-    largest = np.partition(inner, len(inner) - 1 - k, axis=0)[-1 - k :]
-    limit, spacing = largest.max(axis=0), (largest.max(axis=0) - largest.min(axis=0)) / k
-    beyond = (outer > limit).sum(axis=0)
+def _edges(task: Task) -> Edges:
+    import torch
+
+    real, fake = (task.rows.part(one).columns(task.columns) for one in (task.real, task.fake))
+    ends = [
+        _end(up * inner, up * outer, sign)
+        for inner, outer, sign in ((real, fake, -1.0), (fake, real, 1.0))
+        for up in (1, -1)
+    ]
+    limit, spacing, weight = (torch.stack(one) for one in zip(*ends, strict=True))
+    chosen = weight.any(dim=0)
+    spacing = torch.where(spacing > 0, spacing, 1.0)
+    return Edges(task.columns[chosen], limit[:, chosen], spacing[:, chosen], weight[:, chosen])
+
+
+def _end(inner: Tensor, outer: Tensor, sign: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest `inner` value of each column, the spacing there, and the weight of a distance beyond it."""
+    import torch
+
+    k = min(EXTREMES, inner.shape[1] - 1)
+    largest = inner.topk(k + 1, dim=1).values
+    limit, spacing = largest[:, 0], (largest[:, 0] - largest[:, -1]) / k
+    beyond = (outer > limit[:, None]).sum(dim=1)
     # one sample beyond the end is expected if both classes have the same end
-    weight = np.where(spacing > 0, 1 - 2 / np.maximum(beyond, 2), 0.0)
-    chosen = weight > 0
-    distance = (test[:, chosen] - limit[chosen]) / spacing[chosen]
-    return np.asarray(np.clip(distance, 0.0, CAP) @ weight[chosen])
-
-
-def sparse(task: Task, seed: int) -> Matrix:
-    """Logistic regression on the columns whose means differ beyond what the best of as many columns shows by chance."""
-    from sklearn.linear_model import LogisticRegression
-
-    train, test = task.leading_columns
-    real, fake = train[task.labels], train[~task.labels]
-    error = np.sqrt(real.var(axis=0) / len(real) + fake.var(axis=0) / len(fake)) + 1e-12
-    chosen = np.abs(real.mean(axis=0) - fake.mean(axis=0)) / error > np.sqrt(2 * np.log(2 * task.width))
-    if not chosen.any():
-        return np.zeros(len(test))
-    model = LogisticRegression(max_iter=1000).fit(train[:, chosen], task.labels)
-    return np.asarray(model.decision_function(test[:, chosen])) - task.log_odds
+    weight = torch.where(spacing > 0, 1 - 2 / beyond.clamp(min=2).double(), 0.0)
+    return limit, spacing, sign * weight

@@ -8,73 +8,56 @@ Classifiers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers import columns, panel
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
-from precall.metrics.classifiers.mlp import mlp
+from precall.metrics.classifiers.members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
+from precall.metrics.classifiers.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
 from precall.metrics.classifiers.result import (
-    OF_SCORES,
     OF_SCORES_AND_CELLS,
     ClassifierResult,
     cell_p_value,
     certify,
-    tested,
 )
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
-from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each
-from precall.metrics.features import Pair, check_count, device_of
+from precall.metrics.classifiers.views import Seen
+from precall.metrics.features import Pair
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.parallel import side_by_side
-from precall.metrics.score import CURVE_SCORES, Score, ScoreInfo
+from precall.metrics.score import CURVE_SCORES, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Flags
-from precall.theory.logistic import CAP
+from precall.theory.arrays import Array, Flags, Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from precall.metrics.run import Run
 
-QUICK = ("linear", "quadratic", "knn", "boosting")  # the test if no classifier was requested
-QUICK_SAMPLES = 4000  # most samples per set for that test
-INNER = 3  # number of folds inside the training half of the certificate of `auto`
-MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
-    "linear": each(panel.logistic),
-    "sparse": each(columns.sparse),
-    "discriminant": each(panel.discriminant),
-    "quadratic": each(panel.quadratic),
-    "diagonal": each(panel.diagonal),
-    "marginals": each(columns.marginals),
-    "edges": each(columns.edges),
-    "radial": each(panel.radial),
-    "contrast": each(panel.contrast),
-    "modes": each(panel.modes),
-    "islands": each(panel.islands),
-    "knn": each(panel.neighbors),
-    "boosting": each(panel.boosting),
-    "mlp": mlp,
-}
+PANELS = {"auto": ROWS, "auto_quick": 2000}  # most samples of each set that the panel is trained on, by estimator
 
 
 def classify(
     name: str, *, real: object, fake: object, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Run the estimator of this name with its default settings: "auto", or a member of the panel (`MEMBERS`)."""
+    """Run the estimator of this name with its default settings: one of `PANELS`, or a single classifier (`MEMBERS`)."""
     return classify_pair(name, Pair.checked(real=real, fake=fake), seed=seed, progress=progress)
 
 
 def classify_pair(name: str, pair: Pair, *, seed: int, progress: StageProgress | None = None) -> ClassifierResult:
     """`classify` for features that have been checked already."""
-    checks.choice("name", name, ("auto", *MEMBERS))
-    return _auto(pair, 5, seed, progress) if name == "auto" else _cross_fitted(pair, name, 5, seed)
+    checks.choice("name", name, (*PANELS, *MEMBERS))
+    if name not in PANELS:
+        return _cross_fitted(pair, name, 5, seed)
+    return replace(_auto(pair, Panel(rows=PANELS[name]), seed, progress), name=name)
 
 
 def cross_fitted(*, real: object, fake: object, classifier: object, folds: int = 5, seed: int = 0) -> ClassifierResult:
@@ -107,29 +90,30 @@ def cross_fitted(*, real: object, fake: object, classifier: object, folds: int =
 
 
 def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> ClassifierResult:
-    samples = folded(pair, folds, seed)
+    samples = Panel(folds=folds).split(pair, seed)
     if isinstance(classifier, str):
         name = checks.choice("classifier", classifier, MEMBERS)
-        member, views, half_views = MEMBERS[name], samples.views(), samples.half_views()
+        member = MEMBERS[name]
     else:
-        name, member = type(classifier).__name__, panel.of_classifier(classifier)
-        views = half_views = Views.plain(samples.x)
-    half = samples.half_tasks(half_views, [~samples.held_out])
-    tasks = side_by_side(samples.fold_tasks(views) + half)
-    with panel.convergence_not_required():
-        *fold_scores, half_scores = member(tasks, seed)
+        name, member = type(classifier).__name__, of_classifier(classifier)
+    tasks = samples.fold_tasks(*samples.rows()) + samples.tasks(*samples.half_rows(), [~samples.held_out])
+    tests = [*samples.fold_tests(), samples.index(samples.held_out)]
+    with convergence_not_required():
+        fitted = member(tasks, seed)
+    parts = zip(fitted, tasks, tests, strict=True)
+    *fold_scores, half_scores = (scored(one, task.rows.part(test)) for one, task, test in parts)
     scores = samples.pooled(fold_scores)
     log_ratio = calibrated(scores, samples.real, samples.fold)
     held_out, settings = HeldOutScores(scores, samples.real, samples.fold), {"folds": folds, "seed": seed}
-    return _result(name, samples, held_out, held_out.spectrum(), log_ratio, half_scores.astype(np.float64), settings)
+    return _result(name, samples, held_out, held_out.spectrum(), log_ratio, half_scores, settings)
 
 
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: fourteen classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: eleven classifiers of different kinds, weighted by their fit to held-out samples.
 
-    1. Every member of `MEMBERS` estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
+    1. Every member of the panel estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
        standardised, and projected to 512 principal axes if there are more dimensions; neither uses the labels.
     2. Non-negative logistic regression combines these log-ratios into one score. This step is cross-fitted, too.
     3. A monotone piecewise linear function, cross-fitted, calibrates the score into `log p/q` of every sample.
@@ -137,6 +121,9 @@ def auto(
        lower. The ratios for the curve are simpler than those of the samples: a logistic line, or a few steps if a line
        does not fit. An unclear difference is shrunk, down to none.
     5. If models trained on fewer samples are clearly worse, the learning curve is extrapolated by its 1/n law.
+
+    If a set has more than 20,000 samples, all of this is done with a random part of them. The trained panel scores the
+    others.
 
     The certificate needs a score that is independent of the samples on which it is evaluated. Therefore the whole
     procedure, weights and axes included, is run once more inside a random half of the samples, and the average of these
@@ -156,7 +143,7 @@ def auto(
         progress: Called with (members done, number of members).
 
     Returns:
-        The result; `settings["weights"]` holds the weight of each member.
+        The result; `settings["weights"]` holds the weight of each member, and `panel` scores any other rows.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -167,60 +154,66 @@ def auto(
     References:
         docs/theory.md, Classifiers; docs/how_well.md for its error on pairs with known curves.
     """
-    return _auto(Pair.checked(real=real, fake=fake), folds, seed, progress)
+    return _auto(Pair.checked(real=real, fake=fake), Panel(folds=folds), seed, progress)
 
 
-def _auto(pair: Pair, folds: int, seed: int, progress: StageProgress | None) -> ClassifierResult:
-    samples = folded(pair, folds, seed)
+def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -> ClassifierResult:
+    chosen = panel.sample(pair, seed)
+    samples, folds = panel.split(pair.rows(*chosen), seed), panel.folds
     half = ~samples.held_out
-    # each inner task scores all samples that it is not trained on: its own inner fold and the whole held-out half
+    # each inner task is trained on two inner folds, and scores the third one and the whole held-out half
     inner = [half & (samples.inner != k) for k in range(INNER)]
-    views, half_views = side_by_side([samples.views, samples.half_views])
-    tasks = side_by_side(samples.fold_tasks(views) + samples.half_tasks(half_views, inner))
-    by_member = _scores_by_member(tasks, seed, progress)
+    (rows, fit), (half_rows, half_fit) = side_by_side([samples.rows, samples.half_rows])
+    tasks = samples.fold_tasks(rows, fit) + samples.tasks(half_rows, half_fit, inner)
+    tests = samples.fold_tests() + [samples.index(~one) for one in inner]
+    fitted, by_member = panel.trained(tasks, tests, seed, progress)
     log_ratios = np.column_stack([samples.pooled(scores[:folds]) for scores in by_member])
     scores = stacked(log_ratios, samples.real, samples.fold)
     inner_scores = _committee(samples, [np.column_stack([one[folds + k] for one in by_member]) for k in range(INNER)])
-    weights = stacking_weights(log_ratios, samples.real)[:-1].round(3).tolist()
-    settings = {"folds": folds, "seed": seed, "weights": dict(zip(MEMBERS, weights, strict=True))}
+    trained = panel.combined(samples, rows.views, fitted, log_ratios)
+    weights = dict(zip(panel.members, trained.weights[:-1].round(3).tolist(), strict=True))
+    used = {"real": len(chosen[0]), "fake": len(chosen[1])}
+    settings = {"folds": folds, "seed": seed, "samples": used, "weights": weights}
     sizes = ((1 - 1 / INNER) / 2, 1 - 1 / folds)
     held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes)
     log_ratio, simple = held_out.log_ratios()
     spectrum = plugged_in(simple, samples.real, held_out.excess())
     committee = inner_scores[:, samples.held_out].mean(axis=0)
     result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
-    p_value = min(1.0, 2 * min(result.p_value, cell_test(samples, views)))
-    members = _member_spectra(log_ratios, samples.real)
-    return replace(result, p_value=p_value, test=OF_SCORES_AND_CELLS, members=members)
+    p_value = min(1.0, 2 * min(result.p_value, cell_test(samples, rows, fit, seed)))
+    members = _member_spectra(panel.members, log_ratios, samples.real)
+    found = replace(result, p_value=p_value, test=OF_SCORES_AND_CELLS, members=members, panel=trained)
+    return _of_all(found, trained, pair, chosen)
 
 
-def cell_test(samples: FoldedSamples, views: Views) -> float:
+def _of_all(
+    result: ClassifierResult, trained: TrainedPanel, pair: Pair, chosen: tuple[Index, Index]
+) -> ClassifierResult:
+    """The result with scores of all samples: those outside the chosen part are scored by the trained panel."""
+    found: dict[str, Array] = {}
+    for side, x, used in zip(("real", "fake"), (pair.real, pair.fake), chosen, strict=True):
+        if len(used) < len(x):
+            others = np.setdiff1d(np.arange(len(x)), used)
+            scores = trained.scores(x[others])
+            for name, of_others in ((f"scores_{side}", scores), (f"log_ratio_{side}", trained.calibrated(scores))):
+                found[name] = np.empty(len(x))
+                found[name][used], found[name][others] = getattr(result, name), of_others
+    return replace(result, **found)  # type: ignore[arg-type]
+
+
+def cell_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
     """P-value of the labels in the components of the mixtures that were fitted to all samples without their labels."""
-    counted = samples.independent
-    cells = [views.made[name][counted].argmax(axis=1) for name in ("modes", "islands")]
-    return cell_p_value(cells, samples.real[counted])
+    counted, kinds = samples.independent, (ModeWeights, IslandWeights)
+    densities = [kind.densities(rows, kind.found(rows, fit, seed)) for kind in kinds]
+    return cell_p_value([to_numpy(one.argmax(dim=1))[counted] for one in densities], samples.real[counted])
 
 
-def folded(pair: Pair, folds: int, seed: int) -> FoldedSamples:
-    for name, n in zip(("real", "fake"), pair.sizes, strict=True):
-        check_count(name, n, FEWEST)
-    device = device_of(pair.real)
-    return FoldedSamples.split(*pair.to_numpy(), folds=folds, inner=INNER, seed=seed, device=device)
-
-
-def _member_spectra(log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
-    columns = zip(MEMBERS, log_ratios.T, strict=True)
+def _member_spectra(members: Sequence[str], log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
+    columns = zip(members, log_ratios.T, strict=True)
     return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
 
 
-def _scores_by_member(tasks: list[Task], seed: int, progress: StageProgress | None) -> list[list[Matrix]]:
-    """For each member, its scores of the test points of every task. The slowest members start first."""
-    jobs = [partial(member, tasks, seed) for member in reversed(MEMBERS.values())]
-    with panel.convergence_not_required():
-        return side_by_side(jobs, progress)[::-1]
-
-
-def _committee(samples: FoldedSamples, log_ratios: list[Matrix]) -> Array:
+def _committee(samples: FoldedSamples, log_ratios: list[Array]) -> Array:
     """Scores of the held-out half by each inner model, stacked with weights fitted to the training half only.
 
     Shape (inner models, samples); NaN for the samples of the training half.
@@ -266,33 +259,14 @@ def _result(
 def _curve(name: str, run: Run) -> Found:
     """Compute the curve of the estimator of this name."""
     found = run.classifiers[name] = classify_pair(name, run.pair, seed=run.seed, progress=run.stage(name))
-    return curve_found(run, found.spectrum, **found.uncertainty(seed=run.seed))
+    return curve_found(found, found.spectrum, **found.uncertainty(seed=run.seed))
 
 
 def _two_sample_test(run: Run) -> Found:
-    """The test of the first classifier that was computed, or a quick one if there is none."""
+    """The test of the first classifier that was computed, or of the quick panel if there is none."""
     found = next(iter(run.classifiers.values()), None)
-    return Found({"c2st": quick_test(run.pair, seed=run.seed) if found is None else found.two_sample_test})
-
-
-def quick_test(pair: Pair, *, seed: int) -> Score:
-    """Two-sample test by the mean log-ratio of a few members of different kinds, trained on one half of the samples.
-
-    No single classifier is enough: a linear one, for example, cannot see a change of scale. At most `QUICK_SAMPLES`
-    samples of each set are used.
-    """
-    rng = np.random.default_rng(seed)
-    real, fake = (np.sort(rng.permutation(n)[:QUICK_SAMPLES]) for n in pair.sizes)
-    samples = folded(pair.rows(real, fake), 2, seed)
-    task = samples.half_views().task(~samples.held_out, samples.held_out, samples.real)
-    scores = side_by_side([partial(MEMBERS[name], [task], seed) for name in QUICK])
-    log_ratios = [np.clip(score[0], -CAP, CAP) for score in scores]
-    counted = samples.independent[samples.held_out]
-    is_real = samples.real[samples.held_out][counted]
-    found = certify(np.mean(log_ratios, axis=0)[counted], is_real)
-    n, m = int(is_real.sum()), int((~is_real).sum())
-    name, accuracy, p_value = " + ".join(QUICK), found["accuracy"], found["p_value"]
-    return tested(name, accuracy=accuracy, p_value=p_value, n=n, m=m, test=OF_SCORES)
+    test = found or classify_pair("auto_quick", run.pair, seed=run.seed, progress=run.stage("c2st"))
+    return Found({"c2st": test.two_sample_test})
 
 
 RESAMPLED = "bootstrap of the samples with a new calibration; for `auto` plus the variance of training"
@@ -329,8 +303,8 @@ def _estimator(
 SIMON_2019 = ("Simon et al. (2019)", "Sajjadi et al. (2018)")
 AUTO = _estimator(
     "auto",
-    "a stacked panel of fourteen classifiers, cross-fitted and calibrated",
-    measures="The whole precision-recall curve. Fourteen classifiers of different kinds learn to tell real from fake "
+    "a stacked panel of eleven classifiers, cross-fitted and calibrated",
+    measures="The whole precision-recall curve. Eleven classifiers of different kinds learn to tell real from fake "
     "samples, a weighted combination of them is calibrated to a density ratio, and every score is read off this ratio.",
     limits="No classifier detects every difference. A difference that all members miss raises the curve. The estimate "
     "is not a bound; the certificate is. With a few hundred samples the intervals are wide.",
@@ -339,6 +313,14 @@ AUTO = _estimator(
     "one video, make two samples of the same distribution look different.",
     papers=SIMON_2019,
     default=True,
+)
+AUTO_QUICK = _estimator(
+    "auto_quick",
+    "`auto` with at most 2,000 samples of each set",
+    measures="What `auto` measures, with at most 2,000 random samples of each set.",
+    limits="Its intervals are wider than those of `auto`, and it sees no difference that needs more samples.",
+    misleads="As `auto`.",
+    papers=SIMON_2019,
 )
 MLP = _estimator(
     "mlp",
@@ -388,7 +370,7 @@ C2ST = Metric(
     scores=(ScoreInfo("c2st", "two-sample accuracy", 0.0, 1.0, "lower", "balanced accuracy; 0.5 if P = Q", "page"),),
     interval="Hoeffding: the accuracy of this trained classifier on new samples",
     compute=_two_sample_test,
-    needs="the first classifier among the metrics; a quick panel of four if there is none",
+    needs="the first classifier among the metrics; `auto_quick` if there is none",
     default=True,
     fewest=FEWEST,
     shares="classifiers",

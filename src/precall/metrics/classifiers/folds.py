@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
-from precall.metrics.classifiers.tasks import Matrix, Task, Views
-from precall.theory.arrays import Array, Flags, Index
+from precall.metrics.classifiers.views import Seen, Task, Views, tasks_of
+from precall.metrics.features import Pair, as_tensor, device_of
+from precall.theory.arrays import Array, Flags, Index, to_numpy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
-TINY = 1e-30  # largest value of a column whose squares may be too small
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,57 +34,68 @@ class FoldedSamples:
         identical: Number of rows that are equal, or nearly equal, to an earlier row.
         independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
             rows of one set (see `independent_rows`).
-        device: Where members that are torch networks train.
     """
 
-    x: Matrix
+    x: Tensor
     real: Flags
     fold: Index
     inner: Index
     identical: int
     independent: Flags
-    device: str = "cpu"
 
     @classmethod
-    def split(
-        cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int, device: str = "cpu"
-    ) -> FoldedSamples:
-        """Split checked features into folds and halves at random, with `seed`."""
-        x, is_real = joined(real, fake)
-        most = int(min(is_real.sum(), (~is_real).sum()))
+    def split(cls, pair: Pair, *, folds: int, inner: int, seed: int) -> FoldedSamples:
+        """Split checked features into folds and halves at random, with `seed`; they stay on their device."""
+        x, is_real = joined(pair)
+        most = min(pair.sizes)
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
-        first = first_equal_row(x)
-        together = linked_rows(x, kept_together(x, first, is_real), is_real)
+        rows = to_numpy(x)
+        first = first_equal_row(rows)
+        together = linked_rows(rows, kept_together(rows, first, is_real), is_real)
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
         inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
         identical = int(((first != np.arange(len(x))) | (together != np.arange(len(x)))).sum())
-        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real), device)
+        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real))
 
     @property
     def held_out(self) -> Flags:
         """Whether each row belongs to the held-out half, on which no model of the certificate is trained."""
         return self.inner < 0
 
-    def views(self) -> Views:
-        """The samples as the members of the folds see them: standardised by all samples, without their labels."""
-        return Views.of(self.x, np.ones(len(self.x), dtype=bool), self.device)
+    def rows(self) -> tuple[Seen, Tensor]:
+        """The samples as the members of the folds see them, and which of them the views are fitted to: all."""
+        return self._seen(np.ones(len(self.x), dtype=bool))
 
-    def half_views(self) -> Views:
-        """The samples as the members of the certificate see them: nothing is fitted to the held-out half."""
-        return Views.of(self.x, ~self.held_out, self.device)
+    def half_rows(self) -> tuple[Seen, Tensor]:
+        """The same for the members of the certificate: nothing is fitted to the held-out half."""
+        return self._seen(~self.held_out)
 
-    def fold_tasks(self, views: Views) -> list[Callable[[], Task]]:
-        """Functions that prepare one task per fold: train on the other folds and score this one."""
-        return [partial(views.task, self.fold != k, self.fold == k, self.real) for k in np.unique(self.fold)]
+    def _seen(self, fit: Flags) -> tuple[Seen, Tensor]:
+        index = self.index(fit)
+        return Views.fit(self.x, index).rows(self.x), index
 
-    def half_tasks(self, views: Views, trained: Sequence[Flags]) -> list[Callable[[], Task]]:
-        """Functions that prepare one task for each set of rows to train on: score all other rows."""
-        return [partial(views.task, rows, ~rows, self.real) for rows in trained]
+    def fold_tasks(self, rows: Seen, fit: Tensor) -> list[Task]:
+        """One task per fold: train on the other folds."""
+        return self.tasks(rows, fit, [self.fold != k for k in np.unique(self.fold)])
 
-    def pooled(self, scores: Sequence[Matrix]) -> Array:
+    def tasks(self, rows: Seen, fit: Tensor, trained: Sequence[Flags]) -> list[Task]:
+        """One task for each set of samples to train on."""
+        return tasks_of(rows, fit, self.real, trained)
+
+    def fold_tests(self) -> list[Tensor]:
+        """Indices of the samples that each of these tasks scores: those of the fold."""
+        return [self.index(self.fold == k) for k in np.unique(self.fold)]
+
+    def index(self, rows: Flags) -> Tensor:
+        """Indices of some samples, on their device."""
+        import torch
+
+        return torch.as_tensor(np.flatnonzero(rows), device=self.x.device)
+
+    def pooled(self, scores: Sequence[Array]) -> Array:
         """Scores of all folds in the order of the samples."""
         pooled = np.empty(len(self.x))
         for k, score in zip(np.unique(self.fold), scores, strict=True):
@@ -89,17 +103,18 @@ class FoldedSamples:
         return pooled
 
 
-def joined(real: Matrix, fake: Matrix) -> tuple[Matrix, Flags]:
+def joined(pair: Pair) -> tuple[Tensor, Flags]:
     """Features of both sets in one matrix, real samples first, and whether each row is real.
 
-    Columns of tiny values are multiplied by a power of two, because squares of them would be 0.
+    They are on the device of the features; on the CPU if it has no float64.
     """
-    x = np.concatenate([real, fake])
-    largest = np.maximum(x.max(axis=0), -x.min(axis=0))
-    tiny = (largest > 0) & (largest < TINY)
-    if tiny.any():
-        x[:, tiny] = np.ldexp(x[:, tiny], -np.frexp(largest[tiny])[1])
-    return x, np.arange(len(x)) < len(real)
+    import torch
+
+    device = "cpu" if device_of(pair.real) == "mps" else device_of(pair.real)
+    x = torch.cat([as_tensor(one, device) for one in (pair.real, pair.fake)])
+    if x.is_cuda:
+        torch.linalg.inv(x.new_ones(1, 1))  # loads the library for CUDA, which two threads must not do at once
+    return x, np.arange(len(x)) < len(pair.real)
 
 
 def _renumbered(together: Index, part: Flags) -> Index:

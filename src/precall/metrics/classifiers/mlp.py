@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from precall.metrics.classifiers.tasks import Matrix, Task
+from precall.metrics.classifiers.views import Seen, Task
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 HIDDEN = 48
 STEPS, HALF_BATCH, CHECK_EVERY = 200, 96, 25
@@ -21,7 +20,22 @@ RATE, DECAY, BETA1, BETA2 = 1e-2, 1.0, 0.9, 0.999
 HELD_OUT = 0.15  # share of the training points that is held out for early stopping
 
 
-def mlp(tasks: Sequence[Task], seed: int) -> list[Matrix]:
+@dataclass(frozen=True, eq=False)
+class Perceptron:
+    """A perceptron with two hidden layers: its weights and offsets, one after another, shape (parameters,)."""
+
+    weights: Tensor
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        """The logit of each row."""
+        x = rows.points
+        width = (len(self.weights) - 1) // HIDDEN - HIDDEN - 3
+        layers = _layers(self.weights[None], width)
+        layers[0] = layers[0][:, : x.shape[1]]  # wider than the points if those of other tasks span more dimensions
+        return _forward(layers, x[None])[-1][0].double()
+
+
+def mlp(tasks: Sequence[Task], seed: int) -> list[Perceptron]:
     """Log-ratios of perceptrons with two hidden layers, one per task, trained together as one batched problem.
 
     They are trained by AdamW with a cosine learning rate schedule. Minibatches are balanced (half real, half fake), so
@@ -29,20 +43,7 @@ def mlp(tasks: Sequence[Task], seed: int) -> list[Matrix]:
     training points.
     """
     with _one_thread():
-        return _trained(_equally_wide(tasks), seed)
-
-
-def _equally_wide(tasks: Sequence[Task]) -> list[Task]:
-    """The tasks, padded with zeros to the same number of dimensions.
-
-    The numbers can differ: n centred points span at most n − 1 dimensions, and some tasks have fewer points.
-    """
-    width = max(task.train.shape[1] for task in tasks)
-
-    def widened(x: Matrix) -> Matrix:
-        return np.pad(x, ((0, 0), (0, width - x.shape[1]))) if x.shape[1] < width else x
-
-    return [replace(task, train=widened(task.train), test=widened(task.test)) for task in tasks]
+        return [Perceptron(one) for one in _trained(tasks, seed)]
 
 
 @contextmanager
@@ -58,24 +59,26 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _trained(tasks: Sequence[Task], seed: int) -> list[Matrix]:
+def _trained(tasks: Sequence[Task], seed: int) -> Tensor:
+    """The weights of each task, shape (tasks, parameters)."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    pools = [_Pool(task, generator) for task in tasks]
+    # the widths can differ: n centred points span at most n − 1 dimensions, and some tasks have fewer points
+    width = max(task.rows.points.shape[1] for task in tasks)
+    pools = [_Pool(task, width, generator) for task in tasks]
     halves = [_padded([pool.real for pool in pools]), _padded([pool.fake for pool in pools])]
-    device, width = tasks[0].views.device, tasks[0].train.shape[1]
+    device = tasks[0].rows.x.device
     flat = _initial(len(tasks), width, generator).to(device)
     weights, moments = _layers(flat, width), (torch.zeros_like(flat), torch.zeros_like(flat))
     best, kept = torch.full((len(tasks),), torch.inf, device=device), flat.clone()
-    for step, rows in enumerate(_rows([counts for _, counts in halves], generator), start=1):
+    for step, rows in enumerate(_rows([counts for _, counts in halves], generator).to(device), start=1):
         batch = torch.cat([_drawn(points, some) for (points, _), some in zip(halves, rows, strict=True)], dim=1)
         gradient = torch.cat([one.flatten(1) for one in _gradients(weights, batch)], dim=1)
         _adamw(flat, gradient, moments, step)
         if step % CHECK_EVERY == 0:
             best = _keep_better(flat, kept, best, pools)
-    layers = _layers(kept, width)
-    return [_log_ratios(layers, i, torch.from_numpy(task.test).to(device)) for i, task in enumerate(tasks)]
+    return kept
 
 
 def _adamw(
@@ -97,16 +100,15 @@ def _adamw(
 class _Pool:
     """The training points of one task: those to train on, and a balanced held-out part for early stopping."""
 
-    def __init__(self, task: Task, generator: torch.Generator) -> None:
+    def __init__(self, task: Task, width: int, generator: torch.Generator) -> None:
         import torch
 
-        x = torch.from_numpy(task.train).to(task.views.device)
-        parts = []
-        for mask in (task.labels, ~task.labels):
-            rows = torch.from_numpy(np.flatnonzero(mask))
-            rows = rows[torch.randperm(len(rows), generator=generator)]
-            cut = max(1, round(HELD_OUT * len(rows)))
-            parts.append((x[rows[cut:]], x[rows[:cut]]))
+        x, parts = task.rows.points, []
+        for side in (task.real, task.fake):
+            order = side[torch.randperm(len(side), generator=generator).to(side.device)]
+            cut = max(1, round(HELD_OUT * len(side)))
+            points = torch.nn.functional.pad(x[order], (0, width - x.shape[1]))
+            parts.append((points[cut:], points[:cut]))
         (self.real, real_out), (self.fake, fake_out) = parts
         size = min(len(real_out), len(fake_out))
         self.held_out = torch.cat([real_out[:size], fake_out[:size]])
@@ -134,7 +136,7 @@ def _drawn(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     import torch
 
     tasks, longest, width = points.shape
-    rows = (rows + longest * torch.arange(tasks)[:, None]).to(points.device)
+    rows = rows + longest * torch.arange(tasks, device=rows.device)[:, None]
     return points.view(-1, width).index_select(0, rows.flatten()).view(tasks, -1, width)
 
 
@@ -214,11 +216,5 @@ def _keep_better(weights: torch.Tensor, kept: torch.Tensor, best: torch.Tensor, 
     layers = _layers(weights, pools[0].held_out.shape[1])
     losses = [_log_loss([w[i : i + 1] for w in layers], pool.held_out[None]) for i, pool in enumerate(pools)]
     loss = torch.cat(losses)
-    better = loss < best
-    kept[better] = weights[better]
+    kept.copy_(torch.where((loss < best)[:, None], weights, kept))
     return torch.minimum(loss, best)
-
-
-def _log_ratios(weights: Sequence[torch.Tensor], task: int, x: torch.Tensor) -> Matrix:
-    """Log-ratios of the points `x` by the network of one task."""
-    return _forward([w[task : task + 1] for w in weights], x[None])[-1][0].cpu().numpy().astype(np.float64)

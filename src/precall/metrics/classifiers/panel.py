@@ -1,193 +1,284 @@
-"""The panel: classifiers of different kinds that return a log-ratio `log p/q` for every test point.
+"""A panel: members of different kinds, trained together and combined into one log-ratio that scores any rows.
 
-No classifier is good for every pair. A shift in 512 dimensions needs a regularised linear rule, a shell around a blob
-needs the radius, and dropped modes need a mixture. Nearest neighbours, trees and a network cover other differences.
+A `TrainedPanel` consists of arrays only. It can be saved, loaded on another machine, and applied to rows that it has
+never seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from precall.metrics.classifiers.mixtures import fitted_mixture, mixture_weights
-from precall.metrics.classifiers.tasks import Matrix, Member, Task, Views, each, natural_axes, shrunk, shrunk_covariance
-from precall.theory.arrays import Array, Flags
+from precall.metrics.classifiers.columns import Edges, Marginals, edges, marginals
+from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
+from precall.metrics.classifiers.linear import Linear, Sparse, discriminant, linear, sparse
+from precall.metrics.classifiers.members import (
+    Fitted,
+    IslandWeights,
+    Member,
+    ModeWeights,
+    Quadratic,
+    Radial,
+    Trees,
+    alone,
+    boosting,
+    convergence_not_required,
+    islands,
+    learn_neighbors,
+    modes,
+    quadratic,
+    radial,
+)
+from precall.metrics.classifiers.mlp import Perceptron, mlp
+from precall.metrics.classifiers.ranks import Interactions, RankQuadratic, interactions, rank_quadratic
+from precall.metrics.classifiers.stacking import stacking_weights, weighted
+from precall.metrics.classifiers.views import Seen, Task, Views
+from precall.metrics.features import Pair, as_features, as_tensor, check_count, tile_rows
+from precall.metrics.parallel import side_by_side
+from precall.progress import StageProgress
+from precall.theory.arrays import Array, Index, to_numpy
 
-SEARCHED = 5000  # training points for the search of nearest neighbours, whose time grows with them
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROWS = 20_000  # most samples per set that a panel is trained on
+FOLDS = 5
+INNER = 3  # number of folds inside the training half of the certificate of `auto`
+MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
+    "linear": linear,
+    "sparse": sparse,
+    "discriminant": discriminant,
+    "quadratic": quadratic,
+    "marginals": marginals,
+    "edges": edges,
+    "radial": radial,
+    "modes": modes,
+    "islands": islands,
+    "rank_quadratic": rank_quadratic,
+    "interactions": interactions,
+    "knn": alone(learn_neighbors, lambda rows: rows.narrow),
+    "boosting": boosting,
+    "mlp": mlp,
+}
+FITTED: dict[str, type[Any]] = {
+    "linear": Linear,
+    "sparse": Sparse,
+    "discriminant": Linear,
+    "quadratic": Quadratic,
+    "marginals": Marginals,
+    "edges": Edges,
+    "radial": Radial,
+    "modes": ModeWeights,
+    "islands": IslandWeights,
+    "rank_quadratic": RankQuadratic,
+    "interactions": Interactions,
+    "boosting": Trees,
+    "mlp": Perceptron,
+}
+PANEL = (
+    "sparse",
+    "discriminant",
+    "marginals",
+    "edges",
+    "radial",
+    "modes",
+    "islands",
+    "rank_quadratic",
+    "interactions",
+    "boosting",
+    "mlp",
+)
+ON_THE_CPU = ("knn", "boosting")  # wherever the samples are
 
 
-def logistic(task: Task, seed: int) -> Matrix:
-    """`log p/q = w·x + b` by ridge logistic regression; the model is correct if the log-ratio is linear."""
-    from sklearn.linear_model import LogisticRegression
+@dataclass(frozen=True)
+class Panel:
+    """The choices of a panel.
 
-    model = LogisticRegression(C=0.01, max_iter=1000).fit(task.train, task.labels)
-    return np.asarray(model.decision_function(task.test)) - task.log_odds
-
-
-def discriminant(task: Task, seed: int) -> Matrix:
-    """Linear discriminant with one shrunken covariance; the model is correct for a shift between Gaussians.
-
-    `log p/q = w·(x − m)` with `w = Σ⁻¹(μ_P − μ_Q)` and `m = (μ_P + μ_Q)/2`.
+    Attributes:
+        members: Names of its members, of those in `FITTED`.
+        rows: Most samples of each set that it is trained on: a random part if there are more.
+        folds: Number of cross-fitting folds.
     """
-    real, fake = task.scatters
-    w = np.linalg.solve(shrunk(real.products + fake.products, real.n + fake.n), real.mean - fake.mean)
-    return np.asarray((task.test - (real.mean + fake.mean) / 2) @ w)
+
+    members: tuple[str, ...] = PANEL
+    rows: int = ROWS
+    folds: int = FOLDS
+
+    def sample(self, pair: Pair, seed: int) -> tuple[Index, Index]:
+        """Indices of the samples of each set to train on, in their order; all of them if they are few enough."""
+        rng = np.random.default_rng(seed)
+        real, fake = (np.sort(rng.permutation(n)[: self.rows]) if n > self.rows else np.arange(n) for n in pair.sizes)
+        return real, fake
+
+    def split(self, pair: Pair, seed: int) -> FoldedSamples:
+        """The samples of a pair in folds and halves."""
+        for name, n in zip(("real", "fake"), pair.sizes, strict=True):
+            check_count(name, n, FEWEST)
+        return FoldedSamples.split(pair, folds=self.folds, inner=INNER, seed=seed)
+
+    def fit(self, *, real: object, fake: object, seed: int = 0) -> TrainedPanel:
+        """Train the members on all folds but one, for each fold, and combine them.
+
+        Args:
+            real: Real features, shape (n, d), n ≥ 50.
+            fake: Fake features, shape (m, d), m ≥ 50.
+            seed: Seed of the sample, the folds and the members.
+
+        Example:
+            >>> rng = np.random.default_rng(0)
+            >>> trained = Panel(members=("quadratic", "radial")).fit(
+            ...     real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0]
+            ... )
+            >>> again = TrainedPanel.from_arrays(trained.arrays())
+            >>> found = again.log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
+            >>> bool(np.abs(found - [1.0, 0.0, -1.0]).max() < 0.3)  # the truth is ½ − x
+            True
+        """
+        pair = Pair.checked(real=real, fake=fake)
+        samples = self.split(pair.rows(*self.sample(pair, seed)), seed)
+        rows, fit = samples.rows()
+        tasks = samples.fold_tasks(rows, fit)
+        fitted, scores = self.trained(tasks, samples.fold_tests(), seed)
+        log_ratios = np.column_stack([samples.pooled(one) for one in scores])
+        return self.combined(samples, rows.views, fitted, log_ratios)
+
+    def trained(
+        self, tasks: Sequence[Task], tests: Sequence[Tensor], seed: int, progress: StageProgress | None = None
+    ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
+        """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
+        names = self.members[::-1]  # the slowest members start first
+        parts: list[tuple[str, ...]] = [(name,) for name in names]
+        if tasks[0].rows.x.is_cuda:  # threads that start short computations on one device hinder each other
+            on_cpu = [name for name in names if name in ON_THE_CPU]
+            parts = [*((name,) for name in on_cpu), tuple(name for name in names if name not in ON_THE_CPU)]
+        jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
+        with convergence_not_required():
+            found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}
+        return [found[name][0] for name in self.members], [found[name][1] for name in self.members]
+
+    def combined(
+        self, samples: FoldedSamples, views: Views, fitted: Sequence[Sequence[Fitted]], log_ratios: Array
+    ) -> TrainedPanel:
+        """The trained panel, from what each member learnt from each fold and its cross-fitted log-ratios."""
+        from precall.metrics.classifiers.calibration import calibration_of
+        from precall.metrics.classifiers.stacking import stacked
+
+        weights = stacking_weights(log_ratios, samples.real)
+        knots, values = calibration_of(stacked(log_ratios, samples.real, samples.fold), samples.real, samples.fold)
+        models = tuple(tuple(one[k] for one in fitted) for k in range(self.folds))
+        return TrainedPanel(self.members, views, models, weights, knots, values)
 
 
-def quadratic(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two Gaussians with shrunken covariances."""
-    train, test = task.narrow
-    return gaussian_log_density(train[task.labels], test) - gaussian_log_density(train[~task.labels], test)
+def _in_turn(
+    names: Sequence[str], tasks: Sequence[Task], tests: Sequence[Tensor], seed: int
+) -> dict[str, tuple[Sequence[Fitted], list[Array]]]:
+    """What each of these members learnt from each task, and its log-ratios of the test rows."""
+    found = {}
+    for name in names:
+        fitted = MEMBERS[name](tasks, seed)
+        parts = zip(fitted, tasks, tests, strict=True)
+        found[name] = fitted, [scored(one, task.rows.part(test)) for one, task, test in parts]
+    return found
 
 
-def gaussian_log_density(train: Matrix, test: Matrix) -> Array:
-    """Log-density at `test` of the Gaussian fitted to `train`, up to a constant that is the same for all Gaussians."""
-    root = np.linalg.cholesky(shrunk_covariance(train))
-    return np.asarray(-(mahalanobis(train.mean(axis=0), root, test) ** 2) / 2 - np.log(np.diag(root)).sum())
+def scored(fitted: Fitted, rows: Seen) -> Array:
+    """The log-ratios of the rows, in float64."""
+    return np.asarray(to_numpy(fitted.log_ratio(rows)), dtype=np.float64)
 
 
-def mahalanobis(mean: Matrix, root: Matrix, x: Matrix) -> Array:
-    """`|R⁻¹(x − mean)|` for each row of `x`, where `R Rᵀ` is the covariance."""
-    from scipy.linalg import solve_triangular
+@dataclass(frozen=True, eq=False)
+class TrainedPanel:
+    """A trained panel: a log-ratio `log p/q` for any row.
 
-    return np.asarray(np.linalg.norm(solve_triangular(root, (x - mean).T, lower=True), axis=0))
-
-
-def diagonal(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two Gaussians with independent coordinates, for small changes of scale in many dimensions."""
-
-    def log_density(x: Matrix) -> Matrix:
-        mean, variance = x.mean(axis=0), x.var(axis=0) + 1e-6
-        return np.asarray(-((task.test - mean) ** 2 / variance + np.log(variance)).sum(axis=1) / 2)
-
-    return log_density(task.train[task.labels]) - log_density(task.train[~task.labels])
-
-
-def radial(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two densities of the log Mahalanobis radius, for elliptical distributions that differ in radius."""
-    train, test = task.shared("radius", _log_radius)
-    return mixture_ratio(train, task.labels, test, 8, seed)
-
-
-def _log_radius(views: Views) -> Array:
-    """Standardised log Mahalanobis radius of each sample, as a column."""
-    points = views.points[views.fit]
-    root = np.linalg.cholesky(shrunk_covariance(points))
-    radius = np.log(mahalanobis(points.mean(axis=0), root, views.points) + 1e-9)
-    return np.asarray((radius - radius[views.fit].mean()) / (radius[views.fit].std() + 1e-9))[:, None]
-
-
-def contrast(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two mixtures on the axes along which the classes differ most in mean or variance."""
-    train, test = task.contrast
-    return mixture_ratio(train, task.labels, test, 8, seed)
-
-
-def mixture_ratio(train: Matrix, labels: Flags, test: Matrix, k: int, seed: int) -> Matrix:
-    """Log-ratio of two Gaussian mixtures with k components, one fitted to each class."""
-    real, fake = (fitted_mixture(train[mask], k, seed) for mask in (labels, ~labels))
-    return real.log_density(test) - fake.log_density(test)
-
-
-def modes(task: Task, seed: int) -> Matrix:
-    """Log-ratio of two mixtures that share their components, which are fitted to the union, but not their weights.
-
-    `p/q = Σ_k π_k N_k / Σ_k ρ_k N_k` models dropped, invented and reweighted modes.
+    Attributes:
+        members: Names of the members.
+        views: Means, scales and axes of the features.
+        models: For each fold, what each member learnt.
+        weights: Weight of each member, and the offset.
+        knots: Scores between which the calibration is linear; it is constant beyond them.
+        values: The log-ratio at each of them.
     """
-    return reweighted(*task.shared("modes", partial(_mode_densities, seed=seed)), task.labels)
+
+    members: tuple[str, ...]
+    views: Views
+    models: tuple[tuple[Fitted, ...], ...]
+    weights: Array
+    knots: Array
+    values: Array
+
+    def log_ratio(self, rows: object) -> Array:
+        """Calibrated log-ratio of each row: that of the mean score of the models of all folds.
+
+        Args:
+            rows: Features, shape (n, d), with the columns of the training samples.
+        """
+        return self.calibrated(self.scores(rows))
+
+    def calibrated(self, scores: Array) -> Array:
+        """The log-ratios of these scores."""
+        return np.asarray(np.interp(scores, self.knots, self.values))
+
+    def scores(self, rows: object) -> Array:
+        """Mean score of each row over the models of all folds, block by block."""
+        x = as_features("rows", rows, at_least=1)
+        if x.shape[1] != len(self.views.mean):
+            raise ValueError(f"`rows` must have {len(self.views.mean)} columns, as in training; got {x.shape[1]}.")
+        step = tile_rows(x.shape[1])
+        return np.concatenate([self._block(x[i : i + step]) for i in range(0, len(x), step)])
+
+    def _block(self, x: Any) -> Array:
+        rows = self.views.rows(as_tensor(x, self.views.mean.device))
+        scores = [weighted(np.column_stack([scored(one, rows) for one in fold]), self.weights) for fold in self.models]
+        return np.asarray(np.mean(scores, axis=0))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything the panel has learnt, as named arrays. What the models of all folds share occurs once."""
+        named = {f"views/{name}": one for name, one in _named(self.views).items()}
+        for k, fold in enumerate(self.models):
+            for name, one in zip(self.members, fold, strict=True):
+                for part, tensor in _named(one).items():
+                    if named.get(f"0/{name}/{part}") is not tensor:
+                        named[f"{k}/{name}/{part}"] = tensor
+        own = {"members": np.array(self.members), "weights": self.weights, "knots": self.knots, "values": self.values}
+        return own | {key: to_numpy(one) for key, one in named.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], device: str = "cpu") -> TrainedPanel:
+        """The panel of which these are the `arrays`."""
+        import torch
+
+        def rebuilt(kind: type[Any], *prefixes: str) -> Any:
+            parts = {}
+            for one in fields(kind):
+                if "of" in one.metadata:
+                    parts[one.name] = rebuilt(one.metadata["of"], *(f"{prefix}/{one.name}" for prefix in prefixes))
+                else:
+                    key = next(f"{prefix}/{one.name}" for prefix in prefixes if f"{prefix}/{one.name}" in arrays)
+                    parts[one.name] = torch.as_tensor(np.array(arrays[key]), device=device)
+            return kind(**parts)
+
+        members = tuple(str(name) for name in arrays["members"])
+        folds = 1 + max(int(key.split("/")[0]) for key in arrays if key[0].isdigit())
+        models = tuple(
+            tuple(rebuilt(FITTED[name], f"{k}/{name}", f"0/{name}") for name in members) for k in range(folds)
+        )
+        own = (np.asarray(arrays[name]) for name in ("weights", "knots", "values"))
+        return cls(members, rebuilt(Views, "views"), models, *own)
 
 
-def islands(task: Task, seed: int) -> Matrix:
-    """The same as `modes`, on principal axes of the columns in their own units; 0 if these are alike."""
-    return reweighted(*task.shared("islands", partial(_island_densities, seed=seed)), task.labels)
-
-
-def _mode_densities(views: Views, seed: int) -> Array:
-    """Log-density of each component of a mixture at each sample."""
-    return fitted_mixture(views.leading[views.fit], 20, seed, diagonal=True).log_densities(views.leading)
-
-
-def _island_densities(views: Views, seed: int) -> Array:
-    """The same on `natural_axes`; one constant if there are none."""
-    axes = natural_axes(views.x, views.x[views.fit])
-    if axes is None:
-        return np.zeros((len(views.x), 1))
-    return fitted_mixture(axes[views.fit], 20, seed, diagonal=True).log_densities(axes)
-
-
-def reweighted(train: Matrix, test: Matrix, labels: Flags) -> Matrix:
-    """Log-ratio at the test points of two mixtures with common components and weights of their own.
-
-    Args:
-        train: Log-density of each component at each training point.
-        test: The same at the test points.
-        labels: Whether each training point is real.
-    """
-    from scipy.special import logsumexp
-
-    pi, rho = (mixture_weights(train[mask]) for mask in (labels, ~labels))
-    return np.asarray(logsumexp(test + np.log(pi), axis=1) - logsumexp(test + np.log(rho), axis=1))
-
-
-@contextmanager
-def convergence_not_required() -> Iterator[None]:
-    """Silence the warnings of scikit-learn. Enter it before threads start: they share the filters of warnings."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-def neighbors(task: Task, seed: int) -> Matrix:
-    """`log((r + ½)/(k − r + ½))` with r the number of reals among the k ≈ 1.5 √n nearest training points.
-
-    At most about `SEARCHED` training points are searched, evenly spread over both classes.
-    """
-    from sklearn.neighbors import NearestNeighbors
-
-    train, test = task.narrow
-    step = -(-len(train) // SEARCHED)
-    train, labels = train[::step], task.labels[::step]
-    k = min(round(1.5 * len(train) ** 0.5), len(train))
-    nearest = NearestNeighbors(n_neighbors=k).fit(train).kneighbors(test, return_distance=False)
-    reals = labels[nearest].sum(axis=1)
-    return np.asarray(np.log((reals + 0.5) / (k - reals + 0.5)) - task.log_odds)
-
-
-def boosting(task: Task, seed: int) -> Matrix:
-    """Histogram-based gradient boosting with early stopping, on principal axes and single columns."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    train, test = task.axes_and_columns
-    model = HistGradientBoostingClassifier(
-        max_iter=60,
-        learning_rate=0.15,
-        max_leaf_nodes=15,
-        max_bins=63,
-        l2_regularization=1.0,
-        early_stopping=True,
-        random_state=seed,
-    )
-    return np.asarray(model.fit(train, task.labels).decision_function(test)) - task.log_odds
-
-
-def of_classifier(classifier: Any) -> Member:
-    """A member from any scikit-learn classifier: its decision function, or the log-odds of its probabilities."""
-    from sklearn.base import clone
-
-    def score(task: Task, seed: int) -> Matrix:
-        model = clone(classifier).fit(task.train, task.labels)
-        if hasattr(model, "decision_function"):
-            return np.asarray(model.decision_function(task.test))
-        with np.errstate(divide="ignore"):
-            fake, real = np.log(model.predict_proba(task.test)).T
-        return np.asarray(real - fake - task.log_odds)
-
-    return each(score)
+def _named(one: Any) -> dict[str, Tensor]:
+    """The tensors of a dataclass and of the dataclasses in it, by name."""
+    named: dict[str, Tensor] = {}
+    for part in fields(one):
+        value = getattr(one, part.name)
+        if is_dataclass(value):
+            named |= {f"{part.name}/{name}": tensor for name, tensor in _named(value).items()}
+        else:
+            named[part.name] = value
+    return named

@@ -17,6 +17,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from precall.metrics.classifiers.held_out import HeldOutScores
+    from precall.metrics.classifiers.panel import TrainedPanel
 
 LEVEL = 0.95
 OF_SCORES = "permutation of held-out scores, one-sided"
@@ -46,6 +47,7 @@ class ClassifierResult:
         held_out: The held-out scores that the curve, its intervals and its chance levels are computed from.
         members: For `auto`, the spectrum of each member alone, from its cross-fitted scores.
         test: What was permuted for the p-value.
+        panel: For `auto`, the trained panel, which scores any other rows.
     """
 
     name: str
@@ -61,6 +63,13 @@ class ClassifierResult:
     held_out: HeldOutScores = field(repr=False)
     members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)
     test: str = OF_SCORES
+    panel: TrainedPanel | None = field(default=None, repr=False)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of real and of fake samples that it was computed from."""
+        used = self.settings.get("samples", {"real": len(self.scores_real), "fake": len(self.scores_fake)})
+        return used["real"], used["fake"]
 
     @property
     def two_sample_test(self) -> Score:

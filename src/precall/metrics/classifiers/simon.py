@@ -10,11 +10,11 @@ from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.result import ClassifierResult, certify
-from precall.metrics.classifiers.tasks import Matrix
+from precall.metrics.classifiers.views import Matrix, enlarged
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES
-from precall.theory.arrays import Array, Flags
+from precall.theory.arrays import Array, Flags, to_numpy
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +64,8 @@ def ensemble_of_pair(pair: Pair, *, seed: int) -> ClassifierResult:
     """`simon_ensemble` for features that have been checked already."""
     for name, n in zip(("real", "fake"), pair.sizes, strict=True):
         check_count(name, n, FEWEST)
-    x, is_real = joined(*pair.to_numpy())
+    joint, is_real = joined(pair)
+    x = to_numpy(enlarged(joint))
     rng = np.random.default_rng(seed)
     training = coin_flips(int(is_real.sum()), int((~is_real).sum()), rng)
     tested = is_real[~training]

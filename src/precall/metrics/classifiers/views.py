@@ -1,0 +1,420 @@
+"""How a panel sees samples: standardised, on principal axes, and by single columns.
+
+`Views` is what is fitted, without labels; `Seen` are samples seen through it, and a `Task` says which of them train a
+model and which it scores. All of it works on the device of the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.theory.arrays import Flags, gram, to_numpy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
+
+WIDTH = 512  # number of principal axes if there are more columns
+NARROW = 64  # number of dimensions for trees, neighbours and full covariances per class
+LEADING = 8  # number of dimensions for mixtures: k separated modes span at most k − 1 dimensions
+COLUMNS = 256  # number of original columns for the members that look at single columns
+HEAVY = 3.0  # ratio of two standard deviations above which a column has extreme values
+RANKS = 16  # number of rank classes in the screening of columns
+SCREENED_ROWS = 3000  # rows for the screening of columns
+DIGIT_ROWS = 512  # those of which the last digits are compared, too
+QUANTILE_ROWS = 5000  # rows for the quantiles of standardisation
+AXES_ROWS = 8000  # rows for the principal axes
+UNROUNDED, ZERO = -999, 400
+UNLIKE = 3.0  # ratio of the largest to the median standard deviation from which the units of columns are unlike
+TINY = 1e-30  # largest value of a column whose squares may be too small
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Means, scales and axes of samples, fitted without their labels; the columns are along the first dimension.
+
+    Attributes:
+        exponent: Power of two that each column is multiplied by, because squares of tiny values are 0; shape (d,).
+        middle: Median of each column.
+        bulk: Scale by which asinh compresses a column with extreme values; 0 for the others.
+        mean: Mean of each column, after the compression.
+        scale: Its standard deviation; infinite for a constant column.
+        axes: Principal axes of the standardised columns: at most `WIDTH` if there are more columns, else `NARROW`.
+        centre: Mean of each column.
+        widest: The largest standard deviation of a column.
+        natural: Leading principal axes of the columns in units of `widest`, shape (d, axes); no axes if the columns
+            have about the same standard deviation, so that standardisation changes nothing, or are one or very many.
+    """
+
+    exponent: Tensor
+    middle: Tensor
+    bulk: Tensor
+    mean: Tensor
+    scale: Tensor
+    axes: Tensor
+    centre: Tensor
+    widest: Tensor
+    natural: Tensor
+
+    @classmethod
+    def fit(cls, x: Tensor, fit: Tensor) -> Views:
+        """The views of the rows of `x` with the indices `fit`."""
+        import torch
+
+        exponent = torch.as_tensor(_exponents(x), device=x.device)
+        some = _multiplied(x[fit] if len(fit) < len(x) else x, exponent)
+        low, middle, high = column_quantiles(some[:: -(-len(some) // QUANTILE_ROWS)], (0.05, 0.5, 0.95))
+        bulk = (high - low) / 3.29  # the standard deviation of a normal sample with these quantiles
+        centre, deviation, varied = _moments(some)
+        widest = torch.where(varied, deviation, 0.0).max()
+        bulk = torch.where((bulk > 0) & (deviation > HEAVY * bulk), bulk, 0.0)
+        alike = not 1 < x.shape[1] <= WIDTH or not widest >= UNLIKE * torch.quantile(deviation[varied], 0.5)
+        mean, scale, varied = _moments(_compressed(some, middle, bulk)) if bulk.any() else (centre, deviation, varied)
+        scale = torch.where(varied, scale, torch.inf)
+        standard = cls(exponent, middle, bulk, mean, scale, x[:0], centre, widest, x[:0])
+        part = some[:: -(-len(some) // AXES_ROWS)]
+        axes = principal_axes(standard._standardised(part), WIDTH if x.shape[1] > WIDTH else NARROW)
+        natural = axes[:, :0] if alike else principal_axes(standard._natural(part), LEADING)
+        return replace(standard, axes=axes, natural=natural)
+
+    def rows(self, x: Tensor) -> Seen:
+        """The rows of `x`, seen through these views."""
+        return Seen(self, _multiplied(x, self.exponent))
+
+    def points(self, x: Tensor) -> Tensor:
+        """The rows standardised, in float32, on the principal axes if there are more than `WIDTH` columns."""
+        points = self._standardised(x)
+        return points @ self.axes if len(self.mean) > WIDTH else points
+
+    def _standardised(self, x: Tensor) -> Tensor:
+        x = _compressed(x, self.middle, self.bulk) if self.bulk.any() else x
+        return ((x - self.mean) / self.scale).float()
+
+    def natural_points(self, x: Tensor) -> Tensor:
+        """The rows on the natural axes, in float32."""
+        return self._natural(x) @ self.natural if self.natural.shape[1] else x[:, :0]
+
+    def _natural(self, x: Tensor) -> Tensor:
+        return ((x - self.centre) / self.widest).float()
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Samples seen through `Views`. Each view is computed once, for all samples, when it is first needed.
+
+    Attributes:
+        views: What they are seen through.
+        x: The samples, multiplied by a power of two where they are tiny, shape (n, d).
+        made: What was made of them so far, by name.
+        whole: The samples of which these are a part; None if they are all.
+        index: Which of them.
+        lock: Held while a view is computed.
+    """
+
+    views: Views
+    x: Tensor
+    made: dict[str, Any] = field(default_factory=dict)
+    whole: Seen | None = None
+    index: Tensor | None = None
+    lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
+
+    def part(self, index: Tensor) -> Seen:
+        """Some of the samples, by their indices."""
+        return Seen(self.views, self.x, {}, self, index)
+
+    def view(self, name: str, compute: Callable[[Seen], Tensor]) -> Tensor:
+        """What `compute` makes of all samples; the rows of this part."""
+        if self.whole is not None:
+            return self.whole.view(name, compute)[self.index]
+        found: Tensor = self.once(name, compute)
+        return found
+
+    def once(self, name: str, compute: Callable[[Seen], Any]) -> Any:
+        """What `compute` makes of all samples, whatever it is."""
+        whole = self.whole or self
+        with whole.lock:  # members run side by side, and two must not compute the same
+            if name not in whole.made:
+                whole.made[name] = compute(whole)
+        return whole.made[name]
+
+    @property
+    def points(self) -> Tensor:
+        """The samples standardised, on at most `WIDTH` principal axes if they have more columns."""
+        return self.view("points", lambda rows: rows.views.points(rows.x))
+
+    @property
+    def rotated(self) -> Tensor:
+        """The points on at most `NARROW` principal axes."""
+        if self.x.shape[1] > WIDTH:
+            return self.points[:, :NARROW]
+        return self.view("rotated", lambda rows: rows.points @ rows.views.axes)
+
+    @property
+    def narrow(self) -> Tensor:
+        """The points, on at most `NARROW` principal axes if they have more columns."""
+        return self.points if self.x.shape[1] <= NARROW else self.rotated
+
+    @property
+    def leading(self) -> Tensor:
+        """The points on the first `LEADING` principal axes, along which well-separated modes differ."""
+        return self.rotated[:, :LEADING]
+
+    @property
+    def natural(self) -> Tensor:
+        """The samples on the principal axes of the columns in their own units, see `Views`."""
+        return self.view("natural", lambda rows: rows.views.natural_points(rows.x))
+
+    def columns(self, chosen: Tensor) -> Tensor:
+        """Some columns of the samples, one per row, shape (columns, n)."""
+        found = self.x.T.index_select(0, chosen)
+        return found.contiguous() if self.index is None else found.index_select(1, self.index)
+
+    def values(self) -> Tensor:
+        """The samples themselves."""
+        return self.x if self.index is None else self.x[self.index]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Train a classifier on some samples, with labels (True means real).
+
+    Attributes:
+        rows: All samples.
+        fit: Indices of those that the views were fitted to, without labels.
+        real: Indices of the real samples to train on.
+        fake: Indices of the fake samples to train on.
+        columns: The columns in which the classes differ most, in this order; at most `COLUMNS`, or all if they are few.
+    """
+
+    rows: Seen
+    fit: Tensor
+    real: Tensor
+    fake: Tensor
+    columns: Tensor
+
+    @cached_property
+    def train(self) -> Tensor:
+        """Indices of all samples to train on, in the order of the samples."""
+        import torch
+
+        return torch.cat([self.real, self.fake]).sort().values
+
+    @property
+    def labels(self) -> Tensor:
+        """Whether each of them is real."""
+        import torch
+
+        return torch.isin(self.train, self.real)
+
+    @property
+    def log_odds(self) -> float:
+        """Log-odds of "real" among the training labels, which a classifier's logit adds to the log-ratio."""
+        return float(np.log(len(self.real)) - np.log(len(self.fake)))
+
+
+def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> list[Task]:
+    """One task for each set of samples to train on.
+
+    Args:
+        rows: All samples.
+        fit: Indices of those that the views were fitted to.
+        real: Whether each sample is real.
+        trained: Whether each sample is in the set.
+    """
+    import torch
+
+    device, d = rows.x.device, rows.x.shape[1]
+    sides = [[torch.as_tensor(np.flatnonzero(one & side), device=device) for side in (real, ~real)] for one in trained]
+    if d <= NARROW:
+        columns = [torch.arange(d, device=device)] * len(sides)
+    else:
+        order = torch.as_tensor(np.random.default_rng(0).permutation(len(fit))[:SCREENED_ROWS], device=device)
+        some = fit[order]
+        masks = torch.as_tensor(np.stack([[one & real, one & ~real] for one in trained]), device=device)[..., some]
+        columns = list(most_different(rows.x[some], masks, COLUMNS))
+    return [Task(rows, fit, p, q, chosen) for (p, q), chosen in zip(sides, columns, strict=True)]
+
+
+def enlarged(x: Tensor) -> Tensor:
+    """`x` with columns of tiny values multiplied by a power of two, because squares of them would be 0."""
+    import torch
+
+    return _multiplied(x, torch.as_tensor(_exponents(x), device=x.device))
+
+
+def _exponents(x: Tensor) -> npt.NDArray[np.int32]:
+    """The power of two for each column: 0, except for columns of tiny values."""
+    low, high = _ends(x)
+    largest = np.maximum(high, -low)
+    return np.where((largest > 0) & (largest < TINY), -np.frexp(largest)[1], 0).astype(np.int32)
+
+
+def _multiplied(x: Tensor, exponent: Tensor) -> Tensor:
+    """`x` with each column multiplied by a power of two, in two steps: the power itself may be infinite."""
+    import torch
+
+    return torch.ldexp(torch.ldexp(x, exponent // 2), exponent - exponent // 2) if exponent.any() else x
+
+
+def _ends(x: Tensor) -> tuple[Matrix, Matrix]:
+    """Least and largest value of each column. (NumPy is eight times faster on the CPU.)"""
+    if x.device.type == "cpu":
+        return x.numpy().min(axis=0), x.numpy().max(axis=0)
+    low, high = x.aminmax(dim=0)
+    return to_numpy(low), to_numpy(high)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and standard deviation of each column, and whether it varies by more than rounding."""
+    import torch
+
+    if x.device.type == "cpu":
+        mean, deviation = torch.from_numpy(x.numpy().mean(axis=0)), torch.from_numpy(x.numpy().std(axis=0))
+    else:
+        deviation, mean = torch.std_mean(x, dim=0, correction=0)
+    return mean, deviation, torch.as_tensor(varies(*_ends(x)), device=x.device)
+
+
+def varies(low: Matrix, high: Matrix) -> Flags:
+    """Whether columns with these ends vary by more than the spacing of floating-point numbers of their size.
+
+    The comparison is relative, so that a change of units or of the origin changes nothing.
+
+    Example:
+        >>> varies(np.array([1e-9, 1e8, 0.1]), np.array([2e-9, 1e8 + 1, 0.1 + 1e-17]))
+        array([ True,  True, False])
+    """
+    return np.asarray(high - low > 4 * np.spacing(np.maximum(np.abs(low), np.abs(high))))
+
+
+def _compressed(x: Tensor, middle: Tensor, bulk: Tensor) -> Tensor:
+    """`x` in float64, with columns of extreme values compressed by asinh.
+
+    These are columns whose standard deviation exceeds `HEAVY` times that of a normal sample with the same quantiles.
+    One value of 10¹² would otherwise make all others equal.
+    """
+    import torch
+
+    x, heavy = x.to(torch.float64, copy=True), bulk > 0
+    x[:, heavy] = ((x[:, heavy] - middle[heavy]) / bulk[heavy]).asinh()
+    return x
+
+
+def sorted_values(x: Tensor) -> Tensor:
+    """Each row of `x` sorted. (NumPy is five times faster on the CPU, where it sorts with vector instructions.)"""
+    import torch
+
+    return torch.from_numpy(np.sort(x.numpy(), axis=1)) if x.device.type == "cpu" else x.sort(dim=1).values
+
+
+def column_quantiles(x: Tensor, shares: Sequence[float]) -> list[Tensor]:
+    """Quantiles of each column, linear between the values."""
+    ordered = sorted_values(x.T.contiguous())
+    found = []
+    for share in shares:
+        at = share * (len(x) - 1)
+        low = ordered[:, int(at)]
+        found.append(low + (at - int(at)) * (ordered[:, min(int(at) + 1, len(x) - 1)] - low))
+    return found
+
+
+def most_different(x: Tensor, masks: Tensor, most: int) -> Tensor:
+    """Indices of the `most` columns in which two samples differ most, in decreasing order, for each of several tasks.
+
+    The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
+
+    Args:
+        x: The samples, shape (n, d).
+        masks: Which of them are in the first and in the second sample of each task, shape (tasks, 2, n).
+        most: Number of columns.
+
+    Returns:
+        Shape (tasks, columns).
+    """
+    import torch
+
+    rounding = last_digit(x[:DIGIT_ROWS]).float()
+    of_rounding = _rank_statistic(rounding, masks[..., :DIGIT_ROWS])
+    statistic = torch.maximum(_rank_statistic(x, masks), of_rounding)
+    return statistic.argsort(dim=1, descending=True, stable=True)[:, :most]
+
+
+def _rank_statistic(x: Tensor, masks: Tensor) -> Tensor:
+    """χ² statistic of the labels in classes of ranks, shape (tasks, d); equal values are in the same class."""
+    import torch
+
+    columns = x.T.contiguous()
+    edges = sorted_values(columns)[:, [k * len(x) // RANKS for k in range(RANKS)]]
+    member = masks.flatten(0, 1).float().T.contiguous()  # (n, 2 tasks)
+    # the number of samples from each edge on; exact in float32
+    above = torch.stack([(columns >= edge[:, None]).float() @ member for edge in edges.T])
+    counts = (above - torch.cat([above[1:], torch.zeros_like(above[:1])])).view(*above.shape[:2], -1, 2).double()
+    total = counts.sum(dim=-1)  # (classes, d, tasks)
+    share = (masks[:, 0].sum(dim=1) / masks.any(dim=1).sum(dim=1)).double()
+    expected = total * share
+    unexpected = (counts[..., 0] - expected) ** 2 / (expected * (1 - share)).clamp(min=1e-9)
+    return torch.where(total > 0, unexpected, 0.0).sum(dim=0).T
+
+
+def last_digit(x: Tensor) -> Tensor:
+    """Exponent of the last nonzero decimal digit of each value; `UNROUNDED` if it has as many digits as its type holds.
+
+    It separates rounded values from others, in any decimal unit. The exponent of 0 is `ZERO`: it is on every grid.
+
+    Example:
+        >>> import torch
+        >>> last_digit(torch.tensor([12.5, 1200.0, 3e-8, 0.0, np.pi], dtype=torch.float64)).tolist()
+        [-1, 2, -8, 400, -999]
+    """
+    import torch
+
+    digits = int(np.finfo(str(x.dtype).removeprefix("torch.")).precision)
+    powers = torch.tensor([float(f"1e{k}") for k in range(-323, 309)], dtype=torch.float64, device=x.device)
+    size = x.abs().double()
+    exponent = torch.where(size > 0, size, 1.0).log10().floor().long().clamp(-323, 308)
+    mantissa = (size / powers[exponent + 323] * 10.0 ** (digits - 1)).round().long()
+    zeros = torch.zeros_like(mantissa)
+    for power in (8, 4, 2, 1):
+        divisible = mantissa % 10**power == 0
+        mantissa = torch.where(divisible, mantissa // 10**power, mantissa)
+        zeros += power * divisible
+    rounded = zeros >= max(2, digits - 11)  # a few zeros at the end occur by chance
+    last = torch.where(rounded, exponent - (digits - 1) + zeros, UNROUNDED)
+    return torch.where(size > 0, last, ZERO)
+
+
+def principal_axes(x: Tensor, most: int) -> Tensor:
+    """At most `most` leading principal axes of the rows of `x` as columns, in order of decreasing variance.
+
+    They are computed from the smaller of the two Gram matrices: `XXᵀ u = s² u` gives the axis `Xᵀu/s`.
+    """
+    centred = x - x.mean(dim=0)
+    n, d = x.shape
+    values, vectors = _leading_eigenvectors(gram(centred.T if n < d else centred), most)
+    if n >= d:
+        return vectors.flip(1).contiguous()
+    spread = values > 1e-6 * values[-1]  # n centred points span at most n − 1 dimensions
+    return (centred.T @ (vectors[:, spread] / values[spread].sqrt())).flip(1).contiguous()
+
+
+def _leading_eigenvectors(gram: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The largest eigenvalues, increasing, and their vectors. (Few take less time than all on the CPU.)"""
+    import torch
+
+    if gram.device.type != "cpu":
+        values, vectors = torch.linalg.eigh(gram)
+        return values[-most:], vectors[:, -most:]
+    from scipy.linalg import eigh
+
+    leading = (max(0, len(gram) - most), len(gram) - 1)
+    values, vectors = eigh(gram.numpy(), subset_by_index=leading, check_finite=False)
+    return torch.from_numpy(values), torch.from_numpy(vectors)
