@@ -1,7 +1,7 @@
 """The figures of the metric cards: every score on toys whose truth is known.
 
-    python tools/figures.py           computes what is missing in docs/cards/figures.json, and draws
-    python tools/figures.py --draw    draws only
+    python -m tools.figures           computes what is missing in docs/cards/figures.json, and draws
+    python -m tools.figures --draw    draws only
 
 Three parameters vary: the distance between two Gaussians ("shift"), the spread of the model relative to the data
 ("spread"), and the share of the model's samples that copy the data ("copies"). There are 300 samples of each in four
@@ -21,10 +21,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import precall
+from benchmarks import toys
 from precall.metrics.metric import Metric
 from precall.metrics.registry import METRICS, SCORES
 from precall.metrics.score import CURVE_SCORES, readings
-from precall.theory import toys
 
 CARDS = Path(__file__).parents[1] / "docs" / "cards"
 VALUES = CARDS / "figures.json"
