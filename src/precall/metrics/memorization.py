@@ -22,7 +22,7 @@ import numpy as np
 
 from precall.metrics.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
 from precall.metrics.features import Features, as_features, same_dimension, together
-from precall.metrics.metric import Card, Found, Metric
+from precall.metrics.metric import Found, Metric
 from precall.metrics.neighbors.scores import Nearest
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
@@ -447,22 +447,4 @@ MEMORIZATION = Metric(
     interval="normal and Wilson, with the noise of the holdout: the share of copies; the expectation at these sizes",
     compute=_compute,
     needs="a holdout (`holdout=`, `--holdout`), and is then always computed",
-    card=Card(
-        measures="Whether the model copies its training data. The fakes are compared with the training samples and "
-        "with a holdout, which is data of the same kind that the model has not seen.",
-        formula=r"\text{memorized} \approx \frac1M \left[ \sum_j 1\{d_T \le t\, d_H\} - \sum_j 1\{d_H \le t\, d_T\} "
-        r"\frac{(n)_b}{(h)_b} \right]",
-        symbols="$d_T$ and $d_H$ are the distances of a fake to its closest training and holdout sample, and $t = "
-        "1/2$ or less. The last factor corrects for different sizes ([theory](../theory.md#memorisation)).",
-        chance="0 for `memorized` and `generalization_gap`; for `closer_to_train` the share of the training samples "
-        "among all real samples.",
-        protocol="Training set, holdout, encoder, and numbers of samples. `settings` has the exact p-value of a "
-        "permutation test.",
-        limits="Training samples with a twin in the holdout are ambiguous; `settings['visible']` is the share of the "
-        "others. A single repeated sample is never significant.",
-        misleads="A holdout from another source, or from another time, makes every model look as if it had memorised. "
-        "Rows that occur in both sets hide copies.",
-        papers=("Jiralerspong et al. (2023)",),
-        figure="copies",
-    ),
 )
