@@ -22,8 +22,10 @@ from precall.metrics.assembly import assessed
 from precall.metrics.features import Features, moved
 from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
-from precall.metrics.neighbors.ball_sums import BallSums, FakeCounts, Shortest, SummedBalls
-from precall.metrics.neighbors.one_way_scores import copy_score, one_way_scores
+from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
+from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
+from precall.metrics.neighbors.influence import BallSums, BallTotals
+from precall.metrics.neighbors.successors import clipped_from_totals
 from precall.metrics.neighbors.sweep import balls_around
 from precall.metrics.random_sample import RandomSample
 from precall.metrics.registry import DEFAULT, METRICS, requested
@@ -278,13 +280,22 @@ class Sketch:
 
     def ball_scores(self) -> dict[str, Score]:
         """The scores of the fakes in the balls of the reals, in balls with clipped radii, and of copies."""
-        about, numbers = self.reference, self._numbers(self.counts.nearest)
-        balls, clipped = (self._balls(sums, numbers) for sums in (self.counts.balls, self.counts.clipped))
-        copies = copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties)
-        return {**one_way_scores(balls, clipped, ideal=about.ideal, ties=about.ties), "copies": copies}
+        about = self.reference
+        balls, clipped = (self._totals(sums) for sums in (self.counts.balls, self.counts.clipped))
+        table = BallScores(balls, about.ties)
+        return {
+            "precision": table.members(),
+            "density": table.density(),
+            "coverage": table.coverage,
+            "corrected_coverage": table.corrected_coverage(),
+            "recall_cover": table.cover(cover_threshold(about.k)),
+            **clipped_from_totals(balls, clipped, ideal=about.ideal, ties=about.ties),
+            "copies": copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties),
+        }
 
-    def _balls(self, sums: BallSums, nearest: Counts) -> SummedBalls:
-        return SummedBalls(self.reference.k, self.reference.neighbors, sums, nearest)
+    def _totals(self, sums: BallSums) -> BallTotals:
+        about, numbers = self.reference, self._numbers(self.counts.nearest)
+        return BallTotals(**vars(sums), k=about.k, neighbors=about.neighbors, nearest=numbers)
 
     def _numbers(self, listed: Shortest) -> Counts:
         """One number per fake, over all shards."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from precall.metrics.features import Features, uniform_rows
 from precall.metrics.moments import Moments
-from precall.metrics.neighbors.scores import expected_copies
+from precall.metrics.neighbors.copies import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
 from precall.metrics.random_sample import Rows, checked_rows
 from precall.theory.arrays import Array, Counts, to_numpy
