@@ -19,7 +19,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.assessment import assess
+from precall.metrics.assessment import Reference, assess
 from precall.metrics.features import as_features
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
@@ -28,7 +28,6 @@ from precall.metrics.neighbors.ball_scores import ball_rate, cover_share, cover_
 from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.neighbors.successors import clipped_values
 from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.reference import Reference
 from precall.metrics.registry import ESTIMATORS
 from precall.theory import checks
 from precall.theory.chance import chance_corrected, expected_coverage
