@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import pool
+from benchmarks import pool, toys
 from benchmarks.common import Row, machine, parser
 from benchmarks.families import FAMILIES, Family
 from benchmarks.odd_families import DEVELOPMENT, JUDGING, LAM, PAIRS, STORAGE, TRUTHS, ends
@@ -55,7 +55,6 @@ from precall.metrics.classifiers.panel import Panel as TodaysPanel
 from precall.metrics.classifiers.result import permutation_p_value
 from precall.metrics.classifiers.stacking import RIDGE, stacking_weights, weighted
 from precall.metrics.features import Pair as Features
-from precall.theory import toys
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.logistic import CAP, log_losses, nonnegative_logistic
 

@@ -5,7 +5,7 @@
     python -m benchmarks.curve_error --from-json toys.json new.json --write
     make docs
 
-The pairs are those of `precall.theory.toys.pairs` in several dimensions ("toys"), and those of `benchmarks.families`.
+The pairs are those of `benchmarks.toys.pairs` in several dimensions ("toys"), and those of `benchmarks.families`.
 The error is the mean over 199 angles of max(|Δα|, |Δβ|). "20-means" is the estimator of Sajjadi et al. (2018), "simon"
 that of Simon et al. (2019), and "cover" is precision-recall cover with k' = √n, clipped to [0, min(1, λ)]. The other
 fixed estimators are single classifiers, 5-fold cross-fitted, and "auto" is the panel. `--smoke` takes seconds.
@@ -37,12 +37,12 @@ from benchmarks.common import Row, parser, seconds
 from benchmarks.families import FAMILIES, Family
 from benchmarks.pool import ONE_THREAD as ONE_THREAD
 from benchmarks.pool import head, line
+from benchmarks.toys import Toy, pairs
 from precall.metrics.classifiers.estimators import auto, classify
 from precall.metrics.classifiers.panel import MEMBERS, PANEL
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
-from precall.theory.toys import Toy, pairs
 
 LAM = np.tan(np.arange(1, 200) / 200 * np.pi / 2)
 FIXED = ("20-means", "cover", "simon", "linear", "quadratic", "knn", "boosting", "mlp")

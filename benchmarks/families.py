@@ -1,4 +1,4 @@
-"""Eighteen pairs of distributions of other kinds than `precall.theory.toys`, with known precision-recall curves.
+"""Eighteen pairs of distributions of other kinds than `benchmarks.toys`, with known precision-recall curves.
 
 They are used to measure curve estimators on data for which no estimator was made: heavy tails, counts, categories,
 mixed tables, low-dimensional manifolds in many dimensions, dependence without a difference of marginals, interpolated
@@ -15,10 +15,10 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.distributions import Modes, cell_masses
+from benchmarks.toys import gaussian_shift, mixtures, mode_dropping
 from precall.theory.arrays import Array
-from precall.theory.distributions import Modes, cell_masses
 from precall.theory.spectrum import RatioSpectrum
-from precall.theory.toys import gaussian_shift, mixtures, mode_dropping
 
 Rng = np.random.Generator
 Sampler = Callable[[int, Rng], Array]

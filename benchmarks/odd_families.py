@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import toys
 from benchmarks.common import ROOT, Row
+from benchmarks.distributions import Modes, OnLine, cell_masses
 from precall.metrics.score import readings
-from precall.theory import toys
 from precall.theory.arrays import Array
-from precall.theory.distributions import Modes, OnLine, cell_masses
 from precall.theory.spectrum import RatioSpectrum
 
 Rng = np.random.Generator
@@ -114,7 +114,7 @@ def same(name: str, real: Sampler, fake: Sampler | None = None) -> Pair:
 
 
 def toy(name: str, pair: toys.Toy) -> Pair:
-    """A pair of `precall.theory.toys`."""
+    """A pair of `benchmarks.toys`."""
     return Pair(name, pair.sample_real, pair.sample_fake, lambda: pair.spectrum)
 
 

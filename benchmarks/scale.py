@@ -38,7 +38,8 @@ import numpy as np
 from benchmarks.common import ROOT, Row, in_new_process, machine, parser, peak_memory, print_table, save
 from precall.engines.local import most_shared
 from precall.metrics.assessment import assess
-from precall.metrics.neighbors.scores import Nearest, Neighborhoods
+from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.scores import Neighborhoods
 
 PARTS = ("equal", "overhead", "memory", "kills", "schedule")
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "scale.json", ROOT / "docs" / "scale.md"

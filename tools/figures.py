@@ -1,7 +1,7 @@
 """The figures of the metric cards: every score on toys whose truth is known.
 
-    python tools/figures.py           computes what is missing in docs/cards/figures.json, and draws
-    python tools/figures.py --draw    draws only
+    python -m tools.figures           computes what is missing in docs/cards/figures.json, and draws
+    python -m tools.figures --draw    draws only
 
 Three parameters vary: the distance between two Gaussians ("shift"), the spread of the model relative to the data
 ("spread"), and the share of the model's samples that copy the data ("copies"). There are 300 samples of each in four
@@ -21,10 +21,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import precall
+from benchmarks import toys
 from precall.metrics.metric import Metric
 from precall.metrics.registry import METRICS, SCORES
 from precall.metrics.score import CURVE_SCORES, readings
-from precall.theory import toys
+from tools.cards import card_of
 
 CARDS = Path(__file__).parents[1] / "docs" / "cards"
 VALUES = CARDS / "figures.json"
@@ -54,7 +55,7 @@ def compute() -> None:
 
 def assessed(panel: str, x: float) -> dict[str, Any]:
     """Scores of all metrics at one parameter, each as [value, low, high], and the true scores of the curve."""
-    wanted = [name for name, metric in METRICS.items() if metric.card and panel in shown(metric)]
+    wanted = [name for name, metric in METRICS.items() if panel in shown(metric)]
     real, fake, truth = drawn(panel, x)
     holdout = {} if panel != "copies" else {"holdout": np.random.default_rng(SEED + 1).normal(size=(N, DIM))}
     found = {}
@@ -90,8 +91,7 @@ def pair(panel: str, x: float) -> toys.Toy:
 
 def shown(metric: Metric) -> tuple[str, ...]:
     """The panels of a metric's figure."""
-    assert metric.card
-    return {"shift": ("shift", "spread"), "copies": ("copies",), "none": ()}[metric.card.figure]
+    return {"shift": ("shift", "spread"), "copies": ("copies",), "none": ()}[card_of(metric).figure]
 
 
 def lines(metric: Metric) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def draw() -> Iterator[Path]:
     style = {"svg.fonttype": "none", "svg.hashsalt": "precall", "font.size": 9, "axes.spines.top": False}
     with mpl.rc_context(style | {"axes.spines.right": False, "font.family": "sans-serif"}):
         for metric in METRICS.values():
-            if metric.card and (panels := shown(metric)):
+            if panels := shown(metric):
                 yield figure(metric, panels, values)
 
 

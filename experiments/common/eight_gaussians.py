@@ -14,7 +14,7 @@ from torch import Tensor
 
 from precall import RatioSpectrum
 from precall.theory.arrays import Array
-from precall.theory.toys import eight_modes
+from precall.theory.planar_modes import eight_modes
 
 RADIUS, MODES = 4.0, 8
 CENTERS, SCALE = eight_modes().centers, eight_modes().scale

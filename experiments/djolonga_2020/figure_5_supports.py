@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.distributions import Modes
+from benchmarks.toys import mixtures
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
 from precall import assess
-from precall.theory.distributions import Modes
-from precall.theory.toys import mixtures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.distributions import Modes, cell_masses
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
 from precall.theory.arrays import Array
-from precall.theory.distributions import Modes, cell_masses
 from precall.theory.frontiers import frontier
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.distributions import Modes, cell_masses
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
-from precall.theory.distributions import Modes, cell_masses
 from precall.theory.frontiers import Frontier, frontier
 from precall.theory.gaussians import gaussian_frontier
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from benchmarks.distributions import Modes
+from benchmarks.toys import Toy, mixtures
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
 from precall.theory.arrays import Array
-from precall.theory.distributions import Modes
-from precall.theory.toys import Toy, mixtures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.toys import TEXTBOOK, textbook
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
-from precall.theory.toys import TEXTBOOK, textbook
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

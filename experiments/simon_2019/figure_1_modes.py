@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.toys import Toy, mode_dropping, mode_invention, reweighting
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
 from precall import assess
-from precall.theory.toys import Toy, mode_dropping, mode_invention, reweighting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.toys import uniform_shift
 from experiments.common.program import program
 from experiments.common.summaries import Row
 from precall import assess
-from precall.theory.toys import uniform_shift
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc, ndtr
 
+from experiments.common.bounds import lipschitz_lower_bound
 from experiments.common.program import program
 from experiments.common.summaries import Row
 from precall import RatioSpectrum
 from precall.theory.arrays import Array
-from precall.theory.bounds import lipschitz_lower_bound
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

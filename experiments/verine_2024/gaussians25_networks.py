@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from precall.theory.toys import grid_modes
+from precall.theory.planar_modes import grid_modes
 from precall.tune import FGAN
 from precall.tune.models import MLPDiscriminator, MLPGenerator
 

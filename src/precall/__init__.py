@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from precall import samples as samples
     from precall import theory as theory
     from precall import tune as tune
+    from precall.metrics.assessment import Reference as Reference
     from precall.metrics.assessment import assess as assess
     from precall.metrics.assessment import tradeoff as tradeoff
-    from precall.metrics.reference import Reference as Reference
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
     from precall.metrics.sketch import Sketch as Sketch
@@ -39,7 +39,7 @@ _HOME = {
     "Comparison": "metrics.results",
     "Divergence": "theory.divergences",
     "RatioSpectrum": "theory.spectrum",
-    "Reference": "metrics.reference",
+    "Reference": "metrics.assessment",
     "Sketch": "metrics.sketch",
     "Tradeoff": "metrics.tradeoff",
     "assess": "metrics.assessment",

@@ -115,7 +115,7 @@ def test_the_default_answer_is_that_of_one_process(sets, shards, tmp_path):
 
 
 def test_what_does_not_merge_is_computed_from_a_uniform_sample(sets, shards, tmp_path, monkeypatch):
-    monkeypatch.setattr("precall.metrics.sharded_run.ROWS", 120)
+    monkeypatch.setattr("precall.metrics.sharded.ROWS", 120)
     found = assess(**shards, metrics=("linear", "neighbors", "probabilistic", "mauve"), work=tmp_path / "w")
     assert found.protocol["sample"] == [120, 120]
     assert (found.scores["area"].n_real, found.scores["p_recall"].n_fake) == (120, 120)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import toys
 from precall.improve.rejection import OBRS
 from precall.improve.sampling import sample
-from precall.theory import toys
 from precall.theory.spectrum import RatioSpectrum
 
 SLOPES = np.geomspace(0.05, 20, 25)

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from benchmarks import toys
 from precall.improve import select
 from precall.improve.judging import judge
 from precall.improve.ratio import RatioWarning
@@ -17,7 +18,6 @@ from precall.improve.selection import choose, selection, systematic
 from precall.metrics.classifiers.panel import PANEL
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.sweep import sweep
-from precall.theory import toys
 from precall.theory.acceptance import obrs, refined_masses
 from precall.theory.spectrum import RatioSpectrum
 

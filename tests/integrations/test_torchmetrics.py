@@ -17,8 +17,7 @@ from precall.integrations.torchmetrics import (
     PRCurve,
     ReferenceScores,
 )
-from precall.metrics.assessment import assess
-from precall.metrics.reference import Reference
+from precall.metrics.assessment import Reference, assess
 
 
 def same(found, expected):

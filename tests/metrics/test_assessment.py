@@ -10,10 +10,9 @@ import torch
 from scipy.sparse import csr_array
 
 import precall
-from precall.metrics.assessment import assess
+from precall.metrics.assessment import Reference, assess
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
-from precall.metrics.reference import Reference
 from precall.metrics.results import Assessment, PerSample
 from precall.metrics.score import Interval, Score, readings
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from precall.metrics.neighbors import blocks, tallies
 from precall.metrics.neighbors.distances import Cloud
 from precall.metrics.neighbors.scores import Neighborhoods
-from precall.metrics.neighbors.sweep import cross_plan, list_size, neighborhoods, radii_of, sweep
+from precall.metrics.neighbors.sweep import cross_plan, list_size, neighborhoods, radii_of, sweep, within
 
 
 def cut(n, places):
@@ -103,11 +103,11 @@ def test_the_named_owner_is_the_first_one(spread):
     """Among several balls around a point, the first is named, in crowded tiles too."""
     rng = np.random.default_rng(1)
     real, fake = rng.normal(size=(300, 2)), spread * rng.normal(size=(200, 2))
-    found = sweep(real=real, fake=fake, k=5)
-    (margins,) = found.margins_real
-    inside = ((real[:, None] - fake) ** 2).sum(2) <= found.radii_real**2
-    expected = np.where(inside.any(0), inside.argmax(0), -1)
-    np.testing.assert_array_equal(margins.owner[:, 0], expected)
+    balls = within(real, k=5), within(fake, k=5)
+    found = tallies.read_cross(*balls, cross_plan(*balls, "closed"))
+    inside = ((real[:, None] - fake) ** 2).sum(2) <= balls[0].radii ** 2
+    expected = np.where(inside.any(0), inside.argmax(0), blocks.NOBODY)
+    np.testing.assert_array_equal(found.around_real.owner[:, 0], expected)
 
 
 def test_lists_merge_by_value_and_then_by_index():

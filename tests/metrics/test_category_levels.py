@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import precall
+from precall.metrics.assessment import Reference
 from precall.metrics.category_levels import category_codes, category_notices, pooled_notices, with_shared_levels
 from precall.metrics.classifiers.estimators import classify
 from precall.metrics.column_drift import column_drift
 from precall.metrics.inputs import side
-from precall.metrics.reference import Reference
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import SampleWarning
 from precall.samples.tables import TableRows, table_ids

@@ -11,6 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks import curve_error as benchmark
+from benchmarks import toys
 from precall import assess
 from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
@@ -21,7 +22,6 @@ from precall.metrics.classifiers.result import cell_p_value, permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.metrics.classifiers.views import Views, most_different, tasks_of, varies
 from precall.metrics.features import Pair
-from precall.theory import toys
 from precall.theory.hull import few_blocks, score_blocks
 from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs as masses

@@ -13,10 +13,9 @@ from precall.cli import app
 from precall.encoders import encode
 from precall.improve import select
 from precall.metrics import features, frechet_distance, histograms
-from precall.metrics.assessment import assess
+from precall.metrics.assessment import Reference, assess
 from precall.metrics.kmeans import kmeans
 from precall.metrics.moments import Moments
-from precall.metrics.reference import Reference
 
 RNG = np.random.default_rng(0)
 REAL, FAKE = RNG.normal(size=(300, 6)), RNG.normal(0.5, 0.7, size=(200, 6))

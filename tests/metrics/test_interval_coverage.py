@@ -139,9 +139,7 @@ def test_changes_of_precision_are_close_to_those_of_fresh_sweeps():
     margins = found.margins_real[0]
     truth = np.array([sweep(real=without(real, i), fake=fake, k=2).precision() for i in range(len(real))])
     spread = influence.share_of_members(margins).variance - influence.binomial(found.precision(), len(fake)).variance
-    covered = margins.around[:, 0]
-    lost = np.bincount(margins.owner[covered == 1, 0], minlength=len(real))
-    won = margins.owner[(covered == 0) & (margins.around[:, 1] > 0), 1]
+    lost, won = margins.lost, np.repeat(np.arange(len(real)), margins.won)
     gained = np.bincount(margins.neighbors[won, :2].ravel(), minlength=len(real))
     assert np.corrcoef(gained - lost, truth)[0, 1] > 0.9
     assert lost.sum() > 5 < gained.sum()
@@ -215,9 +213,9 @@ def test_the_owner_of_a_single_ball_is_known(crowd):
     inside = np.linalg.norm(real[:, None] - fake, axis=2) <= np.sqrt(
         np.square(np.linalg.norm(real - real[margins.neighbors[:, 0]], axis=1))
     )[:, None] * (1 + 1e-12)
-    single = margins.around[:, 0] == 1
-    np.testing.assert_array_equal(margins.owner[single, 0], inside[:, single].argmax(axis=0))
-    assert (margins.owner[margins.around[:, 0] == 0, 0] == -1).all()
+    single = inside.sum(axis=0) == 1
+    np.testing.assert_array_equal(margins.lost, inside[:, single].sum(axis=1))
+    assert margins.histogram[0] == (~inside.any(axis=0)).sum()
     assert single.sum() > 5
 
 

@@ -10,10 +10,10 @@ from sklearn.datasets import load_digits
 
 from precall import assess
 from precall.metrics import close_fakes
+from precall.metrics.assessment import Reference
 from precall.metrics.close_fakes import BOTH, HOLDOUT, TRAIN, CloseFakes
 from precall.metrics.memorization import memorization
 from precall.metrics.neighbors.sweep import within
-from precall.metrics.reference import Reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 DIGITS = load_digits().data

@@ -16,7 +16,7 @@ from scipy.special import comb
 from precall.metrics import features as features_module
 from precall.metrics import frechet_distance
 from precall.metrics import kernel_distance as module
-from precall.metrics.assessment import assess
+from precall.metrics.assessment import Reference, assess
 from precall.metrics.features import Pair
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
@@ -28,7 +28,6 @@ from precall.metrics.moments import (
     influence_quantile,
 )
 from precall.metrics.neighbors import distances, kernels
-from precall.metrics.reference import Reference
 
 seeds = st.integers(0, 2**32 - 1)
 

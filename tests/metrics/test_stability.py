@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
+from precall.metrics.assessment import Reference
 from precall.metrics.features import Pair
 from precall.metrics.frechet_distance import fid_of_pair
 from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.reference import Reference
 from precall.metrics.results import Assessment
 from precall.metrics.stability import FACTORED, score_trends
 from precall.metrics.trends import Trend

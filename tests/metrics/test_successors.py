@@ -9,12 +9,7 @@ from precall.metrics.assessment import assess
 from precall.metrics.neighbors import shortlists
 from precall.metrics.neighbors.distances import TILE_SIDES
 from precall.metrics.neighbors.probabilistic import soft_supports
-from precall.metrics.neighbors.successors import (
-    clipped_coverage,
-    clipped_density,
-    symmetric_precision,
-    symmetric_recall,
-)
+from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
 from precall.metrics.neighbors.sweep import clipped, cross, sweep, within
 from precall.theory.chance import expected_clipped_coverage, inverted_clipped_coverage
 
@@ -38,8 +33,15 @@ def test_symmetric_scores_by_brute_force(narrow):
     pairs = distances(real, fake)
     in_real, in_fake = pairs <= radii(real, 4)[:, None], pairs <= radii(fake, 4)
     found = sweep(real=real, fake=fake, k=4)
-    assert symmetric_precision(found) == min(in_real.any(0).mean(), in_fake.any(0).mean()) < found.precision() - 0.1
-    assert symmetric_recall(found) == min(in_fake.any(1).mean(), in_real.any(1).mean())
+    precision, recall = (score.value for score in symmetric_scores(found, 4).values())
+    assert precision == min(in_real.any(0).mean(), in_fake.any(0).mean()) < found.precision() - 0.1
+    assert recall == min(in_fake.any(1).mean(), in_real.any(1).mean())
+
+
+def clipped_sweep(real, fake):
+    """The clipped scores with k = 4."""
+    balls = within(real, k=4), within(fake, k=4)
+    return clipped_scores(cross(real=balls[0], fake=balls[1]), cross(real=clipped(balls[0]), fake=balls[1]), 4)
 
 
 def test_clipped_density_by_brute_force(narrow):
@@ -48,9 +50,8 @@ def test_clipped_density_by_brute_force(narrow):
     counts = (distances(real, fake) <= balls[:, None]).sum(0)
     own = (distances(real, real) <= balls[:, None]).sum(0) - 1
     expected = np.minimum(counts / 4, 1).mean() / np.minimum(own / 4, 1).mean()
-    found = cross(real=clipped(within(real, k=4)), fake=within(fake, k=4))
-    assert clipped_density(found) == pytest.approx(min(1, expected), rel=1e-12)
-    assert clipped_density(found) < 1
+    assert clipped_sweep(real, fake)["clipped_density"].value == pytest.approx(expected, rel=1e-12)
+    assert expected < 1
 
 
 def test_clipped_coverage_by_brute_force(narrow):
@@ -59,7 +60,7 @@ def test_clipped_coverage_by_brute_force(narrow):
     share = np.minimum(counts / 4, 1).mean()
     good = [0.0, *(expected_clipped_coverage(n_real=150, n_fake=m, k=4) for m in range(1, 111))]
     expected = np.interp(share, good, np.arange(111) / 110)
-    assert clipped_coverage(sweep(real=real, fake=fake, k=4)) == pytest.approx(expected, rel=1e-9)
+    assert clipped_sweep(real, fake)["clipped_coverage"].value == pytest.approx(expected, rel=1e-9)
 
 
 def test_inverted_clipped_coverage_ends():

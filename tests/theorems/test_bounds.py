@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from precall.theory.bounds import (
+from experiments.common.bounds import (
     area_bounds,
     area_bounds_from_auc,
     classifier_bound,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from precall.theory.spectrum import RatioSpectrum
-from precall.theory.toys import (
+from benchmarks.toys import (
     TEXTBOOK,
     TOYS,
     Modes,
@@ -32,6 +31,7 @@ from precall.theory.toys import (
     transformed,
     uniform_shift,
 )
+from precall.theory.spectrum import RatioSpectrum
 
 Array = np.ndarray
 SLOPES = np.array([0.1, 0.5, 1.0, 2.0, 10.0])

@@ -12,7 +12,7 @@ import torch
 from scipy import integrate, stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from precall.theory import toys
+from benchmarks import toys
 from precall.theory.divergences import DIVERGENCES, divergence
 from precall.tune.objectives import (
     FGAN,

@@ -17,7 +17,7 @@ from precall.cli.help_pages import Command, Group
 from precall.cli.options import EncodingOptions, ReferenceOptions, takes, wrong
 
 if TYPE_CHECKING:
-    from precall.metrics.reference import Reference
+    from precall.metrics.assessment import Reference
     from precall.metrics.sketch import Sketch
     from precall.progress import Progress
 
@@ -72,7 +72,7 @@ def make(options: MakeOptions) -> None:
       precall assess --real data.precall --fake samples/
     """
     from precall.files import check_output
-    from precall.metrics.reference import Reference
+    from precall.metrics.assessment import Reference
 
     out = options.out
     _check_suffix(out, ".precall")
@@ -144,7 +144,7 @@ def sketch(options: SketchOptions) -> None:
 
 def _reference(options: SketchOptions, progress: Progress) -> Reference:
     """The data with the given settings, or else with those of a stored reference."""
-    from precall.metrics.reference import Reference
+    from precall.metrics.assessment import Reference
     from precall.samples.references import ReferenceRows
 
     opened = options.opened(options.real)
@@ -226,7 +226,9 @@ def merge(options: MergeOptions) -> None:
     if report is not None:
         folder.check(report, sources=files)
     found = merge_sketches(Sketch.load(path) for path in files)
-    result = Comparison({options.name: found.assessment(options.name)})
+    with bars() as progress:
+        progress("compute scores", 0, 1)
+        result = Comparison({options.name: found.assessment(options.name)})
     for notice in found.reference.protocol.get("notices", ()):
         note(notice)
     command = "precall " + shlex.join(sys.argv[1:])

@@ -156,7 +156,7 @@ def dial(
 def _counted(real: Any) -> tuple[Any, int]:
     """The data and the number of its samples. Any source but an array is opened, since some can be read only once."""
     from precall.encoders import EncodedFeatures
-    from precall.metrics.reference import Reference
+    from precall.metrics.assessment import Reference
     from precall.samples import open_samples
 
     if isinstance(real, Reference):

@@ -19,17 +19,18 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.assessment import assess
+from precall.metrics.assessment import Reference, assess
 from precall.metrics.features import as_features
 from precall.metrics.frechet_distance import fid
 from precall.metrics.kernel_distance import kid
 from precall.metrics.moments import Moments
-from precall.metrics.neighbors.ball_sums import BallSums, SummedBalls
-from precall.metrics.neighbors.one_way_scores import one_way_values
+from precall.metrics.neighbors.ball_scores import ball_rate, cover_share, cover_threshold, member_share
+from precall.metrics.neighbors.influence import BallTotals
+from precall.metrics.neighbors.successors import clipped_values
 from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.reference import Reference
 from precall.metrics.registry import ESTIMATORS
 from precall.theory import checks
+from precall.theory.chance import chance_corrected, expected_coverage
 from precall.theory.spectrum import RatioSpectrum
 
 try:
@@ -343,14 +344,24 @@ class ReferenceScores(Metric):
         return {name: torch.as_tensor(value, dtype=self.dtype, device=self.device) for name, value in values.items()}
 
     def _one_way(self) -> dict[str, float]:
-        frozen = self.reference.frozen
-        unused = np.zeros(0, dtype=np.int64)  # only intervals need it
-        sums = (
-            BallSums(self._array(f"{prefix}inside"), self._array(f"{prefix}histogram"), unused, unused)
+        frozen, unused = self.reference.frozen, np.zeros(0, dtype=np.int64)  # only intervals need it
+        balls, clipped = (
+            BallTotals(
+                self._array(f"{prefix}inside"),
+                self._array(f"{prefix}histogram"),
+                *(unused, unused, frozen.k, frozen.neighbors, unused),
+            )
             for prefix in ("", "clipped_")
         )
-        balls, clipped = (SummedBalls(frozen.k, frozen.neighbors, one, unused) for one in sums)
-        return one_way_values(balls, clipped, ideal=frozen.ideal)
+        coverage, sizes = cover_share(balls, 1), {"n_real": frozen.n, "n_fake": balls.points}
+        return {
+            "precision": member_share(balls),
+            "density": ball_rate(balls),
+            "coverage": coverage,
+            "corrected_coverage": chance_corrected(coverage, expected_coverage(**sizes, k=frozen.k)),
+            "recall_cover": cover_share(balls, cover_threshold(frozen.k)),
+            **clipped_values(balls, clipped, frozen.ideal),
+        }
 
     def _fid(self, m: int) -> float:
         shift = self._array("sums") / m

@@ -3,20 +3,15 @@
 What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
 file that computes it and listed in `registry.py`.
 
-    assessment    the public functions: `assess` and `tradeoff`
-    reference     `Reference`: real samples, prepared once for many models
-    run           one model against one reference: shared work, and collection of the results
-    results       `Assessment`, `Comparison`: the one form of a result; `tradeoff` adds the settings of a knob
+    assessment    the public functions `assess` and `tradeoff`, and `Reference`: real samples, prepared for many models
+    run, whole_run, sharded, sketch    what a metric may ask, from samples in this process, in shards, or in a sketch
+    assembly, results    from a run to an `Assessment`, the one form of a result
     registry      all metrics; `metric` defines a metric, and `score` a score
     neighbors/    k-nearest-neighbour scores, from one exact pass over the pairs
     classifiers/  classifier curves, with certificates and a two-sample test
-    clusters, frechet_distance, kernel_distance, inception, densities    further estimators
-    moments, groups, intervals    means and covariances, fairness gaps between groups, confidence intervals
-    presets, preset_run, normalisation    protocols of published evaluations
-    sketch        `Sketch`: sums over a shard of fakes, which merge; `sketch_reference`, `frozen_cells`
-    reference_file, several_encoders, requests    references on disk, several encoders, checks of what is requested
-    kmeans        k-means by Lloyd's algorithm
-    inputs, features    the inputs of `assess` as checked feature matrices
+    clusters, frechet_distance, kernel_distance, inception, densities, memorization    further estimators
+    presets, preset_run, several_encoders    protocols of published evaluations
+    inputs, features, notices    the inputs of `assess` as checked feature matrices
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),
 encoding (`precall.encoders`), drawing (`precall.report`).
@@ -29,6 +24,7 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
+    from precall.metrics.assessment import Reference as Reference
     from precall.metrics.assessment import assess as assess
     from precall.metrics.classifiers.estimators import auto as auto
     from precall.metrics.classifiers.estimators import classify as classify
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import cross as cross
     from precall.metrics.neighbors.sweep import sweep as sweep
     from precall.metrics.neighbors.sweep import within as within
-    from precall.metrics.reference import Reference as Reference
     from precall.metrics.registry import METRICS as METRICS
     from precall.metrics.results import Assessment as Assessment
     from precall.metrics.results import Comparison as Comparison
@@ -60,7 +55,7 @@ _HOME = {
     "Interval": "score",
     "METRICS": "registry",
     "Moments": "moments",
-    "Reference": "reference",
+    "Reference": "assessment",
     "Score": "score",
     "Sketch": "sketch",
     "assess": "assessment",

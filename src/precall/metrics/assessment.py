@@ -1,82 +1,57 @@
 """`assess(real=, fake=)`: from sample sets to curves, scores with intervals, and a certificate.
 
-`tradeoff` does the same along a sampling knob.
+`Reference` keeps the work on the data for many models; `tradeoff` assesses along a sampling knob.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from precall.devices import check_device
 from precall.engines.registry import ENGINES
+from precall.metrics.category_levels import pooled_notices, with_shared_levels
+from precall.metrics.features import check_k, same_dimension
+from precall.metrics.inputs import Side, side
+from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.neighbors.metrics import NEIGHBORS
+from precall.metrics.notices import notices
+from precall.metrics.prepared import PreparedReals
 from precall.metrics.presets import Preset, preset_named
-from precall.metrics.reference import Reference
-from precall.metrics.registry import best_estimator, requested
+from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
+from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.requests import (
+    AssessArguments,
     Groups,
     check_holdout,
+    check_statistics,
     groups_of,
     table_choice,
 )
 from precall.metrics.results import Assessment, Comparison
 from precall.metrics.several_encoders import by_encoder, encoders_of, opened_once
 from precall.metrics.sharded import assess_sharded, check_shardable
+from precall.metrics.sketch import Sketch, Sketcher, merge_sketches
+from precall.metrics.sketch_reference import SketchReference
+from precall.metrics.storage import on_one_grid
 from precall.metrics.tradeoff import Tradeoff, named
-from precall.progress import Progress
+from precall.printing import brief
+from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.samples.columns import TableChoice
+    from precall.samples.references import ReferenceRows
 
 
 @overload
-def assess(  # type: ignore[overload-overlap]
-    *,
-    real: object,
-    fake: Mapping[str, Any],
-    holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
-    k: int = 5,
-    ties: str = "closed",
-    seed: int = 0,
-    groups: Groups | None = None,
-    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
-    preset: str | None = None,
-    columns: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    show_rows: bool = False,
-    device: str | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
-    work: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Comparison: ...
+def assess(*, real: object, fake: Mapping[str, Any], **options: Unpack[AssessArguments]) -> Comparison: ...  # type: ignore[overload-overlap]
 @overload
-def assess(
-    *,
-    real: object,
-    fake: object,
-    holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
-    k: int = 5,
-    ties: str = "closed",
-    seed: int = 0,
-    groups: Groups | None = None,
-    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
-    preset: str | None = None,
-    columns: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    show_rows: bool = False,
-    device: str | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
-    work: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Assessment: ...
+def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) -> Assessment: ...
 def assess(
     *,
     real: object,
@@ -124,7 +99,7 @@ def assess(
             first one, and its attribute `encoders` holds those of the others.
         preset: The protocol of a published evaluation, a name in `precall.metrics.presets.PRESETS` ("adm", "stylegan",
             "dgm-eval", "prdc", "prd", "mauve", "llm"). It chooses `metrics`, `k` and `ties`, and the encoder if none is
-            given. Results carry its name and list where the run departs from it.
+            given. Results list where the run departs from it.
         columns: For tables, names of the columns to compare; None for all.
         ignore: For tables, names of columns to leave out.
         kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
@@ -144,9 +119,8 @@ def assess(
 
     Returns:
         An `Assessment`, or a `Comparison` of several if `fake` is a mapping. Every score carries an interval (None if
-        there are too few samples for one), and `interval.covers` states what it covers. k-NN scores use the jackknife
-        from the one sweep, curves of classifiers a bootstrap that repeats the calibration, clusters a bootstrap in
-        fixed cells, and FID, KID and MAUVE the influence of each sample. docs/metrics.md lists all of them.
+        there are too few samples for one), and `interval.covers` states what it covers; docs/metrics.md lists how each
+        is computed.
 
     Example:
         >>> import numpy as np
@@ -155,70 +129,50 @@ def assess(
         >>> report = assess(real=real, fake=fake[fake[:, 0] > 0], metrics=("neighbors", "clusters"))
         >>> report.scores["precision"].value > 0.9 > 0.7 > report.scores["recall"].value
         True
-
-    References:
-        docs/theory.md.
     """
     checks.choice("engine", engine, ENGINES)
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
     models = fake if isinstance(fake, Mapping) else {"fake": fake}
-    if engine != "local" or work is not None:
-        whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
-        check_shardable({**whole, "ignore": ignore or None, "show_rows": show_rows or None, "device": device})
-        how: dict[str, Any] = {"engine": engine, "ray_address": ray_address, "work": work, "encoder": encoder}
-        how |= {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "progress": progress}
-        sharded = {one.name: one for one in assess_sharded(real=real, fake=models, **how)}
-        return Comparison(sharded) if isinstance(fake, Mapping) else sharded["fake"]
-    found = assess_each(
-        real=real,
-        fake=models,
-        holdout=holdout,
-        metrics=metrics,
-        k=k,
-        ties=ties,
-        seed=seed,
-        groups=groups,
-        encoder=encoder,
-        preset=preset,
-        columns=columns,
-        ignore=ignore,
-        kinds=kinds,
-        show_rows=show_rows,
-        device=device,
-        progress=progress,
-    )
-    return Comparison({one.name: one for one in found}) if isinstance(fake, Mapping) else next(found)
+    whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
+    whole |= {"ignore": ignore or None, "show_rows": show_rows or None, "device": device}
+    how: dict[str, Any] = {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "encoder": encoder}
+    if engine == "local" and work is None:
+        how |= {**whole, "ignore": ignore, "show_rows": show_rows}
+        found = assess_each(real=real, fake=models, progress=progress, **how)
+    else:
+        check_shardable(whole)
+        how |= {"engine": engine, "ray_address": ray_address, "work": work}
+        found = assess_sharded(real=real, fake=models, progress=progress, **how)
+    done = {one.name: one for one in found}
+    return Comparison(done) if isinstance(fake, Mapping) else done["fake"]
 
 
 def assess_each(
     *,
     real: object,
     fake: Mapping[str, Any],
-    holdout: object | None = None,
     metrics: Iterable[str] | None = None,
     k: int = 5,
     ties: str = "closed",
-    seed: int = 0,
     groups: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
+    holdout: object | None = None,
     columns: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     show_rows: bool = False,
-    device: str | None = None,
     progress: Progress | None = None,
+    **others: Any,
 ) -> Iterator[Assessment]:
     """Assess several models one after the other; each result is available before the next model is assessed.
 
     Args:
         real: The data, as in `assess`.
         fake: The models' samples, by name.
-        holdout: As in `assess`, and so are all other arguments.
-
-    Returns:
-        An iterator over the assessments, in the order of the models.
+        metrics: As in `assess`, and so are all other arguments.
+        **others: `seed` and `device`.
 
     Example:
         >>> import numpy as np
@@ -226,14 +180,13 @@ def assess_each(
         >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
         ['a', 'b']
     """
-    protocol = None if preset is None else _preset(preset, metrics, k, ties)
-    if protocol is not None:
-        metrics, k, ties = protocol.metrics, protocol.k, protocol.ties
-    names = requested(metrics)
+    names, protocol = requested(metrics), None
+    if preset is not None:
+        protocol = preset_named(preset, metrics=None if metrics is None else names, k=k, ties=ties)
+        names, k, ties = requested(protocol.metrics), protocol.k, protocol.ties
     check_holdout(names, holdout)
-    table = table_choice(columns, ignore, kinds, show_rows)
-    settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "device": device, "holdout": holdout}
-    settings |= {"table": table, "preset": protocol, "progress": progress}
+    settings: dict[str, Any] = {**others, "k": k, "ties": ties, "holdout": holdout, "preset": protocol}
+    settings |= {"table": table_choice(columns, ignore, kinds, show_rows), "progress": progress}
     chosen, several = encoders_of(encoder, real)
     data = opened_once(real, several)
     references = [_reference(data, {**settings, "encoder": one}) for one in chosen]
@@ -262,10 +215,6 @@ def tradeoff(
             the curve. The metric neighbors is always computed, because precision and recall are its scores.
         **settings: Further arguments of `assess`, such as `k`, `seed`, `encoder` and `progress`.
 
-    Returns:
-        A `Tradeoff`: the assessment of each setting, the best setting for a trade-off λ or for a recall floor, the
-        upper envelope of each model, and which model is ahead for which λ.
-
     Example:
         >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(4, 200, 2))
@@ -281,7 +230,228 @@ def tradeoff(
     return Tradeoff(assess(real=real, fake=samples, metrics=names, **settings).assessments, settings=by_model)
 
 
-def _preset(name: str, metrics: Iterable[str] | None, k: int, ties: str) -> Preset:
-    """The preset, after checking that no other choice than the default is made beside it."""
-    given = None if metrics is None else tuple(requested(metrics))
-    return preset_named(name, metrics=given, k=None if k == 5 else k, ties=None if ties == "closed" else ties)
+@brief
+@dataclass(frozen=True, eq=False)
+class Reference(PreparedReals):
+    """Real samples with the work on them done once, to assess several models.
+
+    Attributes:
+        encoder: How samples that are not features are encoded.
+        device: Where the features of the models are put, or None for no choice.
+        loaded: The encoders in use, by name; each is loaded once.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> reference = Reference.fit(rng.normal(size=(200, 2)))
+        >>> reference.assess(rng.normal(size=(100, 2)), metrics=("neighbors",)).scores["coverage"].n_fake
+        100
+    """
+
+    encoder: Encoder | str | None = None
+    device: str | None = None
+    loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def fit(
+        cls,
+        real: object,
+        *,
+        holdout: object | None = None,
+        k: int = 5,
+        ties: str = "closed",
+        seed: int = 0,
+        encoder: Encoder | str | None = None,
+        table: TableChoice | None = None,
+        device: str | None = None,
+        preset: Preset | None = None,
+        progress: Progress | None = None,
+    ) -> Reference:
+        """Check the real samples, and encode them if needed.
+
+        Args:
+            real: The data, as in `assess`; so are the other arguments.
+            table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
+                `show_rows` of `assess`.
+            preset: The protocol of a published evaluation. `assess` then reports its scores.
+        """
+        from precall.encoders.registry import named_by_file
+
+        checks.choice("ties", ties, ("closed", "open"))
+        checks.seed(seed)
+        check_device(device)
+        loaded: dict[str, Encoder] = {}
+        stage = stage_of(progress, "encode real")
+        default = None if preset is None else preset.encoder
+        how: dict[str, Any] = {"encoder": encoder, "default": default, "device": device}
+        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
+        if found.moments is None:
+            check_k(k, n_real=len(found.features))
+        stored = _stored(found)
+        encoder = encoder if stored is None or encoder is not None else named_by_file(stored.encoder, stored.name)
+        settings: dict[str, Any] = {
+            "progress": progress,
+            "preset": preset,
+            "encoder": encoder,
+            "device": device,
+            "loaded": loaded,
+        }
+        fitted = cls(found, k, ties, seed, **settings)
+        if stored is not None and (balls := load_balls(stored, found, k)) is not None:
+            fitted.swept[None] = balls
+        return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
+
+    def subsample(self, n: int, *, seed: int = 0) -> Reference:
+        """This reference with n of its samples, drawn at random without replacement: faster, and an approximation.
+
+        The protocol and the report name the subsample. Intervals of k-NN scores cover the expectation of a score with
+        n reals, which depends on n: compare only results with the same n.
+
+        Example:
+            >>> import numpy as np
+            >>> small = Reference.fit(np.random.default_rng(0).normal(size=(500, 2))).subsample(100)
+            >>> small.features.shape, small.side.protocol["subsample"]
+            ((100, 2), '100 of 500 samples, seed 0')
+        """
+        side = self.side.subsampled(n, seed)
+        check_k(self.k, n_real=n)
+        return replace(self, side=side, swept={})
+
+    def taking_over(self, other: Reference) -> Reference:
+        """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
+        encoder = self.encoder if self.encoder is not None else other.encoder
+        same = self.k == other.k and self.features is other.features
+        return replace(self, encoder=encoder, loaded=other.loaded, swept=other.swept if same else self.swept)
+
+    def save(self, path: str | Path) -> Path:
+        """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
+
+        Args:
+            path: The file, whose name must end in `.precall`.
+
+        Example:
+            >>> import tempfile
+            >>> import numpy as np
+            >>> x = np.random.default_rng(0).normal(size=(80, 2))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     reference = Reference.load(Reference.fit(x, k=3).save(f"{folder}/data.precall"))
+            >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
+            (3, 80)
+        """
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
+        return save_side(path, self.side, self.balls(), settings)
+
+    @classmethod
+    def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
+        """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
+
+        Args:
+            path: The file.
+            encoder: The encoder that made it, if that is your own; a file never names code that is run.
+            device: As in `assess`.
+        """
+        from precall.samples.references import open_reference
+
+        opened = open_reference(Path(path))
+        settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
+        return cls.fit(opened, encoder=encoder, device=device, **settings)
+
+    def sketch(self, shard: object, *, name: str | None = None, progress: Progress | None = None) -> Sketch:
+        """Sketch a shard of a model's samples: what it contributes to the scores, to be merged with other shards.
+
+        The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
+        several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
+        merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
+
+        Args:
+            shard: Samples of the model, as `fake` in `assess`.
+            name: Name of the shard; None for its path, or "fake".
+            progress: Called with (stage, done, total).
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> sketch = Reference.fit(rng.normal(size=(200, 2))).sketch(rng.normal(size=(100, 2)))
+            >>> sketch.scores["coverage"].n_fake
+            100
+        """
+        from precall.samples.opening import separate_shards
+
+        if self.preset is not None:
+            raise ValueError("a sketch has the scores of no preset. Fit the reference without `preset`.")
+        if isinstance(shard, str | Path) and len(parts := separate_shards(str(shard))) > 1:
+            return merge_sketches(self.sketch(part, progress=progress) for part in parts)
+        found = self._encoded("fake", shard, stage_of(progress, "encode"), at_least=1)
+        if self.side.moments is not None or found.moments is not None:
+            raise ValueError("a sketch needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
+        same_dimension(real=self.features, fake=found.features)
+        of_source = None if found.samples is None else found.samples.name
+        known = str(name or of_source or "fake")
+        return self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
+
+    @cached_property
+    def _sketcher(self) -> Sketcher:
+        """The data, prepared for sketches."""
+        said = notices({"real": self.side}) + pooled_notices(self.side)
+        return Sketcher.fit(self.side, self.balls(), ties=self.ties, seed=self.seed, notices=said)
+
+    @property
+    def frozen(self) -> SketchReference:
+        """What sketches keep of the data."""
+        return self._sketcher.reference
+
+    def assess(
+        self,
+        fake: object,
+        *,
+        metrics: Iterable[str] | None = None,
+        name: str = "fake",
+        groups: Groups | None = None,
+        progress: Progress | None = None,
+    ) -> Assessment:
+        """Assess one model's samples; arguments as in `assess`."""
+        names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
+        check_holdout(names, self.holdout)
+        if self.holdout is not None:
+            names = requested({*names, MEMORIZATION.name})
+        check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)
+        found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
+        check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
+        same_dimension(real=self.features, fake=found.features)
+        if self.preset is not None and found.moments is None:
+            return self.by_preset(self.preset, found, names, name, groups, progress)
+        shared, found = self._sharing_levels(*on_one_grid(self.side, found))
+        return shared.assessed(found, names, name, groups, progress)
+
+    def _sharing_levels(self, real: Side, fake: Side) -> tuple[Reference, Side]:
+        """The reference and a model, with the categories that are frequent in the two tables together."""
+        known = [] if self.holdout is None else [self.holdout]
+        real, found, *holdout = with_shared_levels(real, fake, *known)
+        if real is self.side:
+            return self, found
+        return replace(self, side=real, holdout=next(iter(holdout), None), swept={}), found
+
+    def _encoded(self, name: str, source: object, progress: StageProgress | None, at_least: int = 2) -> Side:
+        """Other samples as features, encoded in the same way as the real samples."""
+        default = None if self.preset is None else self.preset.encoder
+        how: dict[str, Any] = {"encoder": self.encoder, "default": default, "loaded": self.loaded}
+        how |= {"device": self.device, "at_least": at_least}
+        found = side(name, source, reference=self.side, progress=progress, **how)
+        check_same_encoder(self.side, found)
+        return found
+
+    def _unseen(self, holdout: object) -> Side:
+        """The holdout as features."""
+        found = self._encoded("holdout", holdout, stage_of(self.progress, "encode holdout"))
+        if found.moments is not None:
+            way_out = "Pass the samples or their features."
+            raise ValueError(f"`holdout` must hold samples; got statistics (mu, sigma). {way_out}")
+        same_dimension(real=self.features, holdout=found.features)
+        return found
+
+
+def _stored(found: Side) -> ReferenceRows | None:
+    """The file that a side was loaded from, or None."""
+    from precall.samples.references import ReferenceRows
+
+    return found.samples if isinstance(found.samples, ReferenceRows) else None

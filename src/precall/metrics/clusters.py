@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.histograms import Clusters, histograms_of_pair
-from precall.metrics.metric import Card, Found, Metric, curve_found
+from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES, READ, Interval, Score, ScoreInfo, bounded_interval, read, readings
 from precall.theory.mauve import mauve_variance
 from precall.theory.spectrum import RatioSpectrum
@@ -119,21 +119,6 @@ CLUSTERS = Metric(
     compute=_compute,
     default=True,
     is_curve=True,
-    card=Card(
-        measures="The whole precision-recall curve of two histograms: both sets are counted in the k-means cells of "
-        "their union. It shows whether the model reaches all clusters of the data, and in which proportions.",
-        formula=r"\hat\alpha(\lambda) = \sum_{c} \min(\lambda \hat p_c, \hat q_c)",
-        symbols="$\\hat p_c$ and $\\hat q_c$ are the shares of the real and of the fake samples in cell $c$; the "
-        "curves of ten k-means runs are averaged.",
-        chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the mean "
-        "over permutations of the labels in the same cells.",
-        protocol="Number of cells (20), number of k-means runs (10), encoder, numbers of samples and seed.",
-        limits="Differences within a cell are invisible, which raises the curve. Few samples per cell lower it. The "
-        "estimate is neither an upper nor a lower bound.",
-        misleads="A model with the right clusters and blurred samples looks perfect. In many dimensions the cells "
-        "follow the main directions only, and most differences lie within cells.",
-        papers=("Sajjadi et al. (2018)",),
-    ),
 )
 MAUVE = Metric(
     name="mauve",
@@ -141,19 +126,4 @@ MAUVE = Metric(
     scores=(ScoreInfo("mauve", "MAUVE", 0.0, 1.0, "higher", "MAUVE; 1 only if the histograms agree", "page"),),
     interval="delta method in fixed cells and variance of k-means: the expectation at these sample sizes, not the bias",
     compute=_mauve,
-    card=Card(
-        measures="How close two sets are in both directions: the area under the frontier of Kullback-Leibler "
-        "divergences to their mixtures. It was proposed for generated text.",
-        formula=r"\text{frontier} = \left\{ \left( e^{-5\,\mathrm{KL}(Q \Vert R_w)}, "
-        r"e^{-5\,\mathrm{KL}(P \Vert R_w)} \right) : R_w = w P + (1 - w) Q \right\}",
-        symbols="$P$ and $Q$ are the histograms of the real and of the fake samples, 5 is the scaling constant of the "
-        "paper.",
-        chance="Less than 1: small histograms differ by chance. precall reports the mean over permutations of the "
-        "labels.",
-        protocol="Number of cells (one per ten samples), scaling constant (5), encoder and numbers of samples.",
-        limits="One number mixes precision and recall. The value depends strongly on the number of samples, because "
-        "the number of cells does.",
-        misleads="Values from different sample sizes or encoders are not comparable, even roughly.",
-        papers=("Pillutla et al. (2021)",),
-    ),
 )

@@ -20,7 +20,7 @@ from precall.metrics.features import (
     same_dimension,
     tiles,
 )
-from precall.metrics.metric import Card, Found, Metric
+from precall.metrics.metric import Found, Metric
 from precall.metrics.moments import (
     DECIDED_BY_OUTLIERS,
     Moments,
@@ -312,20 +312,6 @@ FID = Metric(
     default=True,
     from_statistics=True,
     libraries=(),
-    card=Card(
-        measures="The distance between two Gaussians with the means and covariances of the features.",
-        formula=r"\text{FID} = \lVert m - \hat m \rVert^2 + \mathrm{Tr}\left( S + \hat S - 2 (S \hat S)^{1/2} \right)",
-        symbols="$m, S$ are the mean and the covariance of the real features, $\\hat m, \\hat S$ those of the fake "
-        "features.",
-        chance="0 in the limit. The estimate is too large by an amount that falls as 1/n, so fresh real samples have "
-        "a positive FID.",
-        protocol="Encoder with its weights, resizing of images, and numbers of samples on both sides. Published FIDs "
-        "use Inception features and often 50,000 samples.",
-        limits="One number mixes quality and diversity. Only means and covariances count.",
-        misleads="Fewer samples give a larger FID, so models are comparable at equal sample sizes only. A model that "
-        "copies the training data has an excellent FID.",
-        papers=("Heusel et al. (2017)",),
-    ),
 )
 SFID = Metric(
     name="sfid",
@@ -334,15 +320,4 @@ SFID = Metric(
     interval="delta method: the expectation at these sample sizes, not the bias",
     compute=lambda run: _found("sfid", run, "spatial"),
     needs="an encoder with the output `spatial`, such as `inception-adm`",
-    card=Card(
-        measures="The same distance as FID, between features that keep where things are in an image.",
-        formula=r"\text{sFID} = \lVert m - \hat m \rVert^2 + \mathrm{Tr}\left( S + \hat S - 2 (S \hat S)^{1/2} \right)",
-        symbols="$m, S$ and $\\hat m, \\hat S$ are the means and the covariances of the spatial features.",
-        chance="0 in the limit, and positive for fresh real samples, as for FID.",
-        protocol="Encoder with its weights and the layer of the spatial features, and numbers of samples.",
-        limits="Only means and covariances count. There is one published network for it.",
-        misleads="As FID: fewer samples give a larger value, and copies an excellent one.",
-        papers=("Nash et al. (2021)",),
-        figure="none",
-    ),
 )

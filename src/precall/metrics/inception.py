@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.features import Features, as_features, tiles
-from precall.metrics.metric import Card, Found, Metric
+from precall.metrics.metric import Found, Metric
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
@@ -115,16 +115,4 @@ INCEPTION_SCORE = Metric(
     interval="delta method on the log scale: the expectation at this sample size, not the bias",
     compute=_compute,
     needs="class probabilities as the rows of `fake`, or an encoder with the output `classes`",
-    card=Card(
-        measures="Whether a classifier is certain about each fake sample, and whether all classes occur.",
-        formula=r"\text{IS} = \exp E_{x \sim Q} \, \mathrm{KL}\left( P(Y|x) \, \Vert \, E_{x \sim Q} P(Y|x) \right)",
-        symbols="$P(Y|x)$ are the class probabilities of the sample $x$.",
-        chance="That of the data under the same classifier; it has to be computed from real samples.",
-        protocol="Classifier, and number of fake samples. The papers average over ten splits, which changes the "
-        "number.",
-        limits="It does not use real samples. It sees the classes of the classifier and nothing else.",
-        misleads="One perfect image per class has the best possible score. Use it only to compare with old papers.",
-        papers=("Salimans et al. (2016)",),
-        figure="none",
-    ),
 )

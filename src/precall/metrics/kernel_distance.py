@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.metrics.features import Features, Pair, float64
-from precall.metrics.metric import Card, Found, Metric
+from precall.metrics.metric import Found, Metric
 from precall.metrics.moments import DECIDED_BY_OUTLIERS, decided_by_outliers, degrees_of_freedom, influence_quantile
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo
 from precall.theory import checks
@@ -214,17 +214,4 @@ KID = Metric(
     default=True,
     shares="sweep",
     libraries=("torch",),
-    card=Card(
-        measures="The squared maximum mean discrepancy with a cubic kernel: how far the first three moments of the "
-        "features differ.",
-        formula=r"\text{KID} = E\,k(X, X') + E\,k(Y, Y') - 2 E\,k(X, Y), \qquad k(x, y) = (x \cdot y / d + 1)^3",
-        symbols="$X, X'$ are independent real samples, $Y, Y'$ fake samples, and $d$ is the dimension of the features.",
-        chance="0 in expectation, at every sample size. A single estimate may be negative.",
-        protocol="Encoder, and numbers of samples for the width of the interval. All pairs are used; other packages "
-        "average over random subsets.",
-        limits="One number mixes quality and diversity. It has no natural unit, so only comparisons mean something.",
-        misleads="A few samples with very large features dominate it, because the kernel is cubic. The interval is "
-        "then too short.",
-        papers=("Bińkowski et al. (2018)",),
-    ),
 )

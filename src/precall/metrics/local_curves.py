@@ -18,7 +18,7 @@ import numpy as np
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.repeats import first_equal_row, kept_together
 from precall.metrics.features import Pair, tile_rows
-from precall.metrics.metric import Card, Found, Metric, curve_found
+from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES, bounded_interval, readings
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
@@ -173,19 +173,4 @@ LOCAL_KDE = Metric(
     compute=_compute,
     is_curve=True,
     fewest=FEWEST,
-    card=Card(
-        measures="The whole precision-recall curve, from the real and fake samples near each sample. The k-NN scores "
-        "are error rates of such classifiers at one threshold; the curve uses all thresholds.",
-        formula=r"s(z) = \log \sum_x e^{-\lvert z - x \rvert^2 / 2 h^2} "
-        r"- \log \sum_y e^{-\lvert z - y \rvert^2 / 2 h^2}",
-        symbols="$s(z)$ is the score of a sample $z$ from the samples of the other half; its thresholds give the "
-        "curve. $2h$ is the distance to the $2k$-th nearest sample, with $k$ the square root of the smaller number of "
-        "samples ([theory](../theory.md#local-classifiers)).",
-        chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the mean "
-        "over permutations of the labels.",
-        protocol="Encoder, numbers of samples and seed. The samples are split in two halves.",
-        limits="All features count equally in the distance, and only half of the samples are counted around a point.",
-        misleads="In many dimensions distances become similar and the curve is too high.",
-        papers=("Sykes et al. (2024)",),
-    ),
 )

@@ -15,22 +15,20 @@ both. Permutations exchange the labels of records that are not both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.metrics.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
 from precall.metrics.features import Features, as_features, same_dimension, together
-from precall.metrics.metric import Card, Found, Metric
-from precall.metrics.neighbors.scores import Nearest
+from precall.metrics.metric import Found, Metric
+from precall.metrics.neighbors.copies import Nearest
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.distances import Cloud, Tile
-    from precall.metrics.neighbors.shortlists import Shortlist
     from precall.metrics.run import Run
 
 LISTED = 16  # number of nearest samples kept per sample
@@ -120,7 +118,7 @@ class Closest:
     @classmethod
     def of(cls, train: Features, holdout: Features, fake: Features) -> Closest:
         """Compute the neighbours of checked features in two exact passes."""
-        from precall.metrics.neighbors.distances import Cloud
+        from precall.metrics.neighbors.clouds import Cloud
 
         pool, n = _stacked(train, holdout), len(train)
         fake, pool = together(real=fake, fake=pool)
@@ -130,8 +128,8 @@ class Closest:
         if len(rows) < 2:
             raise ValueError("`real` and `holdout` must hold at least two different rows; got one row, repeated.")
         size = _list_size(n, len(holdout), len(rows), len(fake))
-        within = _within(rows, size)
-        of_fakes, to_fakes = _across(fake, rows, size)
+        within, _ = _listed(rows, None, size)
+        of_fakes, to_fakes = _listed(fake, rows, size)
         in_train, in_holdout = (np.bincount(one, minlength=len(rows)) for one in (row_of[:n], row_of[n:]))
         return cls(in_train, in_holdout, _records(within), within, of_fakes, to_fakes, int(train.shape[1]))
 
@@ -179,51 +177,14 @@ def _list_size(n: int, h: int, rows: int, m: int) -> int:
     return min(wanted, MOST_LISTED, rows - 1, m)
 
 
-def _within(rows: Features, size: int) -> Nearest:
-    """The nearest other rows of each row, in one pass over half of the pairs."""
-    from precall.metrics.neighbors.distances import Cloud, Frame, common_centre, tiles
+def _listed(rows: Features, others: Features | None, size: int) -> list[Nearest]:
+    """The nearest others of each row and the nearest rows of each other, or the nearest rows within one set."""
+    from precall.metrics.neighbors.clouds import Cloud
+    from precall.metrics.neighbors.tallies import read_within
 
-    cloud = Cloud(rows, size)
-    frame, shortlist = Frame(cloud, common_centre(cloud)), _shortlist(cloud, cloud, size)
-    for tile in tiles(frame, frame):
-        _read(shortlist, tile)
-        if tile.rows != tile.columns:
-            _read(shortlist, tile.transposed())
-    return _nearest(shortlist, cloud, cloud)
-
-
-def _across(fake: Features, rows: Features, size: int) -> tuple[Nearest, Nearest]:
-    """The nearest rows of each fake and the nearest fakes of each row, in one pass over the pairs."""
-    from precall.metrics.neighbors.distances import Cloud, Frame, common_centre, tiles
-
-    fakes, pool = Cloud(fake, size), Cloud(rows, size)
-    centre, of_fakes, to_fakes = (
-        common_centre(pool, fakes),
-        _shortlist(fakes, pool, size),
-        _shortlist(pool, fakes, size),
-    )
-    for tile in tiles(Frame(fakes, centre), Frame(pool, centre)):
-        _read(of_fakes, tile)
-        _read(to_fakes, tile.transposed())
-    return _nearest(of_fakes, fakes, pool), _nearest(to_fakes, pool, fakes)
-
-
-def _shortlist(own: Cloud, other: Cloud, size: int) -> Shortlist:
-    from precall.metrics.neighbors.distances import squared_distances
-    from precall.metrics.neighbors.shortlists import Shortlist
-
-    return Shortlist(own.n, size, partial(squared_distances, own, other), own.device)
-
-
-def _read(shortlist: Shortlist, tile: Tile) -> None:
-    from precall.metrics.neighbors.distances import group_minima
-
-    shortlist.read(tile, group_minima(tile.low))
-
-
-def _nearest(shortlist: Shortlist, own: Cloud, other: Cloud) -> Nearest:
-    squared, index = (values[own.stand_in] for values in shortlist.result())
-    return Nearest(to_numpy(other.position[index]), np.sqrt(to_numpy(squared)))
+    own = Cloud(rows, size)
+    lists = read_within(own, own if others is None else Cloud(others, size), size)
+    return [Nearest(one.index, np.sqrt(one.values)) for one in lists]
 
 
 def _records(within: Nearest) -> Counts:
@@ -447,22 +408,4 @@ MEMORIZATION = Metric(
     interval="normal and Wilson, with the noise of the holdout: the share of copies; the expectation at these sizes",
     compute=_compute,
     needs="a holdout (`holdout=`, `--holdout`), and is then always computed",
-    card=Card(
-        measures="Whether the model copies its training data. The fakes are compared with the training samples and "
-        "with a holdout, which is data of the same kind that the model has not seen.",
-        formula=r"\text{memorized} \approx \frac1M \left[ \sum_j 1\{d_T \le t\, d_H\} - \sum_j 1\{d_H \le t\, d_T\} "
-        r"\frac{(n)_b}{(h)_b} \right]",
-        symbols="$d_T$ and $d_H$ are the distances of a fake to its closest training and holdout sample, and $t = "
-        "1/2$ or less. The last factor corrects for different sizes ([theory](../theory.md#memorisation)).",
-        chance="0 for `memorized` and `generalization_gap`; for `closer_to_train` the share of the training samples "
-        "among all real samples.",
-        protocol="Training set, holdout, encoder, and numbers of samples. `settings` has the exact p-value of a "
-        "permutation test.",
-        limits="Training samples with a twin in the holdout are ambiguous; `settings['visible']` is the share of the "
-        "others. A single repeated sample is never significant.",
-        misleads="A holdout from another source, or from another time, makes every model look as if it had memorised. "
-        "Rows that occur in both sets hide copies.",
-        papers=("Jiralerspong et al. (2023)",),
-        figure="copies",
-    ),
 )

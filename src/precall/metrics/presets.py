@@ -16,6 +16,7 @@ from precall.theory import checks
 NONE = "none"
 UNIT_PCA = "rows of length 1, then the principal axes of both sets that hold 90 % of the variance"
 EXACT = "float32 features, float64 comparisons and sums"
+DEFAULTS: Mapping[str, object] = {"metrics": None, "k": 5, "ties": "closed"}  # of `assess`
 
 
 @dataclass(frozen=True)
@@ -193,13 +194,7 @@ PRESETS: dict[str, Preset] = {
 def preset_named(
     name: str, *, metrics: Iterable[str] | None = None, k: int | None = None, ties: str | None = None
 ) -> Preset:
-    """The preset of this name, after checking that nothing is chosen beside it.
-
-    Args:
-        name: A name in `PRESETS`.
-        metrics: Metrics that were requested beside it, or None.
-        k: Number of neighbours that was requested beside it, or None.
-        ties: Balls that were requested beside it, or None.
+    """The preset of this name, after checking that no other choice than a default is made beside it.
 
     Raises:
         ValueError: If the name is unknown, or a choice contradicts the preset.
@@ -209,8 +204,8 @@ def preset_named(
         'open'
     """
     found = PRESETS[checks.choice("preset", name, PRESETS)]
-    given: Mapping[str, object] = {"metrics": None if metrics is None else tuple(metrics), "k": k, "ties": ties}
+    given: Mapping[str, object] = {"metrics": metrics and tuple(metrics), "k": k, "ties": ties}
     for what, value in given.items():
-        if value is not None and value != getattr(found, what):
+        if value not in (None, DEFAULTS[what], getattr(found, what)):
             raise ValueError(f"the preset {name!r} chooses `{what}`; got {value!r} as well. Leave out one of the two.")
     return found

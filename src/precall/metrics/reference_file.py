@@ -11,7 +11,7 @@ import numpy as np
 from precall.metrics.features import device_of
 from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
-from precall.metrics.neighbors.scores import Nearest
+from precall.metrics.neighbors.copies import Nearest
 from precall.metrics.neighbors.sweep import Balls
 from precall.theory.arrays import to_numpy
 

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
+from precall.progress import Progress
 
 if TYPE_CHECKING:
+    from precall.encoders import Encoder
     from precall.samples.columns import TableChoice
 
 Groups: TypeAlias = Mapping[str, Any]
+
+
+class AssessArguments(TypedDict, total=False):
+    """The arguments of `assess` beside the samples; it says what they mean."""
+
+    holdout: object | None
+    metrics: Iterable[str] | None
+    k: int
+    ties: str
+    seed: int
+    groups: Groups | None
+    encoder: Encoder | str | Sequence[Encoder | str] | None
+    preset: str | None
+    columns: Sequence[str] | None
+    ignore: Sequence[str]
+    kinds: Mapping[str, str] | None
+    show_rows: bool
+    device: str | None
+    engine: str
+    ray_address: str | None
+    work: str | Path | None
+    progress: Progress | None
 
 
 def table_choice(

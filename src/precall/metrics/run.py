@@ -1,7 +1,7 @@
 """What a metric may ask of a run: readings of two sample sets, wherever these lie.
 
     whole_run     all samples in this process
-    sharded_run   samples in shards, through an engine
+    sharded       samples in shards, through an engine
     sketch        saved sums of samples that are gone
 
 Readings that merge (moments, counts in balls, cells, sums of a kernel) are folded over all samples on every road.

@@ -19,71 +19,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.metrics.assembly import assessed
-from precall.metrics.features import Features, moved
+from precall.metrics.features import Features, device_of, moved
 from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
-from precall.metrics.neighbors.ball_sums import BallSums, FakeCounts, Shortest, SummedBalls
-from precall.metrics.neighbors.one_way_scores import copy_score, one_way_scores
-from precall.metrics.neighbors.sweep import balls_around
+from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
+from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
+from precall.metrics.neighbors.influence import BallSums, BallTotals
+from precall.metrics.neighbors.successors import clipped_from_totals
+from precall.metrics.neighbors.sweep import balls_around, clipped
 from precall.metrics.random_sample import RandomSample
 from precall.metrics.registry import DEFAULT, METRICS, requested
 from precall.metrics.requests import check_holdout
 from precall.metrics.results import Assessment
 from precall.metrics.score import Score
-from precall.metrics.sketch_reference import ROWS, SketchReference
+from precall.metrics.sketch_reference import ROWS, SAVED, SKETCH, SketchReference
 from precall.metrics.whole_run import WholeRun
 from precall.printing import brief, shown
 from precall.progress import StageProgress
-from precall.samples.archives import ArrayArchive
 from precall.theory.arrays import Counts, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.neighbors.sweep import Balls
 
-COUNT, TEXT, NUMBER = {"type": "integer", "minimum": 1, "maximum": 10**15}, {"type": "string"}, {"type": "number"}
-SAVED = {  # what a file says beside its arrays
-    "type": "object",
-    "required": ["reference", "shards"],
-    "properties": {
-        "reference": {
-            "type": "object",
-            "required": ["identity", "settings", "protocol", "ideal", "expected_copies"],
-            "properties": {
-                "identity": TEXT,
-                "settings": {
-                    "type": "object",
-                    "required": ["k", "ties", "seed", "n_real", "dimension"],
-                    "properties": {
-                        **dict.fromkeys(("k", "n_real", "dimension"), COUNT),
-                        "seed": {"type": "integer", "minimum": 0, "maximum": 2**53},
-                        "ties": {"enum": ["closed", "open"]},
-                    },
-                },
-                "protocol": {
-                    "type": "object",
-                    "properties": {
-                        "device": TEXT,
-                        "real": {"type": "object"},
-                        "notices": {"type": "array", "items": TEXT},
-                    },
-                },
-                "ideal": NUMBER,
-                "expected_copies": {"type": ["number", "null"]},
-            },
-        },
-        "shards": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["identity", "name", "n"],
-                "properties": {"identity": TEXT, "name": TEXT, "n": COUNT},
-            },
-        },
-    },
-}
-SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall reference sketch")
 GALLERY = 24  # fakes in the lists of the least realistic ones and of the closest copies
 MERGING = ("neighbors", "clipped", "copies", "fid")  # metrics whose scores are sums over all fakes
 PIECE_VALUES, PIECE_ROWS = 1 << 23, (1 << 14, 1 << 16)  # feature values, and rows, of a piece of a shard
@@ -184,8 +142,12 @@ class Sketch:
         """The sketch of the shards of both; see `merge_sketches`."""
         return merge_sketches([self, other])
 
-    def __add__(self, other: Sketch) -> Sketch:
-        return self.merge(other)
+    __add__ = merge
+
+    def joined(self, other: Sketch) -> Sketch:
+        """The sums of two pieces, whose shards have been numbered and named already."""
+        sums = (self.moments + other.moments, self.counts.merged(other.counts), self.sample.merged(other.sample))
+        return Sketch(self.reference, self.shards, *sums)
 
     @property
     def scores(self) -> Mapping[str, Score]:
@@ -278,13 +240,22 @@ class Sketch:
 
     def ball_scores(self) -> dict[str, Score]:
         """The scores of the fakes in the balls of the reals, in balls with clipped radii, and of copies."""
-        about, numbers = self.reference, self._numbers(self.counts.nearest)
-        balls, clipped = (self._balls(sums, numbers) for sums in (self.counts.balls, self.counts.clipped))
-        copies = copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties)
-        return {**one_way_scores(balls, clipped, ideal=about.ideal, ties=about.ties), "copies": copies}
+        about = self.reference
+        balls, clipped = (self._totals(sums) for sums in (self.counts.balls, self.counts.clipped))
+        table = BallScores(balls, about.ties)
+        return {
+            "precision": table.members(),
+            "density": table.density(),
+            "coverage": table.coverage,
+            "corrected_coverage": table.corrected_coverage(),
+            "recall_cover": table.cover(cover_threshold(about.k)),
+            **clipped_from_totals(balls, clipped, ideal=about.ideal, ties=about.ties),
+            "copies": copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties),
+        }
 
-    def _balls(self, sums: BallSums, nearest: Counts) -> SummedBalls:
-        return SummedBalls(self.reference.k, self.reference.neighbors, sums, nearest)
+    def _totals(self, sums: BallSums) -> BallTotals:
+        about, numbers = self.reference, self._numbers(self.counts.nearest)
+        return BallTotals(**vars(sums), k=about.k, neighbors=about.neighbors, nearest=numbers)
 
     def _numbers(self, listed: Shortest) -> Counts:
         """One number per fake, over all shards."""
@@ -338,13 +309,8 @@ def _merged(one: Sketch, other: Sketch) -> Sketch:
     counts = [
         part.counts.renumbered(np.array([places[shard.identity] for shard in part.shards])) for part in (one, other)
     ]
-    return Sketch(
-        one.reference,
-        tuple(shards),
-        one.moments + other.moments,
-        counts[0].merged(counts[1]),
-        one.sample.merged(other.sample),
-    )
+    first, second = (replace(part, counts=own) for part, own in zip((one, other), counts, strict=True))
+    return replace(first.joined(second), shards=tuple(shards))
 
 
 def _check_same_reference(one: Sketch, other: Sketch) -> None:
@@ -377,6 +343,16 @@ class Sketcher:
     balls: Balls = field(repr=False)
     clipped: Balls = field(repr=False)
 
+    @classmethod
+    def fit(cls, real: Side, balls: Balls, *, ties: str, seed: int, notices: Sequence[str]) -> Sketcher:
+        """The data and their balls for one k; `notices` are sentences that every report repeats."""
+        small = clipped(balls)
+        settings = {"k": balls.k[0], "ties": ties, "seed": seed, "encoder": real.protocol.get("encoder")}
+        protocol: dict[str, Any] = {"device": device_of(real.features)}
+        protocol |= {"real": dict(real.protocol)} if real.protocol else {}
+        protocol |= {"notices": list(notices)} if notices else {}
+        return cls(SketchReference.of(real.features, balls, small, settings, protocol), balls, small)
+
     def sketch(self, fakes: Features, name: str, progress: StageProgress | None = None) -> Sketch:
         """Sketch a shard, piece by piece: memory grows with the reference and the piece, not with the shard.
 
@@ -393,7 +369,7 @@ class Sketcher:
             piece = moved(fakes[start : start + rows], str(self.balls.cloud.device))
             digest.update(to_numpy(piece).tobytes())
             part = self._piece(piece, start)
-            found = part if found is None else _joined(found, part)
+            found = part if found is None else found.joined(part)
             if progress is not None:
                 progress(min(start + rows, m), m)
         assert found is not None
@@ -406,17 +382,6 @@ class Sketcher:
         counts = count_fakes(self.balls, self.clipped, fakes, ties=ties, first_row=start, gallery=GALLERY)
         sample = RandomSample.of(fakes, most=ROWS, seed=seed)
         return Sketch(self.reference, (), Moments.of_matrix(fakes), counts, sample)
-
-
-def _joined(one: Sketch, other: Sketch) -> Sketch:
-    """Two pieces of one shard."""
-    return Sketch(
-        one.reference,
-        (),
-        one.moments + other.moments,
-        one.counts.merged(other.counts),
-        one.sample.merged(other.sample),
-    )
 
 
 class SketchedRun(WholeRun):

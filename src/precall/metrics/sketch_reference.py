@@ -11,14 +11,58 @@ import numpy as np
 
 from precall.metrics.features import Features, uniform_rows
 from precall.metrics.moments import Moments
-from precall.metrics.neighbors.scores import expected_copies
+from precall.metrics.neighbors.copies import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
 from precall.metrics.random_sample import Rows, checked_rows
+from precall.samples.archives import ArrayArchive
 from precall.theory.arrays import Array, Counts, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
 
+COUNT, TEXT, NUMBER = {"type": "integer", "minimum": 1, "maximum": 10**15}, {"type": "string"}, {"type": "number"}
+SAVED = {  # what a file says beside its arrays
+    "type": "object",
+    "required": ["reference", "shards"],
+    "properties": {
+        "reference": {
+            "type": "object",
+            "required": ["identity", "settings", "protocol", "ideal", "expected_copies"],
+            "properties": {
+                "identity": TEXT,
+                "settings": {
+                    "type": "object",
+                    "required": ["k", "ties", "seed", "n_real", "dimension"],
+                    "properties": {
+                        **dict.fromkeys(("k", "n_real", "dimension"), COUNT),
+                        "seed": {"type": "integer", "minimum": 0, "maximum": 2**53},
+                        "ties": {"enum": ["closed", "open"]},
+                    },
+                },
+                "protocol": {
+                    "type": "object",
+                    "properties": {
+                        "device": TEXT,
+                        "real": {"type": "object"},
+                        "notices": {"type": "array", "items": TEXT},
+                    },
+                },
+                "ideal": NUMBER,
+                "expected_copies": {"type": ["number", "null"]},
+            },
+        },
+        "shards": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["identity", "name", "n"],
+                "properties": {"identity": TEXT, "name": TEXT, "n": COUNT},
+            },
+        },
+    },
+}
+SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall reference sketch")
 IDENTIFYING = ("k", "ties", "seed", "encoder", "n_real", "dimension")  # settings that sketches must share
 ROWS = 5_000  # samples of each side that a sketch keeps, for what does not merge
 

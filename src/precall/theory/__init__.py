@@ -3,10 +3,8 @@
 What belongs here is a formula or an exact algorithm on masses, ratios, scores or densities that are given: the curve
 (`curve`) and everything else that is read off a ratio spectrum (`spectrum`), f-divergences (`divergences`), Rényi
 frontiers (`frontiers`, `gaussians`), the hull of a classifier's error points (`hull`), acceptance rules
-(`acceptance`), lower bounds (`bounds`) and confidence bands (`bands`), and pairs of distributions whose curves are
-known (`toys`, made of `distributions`). Functions that a training loop differentiates also accept torch tensors.
+(`acceptance`) and confidence bands (`bands`). Functions that a training loop differentiates also accept torch tensors.
 
-What does not belong here: sample sets, features, files, models, plots and random numbers. The toys are the one
-exception, since they can be sampled, with a generator that the caller passes. This room imports no other room, and
-torch only when a tensor is passed. The mathematics is explained in docs/theory.md.
+What does not belong here: sample sets, features, files, models, plots and random numbers. This room imports no other
+room, and torch only when a tensor is passed. The mathematics is explained in docs/theory.md.
 """

@@ -24,7 +24,7 @@ from precall.samples import SampleSet, open_samples
 from precall.samples.arrays import Rows
 from precall.samples.sampleset import shown
 from precall.theory import checks
-from precall.theory.toys import eight_modes, grid_modes
+from precall.theory.planar_modes import eight_modes, grid_modes
 from precall.tune.labels import ClassLabels, folder_labels, read_labels
 
 Numbers = npt.NDArray[Any]

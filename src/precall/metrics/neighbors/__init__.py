@@ -3,7 +3,9 @@
     sweep       the pass itself: `within`, `cross`, `sweep`
     distances   squared distances: bounds from float32 tiles, exact float64 values for close calls
     tallies     nearest neighbours and counts in balls, decided from these bounds
-    scores      `Neighborhoods`: precision, recall, density, coverage, … from the counts
+    ball_scores precision, recall, density, coverage, … with intervals, from counts that add up
+    scores      `Neighborhoods`: the result of a sweep over all pairs
+    ball_sums, one_way    the counts of a shard of fakes in the balls of the reals
     successors  symmetric and clipped scores from the same counts
     probabilistic  precision and recall with soft supports
     influence   the influence of each sample on a score, and the intervals

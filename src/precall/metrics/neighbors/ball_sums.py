@@ -1,4 +1,4 @@
-"""Counts of fakes in the balls of the reals, which add up over shards of fakes."""
+"""What a shard of fakes contributes to the scores in the balls of the reals: counts and lists that merge."""
 
 from __future__ import annotations
 
@@ -9,99 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.neighbors.copies import CopySums
+from precall.metrics.neighbors.influence import BallSums
 from precall.theory.arrays import Array, Counts
 
 Saved = Mapping[str, npt.NDArray[np.float64 | np.int64]]
-
-
-@dataclass(frozen=True, eq=False)
-class BallSums:
-    """How many fakes lie in which balls of the reals. The sums of two shards are those of both together.
-
-    Attributes:
-        inside: Number of fakes in the ball of each real, for k, k + 1 and k + 2 neighbours, shape (n, 3).
-        histogram: Number of fakes that lie in 0, 1, 2, … balls.
-        lost: Number of fakes that lie in the ball of this real only, shape (n,).
-        won: Number of fakes that lie in no ball, but in this real's with k + 1 neighbours, shape (n,).
-
-    Example:
-        >>> one = BallSums(np.array([[1, 1, 2]]), np.array([1, 1]), np.array([1]), np.array([0]))
-        >>> (one + one).inside, (one + one).histogram
-        (array([[2, 2, 4]]), array([2, 2]))
-    """
-
-    inside: Counts
-    histogram: Counts
-    lost: Counts
-    won: Counts
-
-    def __add__(self, other: BallSums) -> BallSums:
-        return BallSums(
-            self.inside + other.inside,
-            _added(self.histogram, other.histogram),
-            self.lost + other.lost,
-            self.won + other.won,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class SummedBalls:
-    """Balls of the reals with the fakes in them, as the functions in `influence` take them.
-
-    Attributes:
-        k: Number of neighbours that defines a ball.
-        neighbors: Nearest other reals of each real, shape (n, at least k).
-        sums: The counts.
-        nearest: Numbers of the nearest fakes of each real.
-    """
-
-    k: int
-    neighbors: Counts
-    sums: BallSums
-    nearest: Counts
-
-    @property
-    def points(self) -> int:
-        """Number of fakes."""
-        return int(self.histogram.sum())
-
-    @property
-    def inside(self) -> Counts:
-        """Number of fakes in each ball."""
-        return self.sums.inside
-
-    @property
-    def histogram(self) -> Counts:
-        """Number of fakes that lie in 0, 1, 2, … balls."""
-        return self.sums.histogram
-
-    @property
-    def lost(self) -> Counts:
-        """Number of fakes in one ball only."""
-        return self.sums.lost
-
-    @property
-    def won(self) -> Counts:
-        """Number of fakes in an enlarged ball only."""
-        return self.sums.won
-
-
-@dataclass(frozen=True, eq=False)
-class CopySums:
-    """Near-copies of the reals. The sums of two shards are those of both together.
-
-    Attributes:
-        copies: Number of fakes that are near-copies.
-        changes: How this number changes if each real is left out, shape (n,).
-        moves: Number of fakes that one of these changes concerns.
-    """
-
-    copies: int
-    changes: Counts
-    moves: int
-
-    def __add__(self, other: CopySums) -> CopySums:
-        return CopySums(self.copies + other.copies, self.changes + other.changes, self.moves + other.moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +186,3 @@ def _checked(
     if not fits or (least is not None and (found < least).any()) or (most is not None and (found > most).any()):
         raise ValueError(name)
     return found
-
-
-def _added(one: Counts, other: Counts) -> Counts:
-    """The sum of two histograms, the shorter of which ends in zeros that are not written."""
-    length = max(len(one), len(other))
-    return np.asarray(sum(np.pad(part, (0, length - len(part))) for part in (one, other)))

@@ -22,8 +22,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -36,85 +34,69 @@ COVERS = "the expectation of this score at these sample sizes, over real and fak
 Bounds = tuple[float, float]
 
 
-class BallTotals(Protocol):
-    """What the scores of balls and their variances are computed from. Totals of several sets of points add up."""
+@dataclass(frozen=True, eq=False)
+class BallSums:
+    """How many points lie in which balls. The sums of two shards of points are those of both together.
 
-    @property
-    def k(self) -> int:
-        """Number of neighbours that defines a ball."""
+    Attributes:
+        inside: Number of points in the ball of each owner, for k, k + 1 and k + 2 neighbours, shape (n, 3).
+        histogram: Number of points that lie in 0, 1, 2, … balls.
+        lost: Number of points that lie in the ball of this owner only, shape (n,).
+        won: Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,). A point in
+            several such balls is counted for one of them.
 
-    @property
-    def points(self) -> int:
-        """m, number of points."""
+    Example:
+        >>> one = BallSums(np.array([[1, 1, 2]]), np.array([1, 1]), np.array([1]), np.array([0]))
+        >>> (one + one).inside, (one + one).histogram
+        (array([[2, 2, 4]]), array([2, 2]))
+    """
 
-    @property
-    def neighbors(self) -> Counts:
-        """Nearest other owners of each owner, shape (n, at least k)."""
+    inside: Counts
+    histogram: Counts
+    lost: Counts
+    won: Counts
 
-    @property
-    def inside(self) -> Counts:
-        """Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3)."""
+    @classmethod
+    def of(cls, inside: Counts, around: Counts, owner: Counts) -> BallSums:
+        """The sums of some points.
 
-    @property
-    def histogram(self) -> Counts:
-        """Number of points that lie in 0, 1, 2, … balls."""
+        Args:
+            inside: Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3).
+            around: Number of balls that contain each point, for k and k + 1 (and perhaps more), shape (m, at least 2).
+            owner: One of these balls, shape (m, at least 2); not read where there is none.
+        """
+        n, covered = len(inside), around[:, 0]
+        lost, won = owner[covered == 1, 0], owner[(covered == 0) & (around[:, 1] > 0), 1]
+        sums = (np.bincount(lost, minlength=n), np.bincount(won, minlength=n))
+        return cls(inside, np.bincount(covered, minlength=1), *sums)
 
-    @property
-    def lost(self) -> Counts:
-        """Number of points that lie in the ball of this owner only, shape (n,)."""
-
-    @property
-    def won(self) -> Counts:
-        """Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,)."""
-
-    @property
-    def nearest(self) -> Counts:
-        """Nearest points of each owner, as numbers that identify them."""
+    def __add__(self, other: BallSums) -> BallSums:
+        return BallSums(
+            self.inside + other.inside,
+            _added(self.histogram, other.histogram),
+            self.lost + other.lost,
+            self.won + other.won,
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Margins:
-    """The balls of one set (the owners) and the points of the other set in them, with k, k + 1 and k + 2 neighbours.
+class BallTotals(BallSums):
+    """The balls of one set (the owners) with all points of the other set, as the functions in `influence` take them.
 
     Attributes:
         k: Number of neighbours that defines a ball.
         neighbors: Nearest other owners of each owner, shape (n, at least k).
-        inside: Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3).
-        around: Number of balls that contain each point, for k and k + 1, shape (m, 2).
-        owner: One of these balls, −1 if there is none, shape (m, 2).
-        nearest: Nearest points of each owner.
+        nearest: Nearest points of each owner, as numbers that identify them.
     """
 
     k: int
     neighbors: Counts
-    inside: Counts
-    around: Counts
-    owner: Counts
     nearest: Counts
 
     @property
     def points(self) -> int:
         """m, number of points."""
-        return len(self.around)
-
-    @cached_property
-    def histogram(self) -> Counts:
-        """Number of points that lie in 0, 1, 2, … balls."""
-        return np.bincount(self.around[:, 0], minlength=1)
-
-    @cached_property
-    def lost(self) -> Counts:
-        """Number of points that lie in the ball of this owner only, shape (n,)."""
-        return np.bincount(self.owner[self.around[:, 0] == 1, 0], minlength=len(self.inside))
-
-    @cached_property
-    def won(self) -> Counts:
-        """Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,).
-
-        A point in several such balls is counted for one of them.
-        """
-        only = (self.around[:, 0] == 0) & (self.around[:, 1] > 0)
-        return np.bincount(self.owner[only, 1], minlength=len(self.inside))
+        return int(self.histogram.sum())
 
 
 @dataclass(frozen=True)
@@ -245,21 +227,15 @@ def clipped_counts(margins: BallTotals) -> Spread:
     return jackknife(change / n) + points + Spread(0.25 / (n * m))
 
 
-def share_from_changes(share: float, n: int, m: int, changes: list[tuple[Counts, Counts]]) -> Spread:
-    """Spread of a share of m points, given (left-out owner, change of the number of points) for every change.
+def share_from_totals(share: float, m: int, change: Array | Counts, moves: float) -> Spread:
+    """Spread of a share of m points.
 
     Args:
         share: The share.
-        n: Number of owners.
         m: Number of points.
-        changes: Pairs of an owner's index and the change (−1, 0 or 1) of one point's term if it is left out.
+        change: Change of the number of points if each owner is left out, shape (n,).
+        moves: Number of points that one of these changes concerns.
     """
-    change = sum((np.bincount(owner, weight, n) for owner, weight in changes), np.zeros(n))
-    return share_from_totals(share, m, change, float(sum(np.abs(weight).sum() for _, weight in changes)))
-
-
-def share_from_totals(share: float, m: int, change: Array | Counts, moves: float) -> Spread:
-    """`share_from_changes` with the changes summed: per owner, shape (n,), and in absolute value over all owners."""
     return binomial(share, m) + jackknife(change / m, noise=moves / m**2)
 
 
@@ -317,7 +293,7 @@ class BallValues:
         owner: Owner of that ball, shape (m,).
     """
 
-    margins: Margins
+    margins: BallTotals
     growth: Array
     values: Array
     others: Array
@@ -370,7 +346,7 @@ def _quantiles_around(ordered: Array, half: float) -> Bounds:
 # -------------------------------------------------------------------------------------------------------- sums
 
 
-def _over_neighbors(margins: Margins, owners: Counts) -> Array:
+def _over_neighbors(margins: BallTotals, owners: Counts) -> Array:
     """How often each owner is among the k neighbours of the given owners."""
     return np.bincount(margins.neighbors[owners, : margins.k].ravel(), minlength=len(margins.inside)).astype(float)
 
@@ -411,3 +387,9 @@ def _sum_of_squares(left: Counts, right: Counts, weight: Array | Counts, n: int)
     order = np.argsort(key)
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     return float((np.add.reduceat(weight[order].astype(np.float64), starts) ** 2).sum())
+
+
+def _added(one: Counts, other: Counts) -> Counts:
+    """The sum of two histograms, the shorter of which ends in zeros that are not written."""
+    length = max(len(one), len(other))
+    return np.asarray(sum(np.pad(part, (0, length - len(part))) for part in (one, other)))

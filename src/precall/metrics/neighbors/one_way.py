@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, as_tensor
 
-from precall.metrics.neighbors.ball_sums import BallSums, CopySums, FakeCounts, Shortest
+from precall.metrics.neighbors.ball_scores import cover_threshold
+from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
 from precall.metrics.neighbors.clouds import Cloud, check_range, common_centre, squared_distances
+from precall.metrics.neighbors.copies import CopySums, Nearest, copy_ratios
 from precall.metrics.neighbors.distances import Frame, tiles
-from precall.metrics.neighbors.influence import Margins
-from precall.metrics.neighbors.scores import COPY_RATIO, Nearest, copy_changes, copy_ratios, cover_threshold
+from precall.metrics.neighbors.influence import BallSums
 from precall.metrics.neighbors.shortlists import Depth, Shortlist
 from precall.metrics.neighbors.tallies import Tally
 from precall.metrics.neighbors.tile import group_minima
@@ -49,9 +50,9 @@ def count_fakes(
     squared, index = found.nearest_fakes()
     lined = partial(Shortest.of, shard=0, row=rows, real=nearest_real, size=gallery)
     return FakeCounts(
-        _summed(found.margins(found.plain)),
-        _summed(found.margins(found.clipped)),
-        _copy_sums(ratios, reals, copy),
+        found.sums(found.plain),
+        found.sums(found.clipped),
+        CopySums.of(ratios, reals, copy),
         Shortest.of(squared, shard=0, row=index + first_row, real=np.arange(len(squared))[:, None]),
         lined(found.realism()[None]),
         lined(ratios[None]),
@@ -83,12 +84,10 @@ class _Sweep:
             self.reals.read(turned, group_minima(turned.low))
             self.depth.read(tile)
 
-    def margins(self, tally: Tally) -> Margins:
+    def sums(self, tally: Tally) -> BallSums:
         inside = tally.around > 0
-        owner = self.own.position[tally.owner.where(inside, 0)].where(inside, -1)
-        around, owners = (_given(self.other, part[:, :2]) for part in (tally.around, owner))
-        index = self.balls.nearest.index
-        return Margins(self.balls.k[0], index, _given(self.own, tally.inside), around, owners, np.empty((0, 0), int))
+        owner = self.own.position[tally.owner.where(inside, 0)]
+        return BallSums.of(_given(self.own, tally.inside), *(_given(self.other, one) for one in (tally.around, owner)))
 
     def nearest_fakes(self) -> tuple[npt.NDArray[np.float64], Counts]:
         """Squared distances of the nearest fakes of each real, and their rows in the piece."""
@@ -111,16 +110,3 @@ def _radii(balls: Balls) -> Tensor:
 def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
     """`values` of the kept samples, expanded to one per input sample."""
     return to_numpy(values[cloud.stand_in])
-
-
-def _summed(margins: Margins) -> BallSums:
-    return BallSums(margins.inside, margins.histogram, margins.lost, margins.won)
-
-
-def _copy_sums(ratios: npt.NDArray[np.float64], fake_to_real: Nearest, real_to_real: Nearest) -> CopySums:
-    n, copied = len(real_to_real.index), int((ratios < COPY_RATIO).sum())
-    if real_to_real.index.shape[1] < 2:
-        return CopySums(copied, np.zeros(n, dtype=np.int64), 0)
-    changes = copy_changes(fake_to_real, real_to_real)
-    total = sum((np.bincount(owner, weight, n) for owner, weight in changes), np.zeros(n))
-    return CopySums(copied, total.astype(np.int64), int(sum(np.abs(weight).sum() for _, weight in changes)))

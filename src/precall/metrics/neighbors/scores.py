@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.neighbors import influence
+from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
+from precall.metrics.neighbors.copies import COPY_RATIO, CopySums, Nearest, copy_ratios, expected_copies
 from precall.metrics.neighbors.cover import CoverCurve, cover_curve, cover_spectrum
-from precall.metrics.neighbors.influence import COVERS, Margins
+from precall.metrics.neighbors.influence import COVERS, BallTotals
 from precall.metrics.score import Interval, Score
 from precall.printing import brief
 from precall.theory import chance, checks
@@ -19,21 +21,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 N = TypeVar("N", bound=np.generic)
 
-COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real sample can be as near to the fake
 NO_INTERVAL = "none: many fakes have exactly this value"  # what the settings of a score say in place of it
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """The m nearest neighbours of each of n samples, sorted by distance; ties go to the lower index.
-
-    Attributes:
-        index: Indices of the neighbours, shape (n, m).
-        distance: Distances to the neighbours, shape (n, m).
-    """
-
-    index: Counts
-    distance: Array
 
 
 @brief
@@ -77,8 +65,8 @@ class Neighborhoods:
     real_to_fake: Nearest
     fake_to_real: Nearest
     fake_to_fake: Nearest
-    margins_real: tuple[Margins, ...]
-    margins_fake: tuple[Margins, ...]
+    margins_real: tuple[BallTotals, ...]
+    margins_fake: tuple[BallTotals, ...]
     next_realisms: Array
     realism_balls: Counts
 
@@ -255,34 +243,14 @@ class Neighborhoods:
         References:
             `precall.metrics.neighbors.influence`.
         """
-        k_prime = self._level(k)
-        found = {name: bounds for name, bounds in self._bounds(k_prime, level).items() if bounds is not None}
-        return {name: Interval(*bounds, level, COVERS) for name, bounds in found.items()}
+        found = {name: score.interval for name, score in self.scores(k, level).items()}
+        return {name: interval for name, interval in found.items() if interval is not None}
 
-    def _bounds(self, k: int, level: float) -> dict[str, tuple[float, float] | None]:
-        column, required = self.k.index(k), cover_threshold(k)
-        reals, fakes = self.margins_real[column], self.margins_fake[column]
-        n, m = self.n_real, self.n_fake
-
-        def share(value: float, trials: int, spread: influence.Spread) -> tuple[float, float]:
-            return influence.share_interval(value, trials, spread, level)
-
-        coverage = share(self.coverage(k), n, influence.share_of_balls(reals, 1))
-        expected = chance.expected_coverage(n_real=n, n_fake=m, k=k)
-        return {
-            "precision": share(self.precision(k), m, influence.share_of_members(reals)),
-            "recall": share(self.recall(k), n, influence.share_of_members(fakes)),
-            "density": influence.rate_interval(self.density(k), m, influence.density(reals), level),
-            "coverage": coverage,
-            "corrected_coverage": (
-                chance.chance_corrected(coverage[0], expected),
-                chance.chance_corrected(coverage[1], expected),
-            ),
-            "precision_cover": share(self.precision_cover(required, k), m, influence.share_of_balls(fakes, required)),
-            "recall_cover": share(self.recall_cover(required, k), n, influence.share_of_balls(reals, required)),
-            "realism": self._realism_by_ball(column).median_interval(level),
-            "copies": share(self.copies(), m, self._spread_of_copies()),
-        }
+    def tables(self, k: int | None = None, level: float = 0.95) -> tuple[BallScores, BallScores]:
+        """The scores of the fakes in the balls of the reals, and of the reals in the balls of the fakes."""
+        column = self.k.index(self._level(k))
+        of_real, of_fake = self.margins_real[column], self.margins_fake[column]
+        return BallScores(of_real, self.ties, level), BallScores(of_fake, self.ties, level, exchanged=True)
 
     def _realism_by_ball(self, column: int) -> influence.BallValues:
         margins, radii, distance = self.margins_real[column], self.radii_real[:, column], self.real_to_real.distance
@@ -291,43 +259,34 @@ class Neighborhoods:
         fakes = (self.realisms[:, column], self.next_realisms[:, column], self.realism_balls[:, column])
         return influence.BallValues(margins, growth, *fakes)
 
-    def _spread_of_copies(self) -> influence.Spread:
-        """Spread of `copies`: without the nearest real X, or without the real nearest to X, the ratio is another."""
-        if self.real_to_real.index.shape[1] < 2:
-            return influence.binomial(self.copies(), self.n_fake)
-        changes = copy_changes(self.fake_to_real, self.real_to_real)
-        return influence.share_from_changes(self.copies(), self.n_real, self.n_fake, changes)
-
-    def scores(self, k: int | None = None) -> dict[str, Score]:
+    def scores(self, k: int | None = None, level: float = 0.95) -> dict[str, Score]:
         """All scalar scores by name, with their intervals and their expectation under P = Q if it is known.
 
         The expectation is included if it is the same for every distribution, and for `copies`, where it is estimated
         from the data. Precision cover and recall cover require k'/3 samples with k' = `k`, as in Cheema and Urner, and
         at least one. Realism is the median over the fakes.
         """
-        k_prime = self._level(k)
+        k_prime, (reals, fakes) = self._level(k), self.tables(k, level)
         required = cover_threshold(k_prime)
-        n_real, n_fake = self.n_real, self.n_fake
-        expected_coverage = chance.expected_coverage(n_real=n_real, n_fake=n_fake, k=k_prime)
-        expected_pc = chance.expected_precision_cover(n_real=n_real, n_fake=n_fake, k=required, k_prime=k_prime)
-        expected_rc = chance.expected_recall_cover(n_real=n_real, n_fake=n_fake, k=required, k_prime=k_prime)
-
-        def score(value: float, expected: float | None = None, **settings: float) -> Score:
-            return Score(value, None, expected, n_real, n_fake, {**settings, "ties": self.ties})
-
-        scores = {
-            "precision": score(self.precision(k_prime), k=k_prime),
-            "recall": score(self.recall(k_prime), k=k_prime),
-            "density": score(self.density(k_prime), chance.expected_density(), k=k_prime),
-            "coverage": score(self.coverage(k_prime), expected_coverage, k=k_prime),
-            "corrected_coverage": score(self.corrected_coverage(k_prime), 0.0, k=k_prime),
-            "precision_cover": score(self.precision_cover(required, k_prime), expected_pc, k=required, k_prime=k_prime),
-            "recall_cover": score(self.recall_cover(required, k_prime), expected_rc, k=required, k_prime=k_prime),
-            "realism": score(float(np.median(self.realism(k_prime))), k=k_prime),
-            "copies": score(self.copies(), self.expected_copies(), threshold=COPY_RATIO),
+        copies = CopySums.of(self.copy_ratios(), self.fake_to_real, self.real_to_real)
+        expected = self.expected_copies()
+        return {
+            "precision": reals.members(),
+            "recall": fakes.members(),
+            "density": reals.density(),
+            "coverage": reals.coverage,
+            "corrected_coverage": reals.corrected_coverage(),
+            "precision_cover": fakes.cover(required),
+            "recall_cover": reals.cover(required),
+            "realism": self._median_realism(k_prime, level),
+            "copies": copy_score(copies, n_fake=self.n_fake, expected=expected, ties=self.ties, level=level),
         }
-        intervals = self.intervals(k_prime)
-        return {name: _with_interval(one, intervals.get(name)) for name, one in scores.items()}
+
+    def _median_realism(self, k: int, level: float) -> Score:
+        bounds = self._realism_by_ball(self.k.index(k)).median_interval(level)
+        interval = None if bounds is None else Interval(*bounds, level, COVERS)
+        settings = {"k": k, "ties": self.ties} | ({"interval": NO_INTERVAL} if interval is None else {})
+        return Score(float(np.median(self.realism(k))), interval, None, self.n_real, self.n_fake, settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Every score for every k, as JSON-ready values."""
@@ -344,55 +303,3 @@ class Neighborhoods:
 
     def _column(self, values: npt.NDArray[N], k: int | None) -> npt.NDArray[N]:
         return values[:, self.k.index(self._level(k))]
-
-
-def _with_interval(score: Score, interval: Interval | None) -> Score:
-    """The score with its interval; its settings say so if there is none."""
-    settings = score.settings if interval is not None else {**score.settings, "interval": NO_INTERVAL}
-    return replace(score, interval=interval, settings=settings)
-
-
-def cover_threshold(k: int) -> int:
-    """Number of samples that precision cover and recall cover require in a ball of k neighbours: k/3, at least 1.
-
-    References:
-        Cheema and Urner (2023).
-    """
-    return max(1, k // 3)
-
-
-def copy_ratios(fake_to_real: Nearest, real_to_real: Nearest) -> Array:
-    """d(Y_j, X) / d(X, X') of each fake Y_j, where X is its nearest real and X' the real nearest to X, shape (M,)."""
-    nearest, distance = fake_to_real.index[:, 0], fake_to_real.distance[:, 0]
-    return _copy_ratios(distance, real_to_real.distance[nearest, 0])
-
-
-def copy_changes(fake_to_real: Nearest, real_to_real: Nearest) -> list[tuple[Counts, Counts]]:
-    """Pairs of a real for each fake, and the change of the number of copies by this fake if the real is left out.
-
-    Only the fake's nearest real X, and the real nearest to X, matter. Both lists need two neighbours.
-    """
-    index, distance = real_to_real.index, real_to_real.distance
-    (first, second), (near, far) = fake_to_real.index.T[:2], fake_to_real.distance.T[:2]
-    moved = distance[second, (index[second, 0] == first).astype(np.intp)]
-    changes = [(first, _copy_ratios(far, moved)), (index[first, 0], _copy_ratios(near, distance[first, 1]))]
-    copied = copy_ratios(fake_to_real, real_to_real) < COPY_RATIO
-    return [(owner, (other < COPY_RATIO).astype(np.int64) - copied) for owner, other in changes]
-
-
-def expected_copies(real_to_real: Nearest) -> float | None:
-    """Share of the reals that look like copies of another real; None if there are only two reals."""
-    index, distance = real_to_real.index, real_to_real.distance
-    if index.shape[1] < 2:
-        return None
-    nearest = index[:, 0]
-    # If X_i is itself the nearest neighbour of its neighbour, the second nearest takes its place.
-    mutual = index[nearest, 0] == np.arange(len(index))
-    ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
-    return float((ratios < COPY_RATIO).mean())
-
-
-def _copy_ratios(distance: Array, other: Array) -> Array:
-    """distance / other, with 0 for an exact copy even if `other` is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(distance == 0, 0.0, distance / other)

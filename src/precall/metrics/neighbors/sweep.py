@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from precall.metrics.features import Features, Pair, as_features, same_dimension
+from precall.metrics.neighbors.ball_scores import cover_threshold
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
-from precall.metrics.neighbors.influence import Margins
-from precall.metrics.neighbors.scores import Nearest, Neighborhoods, cover_threshold
+from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.influence import BallSums, BallTotals
+from precall.metrics.neighbors.scores import Neighborhoods
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array
@@ -332,14 +334,11 @@ def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neigh
     )
 
 
-def _margins(own: Radii, columns: Sequence[int], found: Readings) -> tuple[Margins, ...]:
+def _margins(own: Radii, columns: Sequence[int], found: Readings) -> tuple[BallTotals, ...]:
     """The counts of slightly larger balls, one per k."""
-    owner = np.where(found.around > 0, found.owner, -1)
-    lists, nearest = own.nearest.index, found.nearest.index
-    return tuple(
-        Margins(k, lists, found.inside[:, c : c + 3], found.around[:, c : c + 2], owner[:, c : c + 2], nearest)
-        for k, c in zip(own.k, columns, strict=True)
-    )
+    sums = [BallSums.of(found.inside[:, c : c + 3], found.around[:, c:], found.owner[:, c:]) for c in columns]
+    lists = {"neighbors": own.nearest.index, "nearest": found.nearest.index}
+    return tuple(BallTotals(**vars(one), k=k, **lists) for k, one in zip(own.k, sums, strict=True))
 
 
 def _nearest(lists: Lists) -> Nearest:

@@ -1,4 +1,4 @@
-"""Distributions that can be sampled and have a known density: the building blocks of `precall.theory.toys`."""
+"""Distributions that can be sampled and have a known density: the building blocks of `benchmarks.toys`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 They are the ground truth of the tests. If the ratio p/q depends on a single number only (a position along an axis, a
 radius), the curve is that of this number, in any dimension; common noise in further dimensions and a common linear map
 leave it unchanged. If there is no closed form, the curve is computed from cells that are fine enough for an error below
-1e-5. The single distributions are in `precall.theory.distributions`.
+1e-5. The single distributions are in `benchmarks.distributions`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precall.theory import checks, distributions
+from benchmarks import distributions
+from benchmarks.distributions import Distribution, Rng
+from benchmarks.distributions import Modes as Modes
+from precall.theory import checks
 from precall.theory.arrays import Array, Floats
-from precall.theory.distributions import Distribution, Rng
-from precall.theory.distributions import Modes as Modes
+from precall.theory.planar_modes import eight_modes, grid_modes
 from precall.theory.spectrum import RatioSpectrum
 
 
@@ -377,42 +379,6 @@ def textbook(case: str = "a") -> Toy:
 
 
 # ------------------------------------------------------------------------------------------------ mixtures in the plane
-
-
-@dataclass(frozen=True, eq=False)
-class PlanarModes:
-    """Equal isotropic Gaussians in the plane: centres of shape (k, 2), and their common standard deviation."""
-
-    centers: Array
-    scale: float
-
-
-def eight_modes(*, radius: float = 4.0, scale: float = 0.3) -> PlanarModes:
-    """Eight Gaussians on a circle: by default those that the recipes and experiments train on.
-
-    Example:
-        >>> eight_modes().centers[0].tolist(), eight_modes().scale
-        ([4.0, 0.0], 0.3)
-
-    References:
-        Verine (2024), section 5.3.1.
-    """
-    angles = np.arange(8) * (np.pi / 4)
-    return PlanarModes(radius * np.stack([np.cos(angles), np.sin(angles)], axis=1), scale)
-
-
-def grid_modes(*, spacing: float = 2.0, scale: float = 0.05) -> PlanarModes:
-    """25 Gaussians on a 5 × 5 grid around the origin.
-
-    Example:
-        >>> grid_modes().centers.shape, grid_modes().centers[0].tolist()
-        ((25, 2), [-4.0, -4.0])
-
-    References:
-        Verine (2024), Tab. 6.1 and Fig. 6.8.
-    """
-    line = spacing * np.arange(-2.0, 3.0)
-    return PlanarModes(np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2), scale)
 
 
 def eight_gaussians(*, real_scale: float = 0.1, fake_scale: float = 0.15, dropped: int = 2) -> Toy:

@@ -1,0 +1,123 @@
+"""Scores of points in balls, from counts that add up: those of all pairs, or those of shards of points.
+
+Precision and recall are one score with the roles exchanged, and so are recall cover and precision cover.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from precall.metrics.neighbors import influence
+from precall.metrics.neighbors.copies import COPY_RATIO, CopySums
+from precall.metrics.neighbors.influence import BallTotals
+from precall.metrics.score import Interval, Score
+from precall.theory import chance
+
+
+def member_share(balls: BallTotals) -> float:
+    """Share of the points that lie in some ball: improved precision, or recall for balls of the fakes."""
+    return float((balls.points - balls.histogram[0]) / balls.points)
+
+
+def ball_rate(balls: BallTotals) -> float:
+    """Number of balls around a point, divided by k: density."""
+    return float(balls.inside[:, 0].sum() / (balls.k * balls.points))
+
+
+def cover_share(balls: BallTotals, required: int) -> float:
+    """Share of the balls that contain at least `required` points: coverage, recall cover, precision cover."""
+    return float((balls.inside[:, 0] >= required).mean())
+
+
+def cover_threshold(k: int) -> int:
+    """Number of samples that precision cover and recall cover require in a ball of k neighbours: k/3, at least 1.
+
+    References:
+        Cheema and Urner (2023).
+    """
+    return max(1, k // 3)
+
+
+@dataclass(frozen=True, eq=False)
+class BallScores:
+    """Scores of the points in the balls of one set, each with its interval and its expectation under P = Q.
+
+    Attributes:
+        balls: The balls of the reals with the fakes in them, or the reverse.
+        ties: "closed" or "open".
+        level: Nominal coverage of the intervals.
+        exchanged: Whether the balls are those of the fakes.
+    """
+
+    balls: BallTotals
+    ties: str
+    level: float = 0.95
+    exchanged: bool = False
+
+    def members(self) -> Score:
+        """The share of the points in some ball."""
+        spread = influence.share_of_members(self.balls)
+        return self._share(member_share(self.balls), self.balls.points, spread, k=self.balls.k)
+
+    def density(self) -> Score:
+        """The number of balls around a point, divided by k."""
+        rate, spread = ball_rate(self.balls), influence.density(self.balls)
+        bounds = influence.rate_interval(rate, self.balls.points, spread, self.level)
+        return self._score(rate, bounds, chance.expected_density(), k=self.balls.k)
+
+    def cover(self, required: int) -> Score:
+        """The share of the balls with at least `required` points."""
+        expected = chance.expected_recall_cover(**self._sizes, k=required, k_prime=self.balls.k)
+        return self._covered(required, float(expected), k=required, k_prime=self.balls.k)
+
+    @cached_property
+    def coverage(self) -> Score:
+        """The share of the balls with a point."""
+        return self._covered(1, self._expected_coverage, k=self.balls.k)
+
+    def corrected_coverage(self) -> Score:
+        """Coverage on a scale on which its expectation under P = Q is 0."""
+        found, expected = self.coverage, self._expected_coverage
+        assert found.interval is not None
+        ends = (found.value, found.interval.low, found.interval.high)
+        value, low, high = (chance.chance_corrected(one, expected) for one in ends)
+        return self._score(value, (low, high), 0.0, k=self.balls.k)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"n_real": len(self.balls.inside), "n_fake": self.balls.points}
+
+    @property
+    def _expected_coverage(self) -> float:
+        return chance.expected_coverage(**self._sizes, k=self.balls.k)
+
+    def _covered(self, required: int, expected: float, **settings: float) -> Score:
+        spread = influence.share_of_balls(self.balls, required)
+        return self._share(cover_share(self.balls, required), len(self.balls.inside), spread, expected, **settings)
+
+    def _share(
+        self, value: float, trials: int, spread: influence.Spread, expected: float | None = None, **settings: float
+    ) -> Score:
+        return self._score(value, influence.share_interval(value, trials, spread, self.level), expected, **settings)
+
+    def _score(self, value: float, bounds: influence.Bounds, expected: float | None, **settings: float) -> Score:
+        n_real, n_fake = list(self._sizes.values())[:: -1 if self.exchanged else 1]
+        interval = Interval(*bounds, self.level, influence.COVERS)
+        return Score(value, interval, expected, n_real, n_fake, {**settings, "ties": self.ties})
+
+
+def copy_score(sums: CopySums, *, n_fake: int, expected: float | None, ties: str, level: float = 0.95) -> Score:
+    """The share of near-copies with its interval.
+
+    Args:
+        sums: The near-copies.
+        n_fake: Number of fakes.
+        expected: Share of the reals that look like copies of another real; None if there are only two.
+        ties: "closed" or "open".
+        level: Nominal coverage of the interval.
+    """
+    share, n = sums.copies / n_fake, len(sums.changes)
+    spread = influence.share_from_totals(share, n_fake, sums.changes, float(sums.moves))
+    interval = Interval(*influence.share_interval(share, n_fake, spread, level), level, influence.COVERS)
+    return Score(share, interval, expected, n, n_fake, {"threshold": COPY_RATIO, "ties": ties})
