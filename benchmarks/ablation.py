@@ -47,12 +47,12 @@ from benchmarks.families import FAMILIES, Family
 from benchmarks.odd_families import DEVELOPMENT, JUDGING, LAM, PAIRS, STORAGE, TRUTHS, ends
 from benchmarks.pool import head, line
 from precall import assess
-from precall.metrics.classifiers.estimators import cell_test
+from precall.metrics.classifiers.estimators import feature_test
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.members import convergence_not_required
 from precall.metrics.classifiers.panel import FITTED, FOLDS, INNER, MEMBERS, PANEL, scored
 from precall.metrics.classifiers.panel import Panel as TodaysPanel
-from precall.metrics.classifiers.result import permutation_p_value
+from precall.metrics.classifiers.permutation import permutation_p_value
 from precall.metrics.classifiers.stacking import RIDGE, stacking_weights, weighted
 from precall.metrics.features import Pair as Features
 from precall.theory.arrays import Array, Flags, Index
@@ -140,7 +140,7 @@ def store_members(cell: Cell, folder: Path) -> Row:
         by_fold=_small(np.column_stack([samples.pooled(one[:FOLDS]) for one in found])),
         inside=_small(inside), outside=_small(outside),
         real=samples.real, fold=samples.fold, half=half, independent=samples.independent,
-        cells_p_value=cell_test(samples, rows, fit, cell.seed), truth=cell.truth["alpha"],
+        features_p_value=feature_test(samples, rows, fit, cell.seed), truth=cell.truth["alpha"],
     )  # fmt: skip
     return {"part": "members", **asdict(cell), "half": cell.half, "seconds": seconds}
 
@@ -214,7 +214,7 @@ def evaluated(cell: Cell, folder: Path, job: Job, *, test: bool = False) -> Row:
     if test:
         counted = kept["independent"][~half]
         by_scores = permutation_p_value(inner[:, ~half].mean(axis=0)[counted], real[~half][counted])
-        row["p_value"] = min(1.0, 2 * min(by_scores, float(kept["cells_p_value"])))
+        row["p_value"] = min(1.0, 2 * min(by_scores, float(kept["features_p_value"])))
     return row
 
 

@@ -20,10 +20,11 @@ from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
 from precall.metrics.classifiers.members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
 from precall.metrics.classifiers.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
+from precall.metrics.classifiers.permutation import feature_p_value
+from precall.metrics.classifiers.ranks import NormalScores
 from precall.metrics.classifiers.result import (
-    OF_SCORES_AND_CELLS,
+    OF_SCORES_AND_FEATURES,
     ClassifierResult,
-    cell_p_value,
     certify,
 )
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
@@ -131,9 +132,8 @@ def auto(
     members are. (The folds cannot be pooled for this purpose: each model was trained on samples of the other folds, and
     bounds that account for this are no tighter than those from half of the samples.)
 
-    The test of P = Q permutes the scores of the same half. A second one permutes the labels of all samples in the
-    components of the mixtures, which were fitted without labels: it sees a dropped mode in fewer samples. The p-value
-    is twice the smaller of the two.
+    The test of P = Q permutes the scores of the same half. A second one permutes the labels of features of all samples
+    that were computed without them: it needs fewer samples. The p-value is twice the smaller of the two.
 
     Args:
         real: Real features, shape (n, d), n ≥ 50.
@@ -180,9 +180,9 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     spectrum = plugged_in(simple, samples.real, held_out.excess())
     committee = inner_scores[:, samples.held_out].mean(axis=0)
     result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
-    p_value = min(1.0, 2 * min(result.p_value, cell_test(samples, rows, fit, seed)))
+    p_value = min(1.0, 2 * min(result.p_value, feature_test(samples, rows, fit, seed)))
     members = _member_spectra(panel.members, log_ratios, samples.real)
-    found = replace(result, p_value=p_value, test=OF_SCORES_AND_CELLS, members=members, panel=trained)
+    found = replace(result, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained)
     return _of_all(found, trained, pair, chosen)
 
 
@@ -201,11 +201,22 @@ def _of_all(
     return replace(result, **found)  # type: ignore[arg-type]
 
 
-def cell_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
-    """P-value of the labels in the components of the mixtures that were fitted to all samples without their labels."""
-    counted, kinds = samples.independent, (ModeWeights, IslandWeights)
-    densities = [kind.densities(rows, kind.found(rows, fit, seed)) for kind in kinds]
-    return cell_p_value([to_numpy(one.argmax(dim=1))[counted] for one in densities], samples.real[counted])
+def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
+    """P-value of the labels of what was computed from all samples without them.
+
+    These are the points, their squares, the normal scores and their products, the radius, and the components of the
+    mixtures.
+    """
+    import torch
+
+    points, scores = rows.points.double(), NormalScores.of_task(rows, fit).of(rows)
+    i, j = torch.triu_indices(scores.shape[1], scores.shape[1])
+    kinds = (ModeWeights, IslandWeights)
+    cells = [kind.densities(rows, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
+    members = [torch.nn.functional.one_hot(one) for one in cells]
+    blocks = [points, points**2, scores, scores[:, i] * scores[:, j], torch.cat(members, dim=1)]
+    counted = samples.independent
+    return feature_p_value([to_numpy(one.double())[counted] for one in blocks], samples.real[counted])
 
 
 def _member_spectra(members: Sequence[str], log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
@@ -376,7 +387,7 @@ C2ST = Metric(
     shares="classifiers",
     card=Card(
         measures="Whether a classifier can tell held-out real from held-out fake samples at all. The p-value comes "
-        "from permutations of the held-out scores; `auto` also permutes the labels in clusters of all samples and "
+        "from permutations of the held-out scores; `auto` also permutes the labels of features of all samples and "
         "reports twice the smaller p-value. Either way it exceeds no level more often than it may, at any sample size.",
         formula=r"\text{c2st} = \tfrac12 \left( P(s \ge t) + Q(s < t) \right)",
         symbols="$s$ is the score of a classifier that was trained on the other half of the samples, $t$ its "

@@ -64,6 +64,12 @@ class NormalScores:
         log_radius = (mahalanobis(mean, root, z) + 1e-9).log()[fit]
         return cls(knots, scale, mean, root, torch.stack([log_radius.mean(), log_radius.std(correction=0) + 1e-9]))
 
+    @classmethod
+    def of_task(cls, rows: Seen, fit: Tensor) -> NormalScores:
+        """The same, computed once for all tasks."""
+        known: NormalScores = rows.once("ranks", lambda whole: cls.fit(whole, fit))
+        return known
+
     def of(self, rows: Seen) -> Tensor:
         """The scores of the columns and the log radius, shape (n, columns + 1), in float64."""
         return rows.view("normal scores", self._of_all)
@@ -103,13 +109,8 @@ def rank_quadratic(tasks: Sequence[Task], seed: int) -> list[RankQuadratic]:
     return [_rank_quadratic(task) for task in tasks]
 
 
-def _scores(task: Task) -> NormalScores:
-    known: NormalScores = task.rows.once("ranks", lambda rows: NormalScores.fit(rows, task.fit))
-    return known
-
-
 def _rank_quadratic(task: Task) -> RankQuadratic:
-    scores = _scores(task)
+    scores = NormalScores.of_task(task.rows, task.fit)
     z = scores.of(task.rows)[:, :-1]
     return RankQuadratic(scores, GaussianPair(*gaussian(z[task.real]), *gaussian(z[task.fake])))
 
@@ -148,7 +149,7 @@ def interactions(tasks: Sequence[Task], seed: int) -> list[Interactions]:
 def _interactions(task: Task) -> Interactions:
     import torch
 
-    scores = _scores(task)
+    scores = NormalScores.of_task(task.rows, task.fit)
     z = scores.of(task.rows)
     found = _differing_products(z, task)
     filled = [[*term, *([z.shape[1]] * (LARGEST - len(term)))] for term in found]

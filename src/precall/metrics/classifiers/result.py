@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.metrics.classifiers.permutation import permutation_p_value
 from precall.metrics.score import Interval, Score, read
 from precall.printing import brief
-from precall.theory.arrays import Array, Flags, Index
+from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate, upper_band
-from precall.theory.logistic import CAP
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 OF_SCORES = "permutation of held-out scores, one-sided"
-OF_SCORES_AND_CELLS = f"{OF_SCORES}, and of the labels in cells of all samples: twice the smaller p-value"
-VALUES = 4_000_000  # scores that are permuted in all: about a fifth of a second
+OF_SCORES_AND_FEATURES = f"{OF_SCORES}, and of the labels of features of all samples: twice the smaller p-value"
 
 
 @brief
@@ -114,61 +113,3 @@ def certify(scores: Array, real: Flags) -> dict[str, Any]:
         "accuracy": float(called[real].mean() + (~called[~real]).mean()) / 2,
         "p_value": permutation_p_value(scores, real),
     }
-
-
-def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
-    """P-value of the hypothesis P = Q, from scores of samples that were not used for training.
-
-        T = mean of s over the reals,    p = (1 + #{permutations with T* ≥ T}) / (1 + number of permutations)
-
-    Under P = Q the labels are exchangeable given the scores, so the test is exact for any classifier, any two sizes and
-    any number of permutations. If s is a log-ratio, n T is the log-likelihood of the labels up to a constant, since
-    log σ(s) − log σ(−s) = s. A few samples with a large ratio then count for much, which a threshold at 0 would lose:
-    if 6 % of the modes are dropped, 94 % of the samples carry no information about it.
-
-    Args:
-        scores: Held-out scores, larger meaning more real, shape (n,); clipped to ±`CAP`.
-        real: Whether each sample is real.
-        seed: Seed of the permutations.
-
-    References:
-        Lopez-Paz and Oquab (2017); Phipson and Smyth (2010) on the 1 in numerator and denominator.
-    """
-    s, n = np.clip(scores, -CAP, CAP), int(real.sum())
-    rng = np.random.default_rng(seed)
-    drawn = np.array([rng.permutation(s)[:n].sum() for _ in range(_permutations(len(s)))])
-    rounding = 1e-9 * np.abs(s).sum()  # sums of equal scores in another order are equal
-    return _share_as_large(drawn, s[real].sum() - rounding)
-
-
-def cell_p_value(cells: Sequence[Index], real: Flags, seed: int = 0) -> float:
-    """P-value of the hypothesis P = Q, from cells of all samples that were found without the labels.
-
-        T = Σ (r_c − n_c f)² / n_c    over the cells c of all partitions, with n_c samples, r_c of them real
-
-    f is the share of reals. No classifier is trained, so all samples count, and the labels are exchangeable given the
-    cells: the test by permutation is exact. It sees dropped, invented and reweighted modes in a hundred samples.
-
-    Args:
-        cells: Partitions of the samples: the cell of each sample, shape (n,).
-        real: Whether each sample is real.
-        seed: Seed of the permutations.
-    """
-    joint, joint_cell = np.unique(np.column_stack(cells), axis=0, return_inverse=True)
-    member = np.hstack([np.eye(partition.max() + 1)[partition] for partition in joint.T])
-    totals, reals = (np.bincount(joint_cell[some], minlength=len(joint)) for some in (slice(None), real))
-    # permuted labels fall into the cells by the multivariate hypergeometric law
-    drawn = np.random.default_rng(seed).multivariate_hypergeometric(totals, real.sum(), size=_permutations(len(real)))
-    sizes = np.maximum(totals @ member, 1)
-    statistics = ((np.vstack([reals, drawn]) @ member - sizes * real.mean()) ** 2 / sizes).sum(axis=1)
-    return _share_as_large(statistics[1:], statistics[0] * (1 - 1e-9))
-
-
-def _permutations(n: int) -> int:
-    """Number of permutations of n values."""
-    return int(np.clip(VALUES // n, 999, 9999))
-
-
-def _share_as_large(drawn: Array, observed: float) -> float:
-    """p = (1 + number of permutations that reach the observed value) / (1 + number of permutations)."""
-    return float((1 + (drawn >= observed).sum()) / (1 + len(drawn)))

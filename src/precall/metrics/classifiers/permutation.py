@@ -1,0 +1,75 @@
+"""Exact tests of P = Q: the labels of the samples are permuted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from precall.theory.arrays import Array, Flags
+from precall.theory.logistic import CAP
+
+VALUES = 4_000_000  # scores that are permuted in all: about a fifth of a second
+DRAWS = 999  # permutations of the labels of features
+MOST = 1000  # samples of each set whose features are compared
+
+
+def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
+    """P-value of the hypothesis P = Q, from scores of samples that were not used for training.
+
+        T = mean of s over the reals,    p = (1 + #{permutations with T* ≥ T}) / (1 + number of permutations)
+
+    Under P = Q the labels are exchangeable given the scores, so the test is exact for any classifier, any two sizes and
+    any number of permutations. If s is a log-ratio, n T is the log-likelihood of the labels up to a constant, since
+    log σ(s) − log σ(−s) = s. A few samples with a large ratio then count for much, which a threshold at 0 would lose:
+    if 6 % of the modes are dropped, 94 % of the samples carry no information about it.
+
+    Args:
+        scores: Held-out scores, larger meaning more real, shape (n,); clipped to ±`CAP`.
+        real: Whether each sample is real.
+        seed: Seed of the permutations.
+
+    References:
+        Lopez-Paz and Oquab (2017); Phipson and Smyth (2010) on the 1 in numerator and denominator.
+    """
+    s, n = np.clip(scores, -CAP, CAP), int(real.sum())
+    rng = np.random.default_rng(seed)
+    drawn = np.array([rng.permutation(s)[:n].sum() for _ in range(int(np.clip(VALUES // len(s), 999, 9999)))])
+    rounding = 1e-9 * np.abs(s).sum()  # sums of equal scores in another order are equal
+    return float((1 + (drawn >= s[real].sum() - rounding).sum()) / (1 + len(drawn)))
+
+
+def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> float:
+    """P-value of the hypothesis P = Q, from features of the samples that were computed without the labels.
+
+    Two statistics of each block are compared with those of permuted labels: the sum of t² over its features, and the
+    largest t², where t is the difference of the class means over its standard error. The smallest of all ranks is
+    compared with that of the permutations. Nothing is trained, so all samples count, and the labels are exchangeable
+    given the features: the test is exact. It sees a small difference of many features in a hundred samples.
+
+    Args:
+        blocks: Features, each of shape (n, number of features).
+        real: Whether each sample is real.
+        seed: Seed of the permutations, and of the `MOST` samples of each set that are compared if there are more.
+    """
+    rng = np.random.default_rng(seed)
+    some = np.concatenate([rng.permutation(np.flatnonzero(side))[:MOST] for side in (real, ~real)])
+    labels = np.tile(real[some], (DRAWS + 1, 1))
+    labels[1:] = rng.permuted(labels[1:], axis=1)
+    n, m = int(labels[0].sum()), int((~labels[0]).sum())
+    contrast = np.where(labels, 1 / n, -1 / m).astype(np.float32)
+    statistics = np.hstack([_statistics(contrast, block[some]) for block in blocks])
+    ordered = np.sort(statistics, axis=0)
+    rounding = 1e-5 * np.abs(ordered[-1])
+    columns = zip(ordered.T, (statistics - rounding).T, strict=True)
+    reached = np.column_stack([len(one) - np.searchsorted(one, values) for one, values in columns])
+    smallest = reached.min(axis=1)  # rank from above: how many permutations reach the statistic
+    return float((smallest <= smallest[0]).mean())
+
+
+def _statistics(contrast: Array, x: Array) -> Array:
+    """Sum and maximum of t² over the features, for each permutation, shape (permutations, 2)."""
+    spread = x.std(axis=0)
+    z = ((x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)).astype(np.float32)
+    squares = (contrast @ z) ** 2
+    return np.column_stack([squares.sum(axis=1), squares.max(axis=1)]).astype(np.float64)
