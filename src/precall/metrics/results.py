@@ -201,7 +201,7 @@ class Assessment:
 
     @property
     def verdict(self) -> Verdict:
-        """What the model does, as kinds and as a sentence, from the scores beside it: see `precall.metrics.verdict`."""
+        """What the model does, as kinds and as a sentence, from the scores beside it."""
         spectrum = None if self.estimator is None else self.spectrum
         sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
         storage = next((str(side["storage"]) for side in sides if "storage" in side), None)

@@ -1,6 +1,6 @@
 """What the tasks of a sharded assessment compute: each reads one or two shards and returns arrays that merge.
 
-These functions run where the engine runs them, such as on a Ray worker. `precall.metrics.sharded` merges their results.
+These functions run where the engine runs them, such as on a Ray worker. `shard_blocks` merges their results.
 """
 
 from __future__ import annotations
