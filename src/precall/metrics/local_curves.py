@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.classifiers.folds import spread
-from precall.metrics.classifiers.repeats import first_equal_row, kept_together
 from precall.metrics.features import Pair, tile_rows
 from precall.metrics.metric import Found, Metric, curve_found
+from precall.metrics.records import first_equal_row, kept_together
 from precall.metrics.score import CURVE_SCORES, bounded_interval, readings
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags

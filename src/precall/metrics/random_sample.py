@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.features import Features
-from precall.theory.arrays import to_numpy
-
-Rows = npt.NDArray[np.floating[Any]]
+from precall.theory.arrays import Matrix, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class RandomSample:
     """
 
     keys: npt.NDArray[np.uint64]
-    rows: Rows
+    rows: Matrix
     most: int
 
     @classmethod
@@ -72,7 +70,7 @@ class RandomSample:
         return RandomSample(self.keys[order], self.rows[order], self.most)
 
 
-def checked_rows(name: str, rows: npt.NDArray[Any], shape: tuple[int, int]) -> Rows:
+def checked_rows(name: str, rows: npt.NDArray[Any], shape: tuple[int, int]) -> Matrix:
     """Saved features of this shape, finite and in a floating-point type."""
     if rows.shape != shape or rows.dtype not in (np.float32, np.float64) or not np.isfinite(rows).all():
         raise ValueError(name)

@@ -18,13 +18,12 @@ from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.manifest import key_of
 from precall.metrics.features import as_features, tiles
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, Matrix
 
 if TYPE_CHECKING:
     from precall.engines.runner import Runner
 
 
-Matrix = npt.NDArray[np.floating[Any]]
 Item = str | npt.NDArray[Any]  # a shard: a path, or an array
 FEATURES = "features"  # folder of encoded shards in the work folder
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
 from precall.metrics.classifiers.tasks import Matrix, Task, Views
+from precall.metrics.records import first_equal_row, independent_rows, kept_together, linked_rows
 from precall.theory.arrays import Array, Flags, Index
 
 FEWEST = 50  # samples per class: the panel splits them into halves, and one half into three folds
