@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.neighbors.influence import COVERS, Spread, jackknife, share_interval
-from precall.metrics.score import Interval, Score
+from precall.metrics.neighbors.influence import Spread, jackknife, share_interval
+from precall.metrics.score import COVERS, Interval, Score
 from precall.progress import StageProgress
 from precall.theory.arrays import Array, to_numpy
 

@@ -12,8 +12,8 @@ from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
 from precall.metrics.neighbors.copies import COPY_RATIO, CopySums, Nearest, copy_ratios, expected_copies
 from precall.metrics.neighbors.cover import CoverCurve, cover_curve, cover_spectrum
-from precall.metrics.neighbors.influence import COVERS, BallTotals
-from precall.metrics.score import Interval, Score
+from precall.metrics.neighbors.influence import BallTotals
+from precall.metrics.score import COVERS, Interval, Score
 from precall.printing import brief
 from precall.theory import chance, checks
 from precall.theory.arrays import Array, Counts, Flags
