@@ -55,11 +55,7 @@ class RandomSample:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], *, n: int, dimension: int, most: int) -> RandomSample:
-        """The sample that `arrays` returned, after checking that it can be that of n rows.
-
-        Raises:
-            ValueError: With the name of an array that does not fit.
-        """
+        """The sample that `arrays` returned, after checking that it can be that of n rows."""
         keys, size = arrays["sample_keys"], min(n, most)
         if keys.dtype != np.uint64 or keys.shape != (size,) or (keys[1:] < keys[:-1]).any():
             raise ValueError("sample_keys")

@@ -68,9 +68,6 @@ def subsampling_intervals(
         seed: Seed of the partitions.
         level: Nominal coverage.
         within: Range of each score by name; its interval is clipped to it (coverage lies in [0, 1]).
-
-    Returns:
-        An interval for each name, or None if there are too few samples for two blocks or if a score is infinite.
     """
     from scipy.special import stdtrit
 

@@ -134,11 +134,7 @@ class SketchReference:
 
     @classmethod
     def of_saved(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> SketchReference:
-        """The reference that `about` and `arrays` returned, after checking that the parts belong together.
-
-        Raises:
-            ValueError: With the name of a part that does not fit.
-        """
+        """The reference that `about` and `arrays` returned, after checking that the parts belong together."""
         settings, neighbors = about["settings"], arrays["real_neighbors"]
         n, k, copies = int(settings["n_real"]), int(settings["k"]), about["expected_copies"]
         moments = _moments(arrays["real_mean"], arrays["real_scatter"], n, int(settings["dimension"]))

@@ -22,10 +22,6 @@ USED = 0.3  # share of values that use the last bit of a type; half of all do, a
 def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
     """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
 
-    Args:
-        real: The data.
-        fake: The model's samples. Statistics instead of samples, and tables, stay as they are.
-
     Example:
         >>> x = np.random.default_rng(0).normal(size=(2, 50, 3))
         >>> real, fake = on_one_grid(Side(x[0]), Side(x[1].astype(np.float16).astype(np.float64)))

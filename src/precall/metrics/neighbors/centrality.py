@@ -60,9 +60,6 @@ def ranks(central: Array, *, like: Array) -> tuple[Array, Array]:
         central: how central each sample is.
         like: how central each sample of the data is.
 
-    Returns:
-        Both shares. They differ by at least one sample of the data, so that there is a rank in between.
-
     Example:
         >>> low, high = ranks(np.array([2.0, 9.0]), like=np.array([1.0, 2.0, 2.0, 3.0]))
         >>> low.tolist(), high.tolist()

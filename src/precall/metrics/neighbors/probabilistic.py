@@ -77,14 +77,6 @@ def soft_supports(
 ) -> tuple[SoftSupport, SoftSupport]:
     """The soft support of the reals at the fakes, and that of the fakes at the reals.
 
-    Args:
-        real: Balls of the real samples, from `precall.metrics.neighbors.sweep.within` with k ≥ 3.
-        fake: Balls of the fake samples.
-        progress: Called with (number of ordered pairs read, 4NM).
-
-    Returns:
-        Both supports. Their means are P-precision and P-recall.
-
     Example:
         >>> from precall.metrics.neighbors.sweep import within
         >>> rng = np.random.default_rng(0)
