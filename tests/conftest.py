@@ -38,6 +38,12 @@ settings.register_profile(
 settings.load_profile("precall")
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Messages on stderr are wrapped at the width of the terminal; tests look for whole sentences."""
+    monkeypatch.setenv("COLUMNS", "10000")
+
+
 @pytest.fixture
 def run_module(monkeypatch, capsys):
     """Run `python -m <module> <words>` in this process, because importing torch again takes seconds; returns stdout.

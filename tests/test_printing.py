@@ -1,6 +1,8 @@
 """The printed form of results."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 import precall
 from precall.improve import plan, select
 from precall.metrics.score import Interval, Score
-from precall.printing import aligned
+from precall.printing import aligned, wrapped
 from precall.tune import load_data, recipe
 
 
@@ -35,49 +37,75 @@ def halved():
 
 def test_an_assessment_prints_as_a_table_and_a_sentence(compared):
     near = compared["near"]
-    about, _, head, row, chance, empty, verdict = repr(near).splitlines()
-    assert about.startswith("encoder none")
-    assert head.split() == ["model", "precision", "recall", "density", "coverage", "fid", "area"]
-    assert row.startswith("near")
-    assert str(near.scores["recall"]) in row
-    assert chance.split()[3] == "1.00"  # density, with the decimals of its column
-    assert not empty
-    assert verdict == f"near: {near.verdict}"
-    assert [line.split()[0] for line in repr(compared).splitlines()[3:5]] == ["near", "<far>"]
+    about, _, said, _, name, *verdict, head, row, interval, chance = repr(near).splitlines()[1:]
+    assert about.endswith("device cpu")
+    assert said.startswith("near ")
+    assert name == "near"
+    assert " ".join(line.strip() for line in verdict) == near.verdict
+    assert head.split() == ["precision", "recall", "density", "coverage", "fid", "area"]
+    recall = near.scores["recall"]
+    assert (row.split()[2], interval.split()[3]) == (
+        str(recall).split()[0],
+        str(recall).split("[")[1][:-1].replace(", ", "–"),
+    )
+    assert chance.split()[1] == "1.00"  # density, with the decimals of its column
+    assert [line for line in repr(compared).splitlines() if line in compared] == list(compared)
+
+
+def test_precision_and_recall_have_a_chance_level_from_halves_of_the_data():
+    rng = np.random.default_rng(0)
+    one = precall.assess(real=rng.normal(size=(200, 3)), fake=rng.normal(size=(200, 3)), metrics=["neighbors"])
+    halves = {"precision": Score(0.875, n_real=100), "recall": Score(0.625, n_real=100)}
+    printed = repr(replace(one, baseline=halves))
+    assert re.search(r"chance +0\.88 +0\.62 +1\.0", printed)
+    assert "one half of the data against the other, 100 samples each" in " ".join(printed.split())
+
+
+def test_lines_break_between_numbers_but_not_within(compared):
+    long = "about 33 % [25 %, 42 %] of the data at p = 0.0002 with α(2) = 1.000 [0.993, 1.000] " * 3
+    for width in range(20, 90):
+        lines = wrapped(long, width=width)
+        assert max(map(len, lines)) <= width
+        assert " ".join(lines) == long.strip()
+        assert not [line for line in lines if re.search(r"\[[^]]*$| =$|^=|^%", line)]
+    assert max(map(len, repr(compared).splitlines())) <= 80
 
 
 def test_each_number_stands_below_its_name(halved):
     found = precall.assess(**halved, metrics=["neighbors"])
     assert found.scores["precision"].value > 0.9 > 0.6 > found.scores["recall"].value
-    head, row = repr(found).splitlines()[2:4]
+    head, row, interval = repr(found).splitlines()[-4:-1]
     for name in ("precision", "recall"):
-        assert row[head.index(name) :].startswith(str(found.scores[name]))
+        value, _, ends = str(found.scores[name]).partition(" [")
+        assert row[head.index(name) :].startswith(value)
+        assert interval[head.index(name) :].startswith(ends[:-1].replace(", ", "–"))
 
 
 def test_scores_that_are_not_usually_shown_are_shown_alone():
     rng = np.random.default_rng(0)
     found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["kid"])
-    assert repr(found).splitlines()[2].split() == ["model", "kid"]
+    assert repr(found).splitlines()[-4].split() == ["kid"]
 
 
 def test_a_table_is_the_same_from_a_file(compared):
     assert repr(precall.Comparison.from_dict(json.loads(json.dumps(compared.to_dict())))) == repr(compared)
 
 
-def test_a_notebook_shows_the_curve_first(compared):
+def test_a_notebook_shows_the_verdicts_then_the_curve(compared):
     html = compared._repr_html_()
-    picture, text = html.split("<table>")
-    assert picture.startswith("<img")
+    verdicts, text = html.split("<img")
+    assert f"<li><b>near</b>: {compared['near'].verdict}</li>" in verdicts
+    assert text.index("base64") < text.index("<table>")
     assert "&lt;far&gt; &amp; away" in text
-    assert "<far>" not in text
-    assert compared["near"]._repr_html_().startswith("<img")
+    assert "<far>" not in html
 
 
 def test_a_notebook_shows_the_table_alone_where_there_is_no_curve():
     rng = np.random.default_rng(0)
     found = precall.assess(real=rng.normal(size=(50, 2)), fake=rng.normal(size=(50, 2)), metrics=["neighbors"])
     html = found._repr_html_()
-    assert html.partition("</p>")[2].startswith('<table><tr><th scope="col">model</th><th scope="col">precision ↑</th>')
+    assert "<img" not in html
+    assert '</ul><table><tr><th scope="col">model</th><th scope="col">precision ↑</th>' in html
     assert f"<td>{found.scores['recall']}</td>" in html
     assert f"<li><b>fake</b>: {found.verdict}</li>" in html
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+WIDTH = 80  # columns of a terminal
+_TIED = re.compile(r"\[[^][]{1,40}\]|\S+ [=→≤] \S+|\d %")  # what stays on one line
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
@@ -19,6 +23,37 @@ def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pad = str.rjust if right else str.ljust
     return ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
+
+
+def wrapped(text: str, *, indent: str = "", width: int = WIDTH) -> list[str]:
+    """The lines of a text, each of at most `width` columns; a number stays with its unit, and an interval together.
+
+    Example:
+        >>> wrapped("It misses 33 % [25 %, 42 %] of the data.", indent="  ", width=20)
+        ['  It misses 33 %', '  [25 %, 42 %] of', '  the data.']
+    """
+    tied = _TIED.sub(lambda found: found[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(
+        tied, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\0", " ") for line in lines]
+
+
+def blocks(columns: Sequence[Sequence[str]], *, indent: str = "", width: int = WIDTH) -> list[str]:
+    """A table, given by its columns, in as few blocks below each other as fit; the first column names the rows of each.
+
+    Example:
+        >>> blocks([["", "value"], ["precision", "0.9"], ["recall", "0.5"]], width=20)
+        ['       precision', 'value  0.9', '       recall', 'value  0.5']
+    """
+    first, *rest = columns
+    for count in range(1, len(rest) + 1):
+        size = -(-len(rest) // count)
+        parts = [aligned(list(zip(first, *rest[at : at + size], strict=True))) for at in range(0, len(rest), size)]
+        lines = [indent + line for part in parts for line in part]
+        if max(map(len, lines)) <= width:
+            break
+    return lines
 
 
 def brief(cls: type[T]) -> type[T]:

@@ -43,13 +43,12 @@ def test_help_names_every_encoder_there_is_to_choose(run, command):
 def test_two_files_one_answer(run, files):
     done = run("assess", "--real", files["real"], "--fake", files["same"], "--fake", f"away={files['far']}", *QUICK)
     assert done.exit_code == 0, done.output
-    about, empty, *lines = done.stdout.splitlines()
-    assert about.startswith("encoder none (features were given), n = ")
-    assert empty == ""
-    assert lines[0].split() == ["model", "precision", "recall", "density", "coverage", "fid", "area"]
-    assert lines[1].startswith("same.npy")
-    assert lines[2].startswith("away")
-    assert "chance" in lines[3]
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("encoder none (features were given), n = ")
+    assert [line for line in lines if line in ("same.npy", "away")] == ["same.npy", "away"]
+    heads = [line.split() for line in lines if "precision " in line]
+    assert heads == [["precision", "recall", "density", "coverage", "fid", "area"]] * 2
+    assert sum(line.startswith("  chance") for line in lines) == 2
 
 
 def test_a_notice_names_its_model(run, files):
@@ -217,7 +216,8 @@ def test_groups_are_a_column_of_a_table(run, tables):
     found = recalls(run("assess", *words, "--json"))
     assert found["a"] > 0.85 > 0.4 > found["b"]
     shown = run("assess", *words).stdout.splitlines()
-    assert [line.split("  ")[0] for line in shown[3:6]] == ["ours", "ours: a", "ours: b"]
+    rows = [line.split()[0] for line in shown if re.match(r"  (value|a|b|chance) ", line)]
+    assert rows == ["value", "a", "b", "chance"]
 
 
 def test_groups_are_lines_of_files(run, tables):

@@ -148,9 +148,11 @@ def test_a_column_has_one_number_format():
 def test_copies_are_shown_when_they_are_requested():
     x = np.random.default_rng(0).normal(size=(2, 60, 2))
     found = precall.assess(real=x[0], fake=x[1], metrics=("neighbors", "copies"))
-    assert repr(found).splitlines()[2].split() == ["model", "precision", "recall", "density", "coverage", "copies"]
+    assert ["precision", "recall", "density", "coverage", "copies"] in [
+        line.split() for line in repr(found).splitlines()
+    ]
     plain = precall.assess(real=x[0], fake=x[1], metrics="quick")
-    assert "copies" not in repr(plain).splitlines()[2]
+    assert "copies" not in repr(plain)
 
 
 def test_a_plan_from_samples_is_that_of_their_spectrum():

@@ -79,7 +79,7 @@ def test_the_table_is_printed(workplace):
         "open",
     )
     table = done("reference", "merge", "all.sketch").stdout
-    assert "n = 120 real and n = 140 fake samples, k = 3" in table
+    assert "n = 120 real and n = 140 fake samples, k = 3" in " ".join(table.split())
     assert "coverage" in table
     assert "recall" not in table
 

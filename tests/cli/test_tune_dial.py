@@ -17,6 +17,11 @@ from precall.tune.checkpoints import read
 SMALL = ("--model", "mlp", "--batch-size", 8, "--device", "cpu")
 
 
+def named_lines(done):
+    """The lines of a table without those of the intervals."""
+    return [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+
+
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
@@ -38,7 +43,7 @@ def test_several_lams_share_the_plain_steps(run, tmp_path):
     out = tmp_path / "dial"
     done = run("--data", "digits", "--steps", 20, "--lam", 0.1, "--lam", 10, "--out", out, *SMALL)
     assert done.exit_code == 0, done.output
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["λ", "0.1", "10"]
+    assert [line.split()[0] for line in named_lines(done)] == ["λ", "0.1", "10"]
     assert set(os.listdir(out)) == {"run.json", "dial.png", "plain", "lam-0.1", "lam-10"}
     steps = {name: read(out / name / "checkpoint.safetensors")[1]["step"] for name in ("plain", "lam-0.1", "lam-10")}
     assert steps == {"plain": 9, "lam-0.1": 11, "lam-10": 11}
@@ -120,7 +125,7 @@ def test_a_dial_may_be_moved_and_one_of_its_runs_lengthened(run, points, tmp_pat
     assert read(moved / "lam-0.1" / "checkpoint.safetensors")[1]["step"] == 8
     assert read(moved / "lam-10" / "checkpoint.safetensors")[1]["step"] == 6
     assert facts(moved)["results"]["0.1"] == facts(moved / "lam-0.1")["results"]
-    assert [line.split()[:2] for line in done.stdout.splitlines()] == [["λ", "steps"], ["0.1", "8"], ["10", "6"]]
+    assert [line.split()[:2] for line in named_lines(done)] == [["λ", "steps"], ["0.1", "8"], ["10", "6"]]
     assert f"lengthen the shorter ones with: precall tune --resume --steps 12 --out {moved}" in done.output
     equal = run("--resume", "--steps", 12, "--out", moved)
     assert steps_of(moved) == {"lam-0.1": 8, "lam-10": 8, "plain": 4}
@@ -132,7 +137,7 @@ def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):
     done = run(*words, "--out", tmp_path / "dial")
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "dial" / "plain").exists()
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["λ", "0.5", "5"]
+    assert [line.split()[0] for line in named_lines(done)] == ["λ", "0.5", "5"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Forked processes, full disks, and values that are no samples: the library works, or says why in a sentence."""
 
+import gc
 import os
 import stat
 import subprocess
@@ -105,3 +106,20 @@ def test_arguments_of_another_kind_cost_a_sentence(name, value):
     x = np.eye(60, 3)
     with pytest.raises(ValueError, match=f"`{name}` must"):
         precall.assess(real=x, fake=x + 1, **{"metrics": ("clusters",), name: value})
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are not listed here")
+def test_an_assessment_leaves_no_file_open(tmp_path):
+    """The collector of cycles must not be needed: samples in a cycle stay in memory until it runs."""
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(60, 4)))
+
+    def assess():
+        precall.assess(real=tmp_path / "a.npy", fake=np.random.default_rng(1).normal(size=(60, 4)), metrics="neighbors")
+        return len(os.listdir("/proc/self/fd"))
+
+    before = assess()
+    gc.disable()
+    try:
+        assert assess() == assess() <= before
+    finally:
+        gc.enable()

@@ -138,3 +138,16 @@ def test_light_metrics_import_no_heavy_libraries():
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(torch.cuda.is_available()), "False", "False"]
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_no_more_threads_start_than_there_are_cores():
+    """The C library keeps a heap per thread: with 20 threads, 300 assessments grew by 80 MiB."""
+    threads = set()
+
+    def job():
+        time.sleep(0.01)
+        threads.add(threading.get_ident())
+
+    side_by_side([job] * 20)
+    assert len(threads) == 2

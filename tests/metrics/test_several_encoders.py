@@ -47,16 +47,11 @@ def test_the_table_shows_them_side_by_side_and_says_where_they_disagree():
     text = table.text(both())
     lines = text.splitlines()
     assert lines[0].startswith("encoders sees-red, sees-blue, n = 120 real")
-    assert lines[2].split()[:2] == ["model", "encoder"]
-    assert "fid (encoder)" in lines[2]
-    assert [line.split()[:2] for line in lines[3:7]] == [
-        ["red", "sees-red"],
-        ["red", "sees-blue"],
-        ["blue", "sees-red"],
-        ["blue", "sees-blue"],
-    ]
+    assert "fid (encoder)" in text
+    rows = [line.split()[0] for line in lines if line in ("red", "blue") or line.startswith("  sees")]
+    assert rows == ["red", "sees-red", "sees-blue", "blue", "sees-red", "sees-blue"]
     said = "The encoders disagree: by fid, sees-blue puts red before blue, and sees-red puts blue before red."
-    assert said in lines
+    assert said in " ".join(lines)
 
 
 def test_an_order_within_the_uncertainty_is_no_disagreement():
@@ -106,7 +101,8 @@ def test_the_command_line_takes_several(tmp_path, monkeypatch):
     words = ["assess", "--real", str(tmp_path / "real.npy"), "--fake", str(tmp_path / "fake.npy"), "--metrics", "fid"]
     done = CliRunner().invoke(app, [*words, "--encoder", "pixels", "--encoder", "random-vgg"])
     assert done.exit_code == 0, done.output
-    assert [line.split()[1] for line in done.stdout.splitlines()[3:5]] == ["pixels", "random-vgg"]
+    rows = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("  pixels", "  random-vgg"))]
+    assert rows == ["pixels", "random-vgg"]
     again = CliRunner().invoke(app, [*words, "--encoder", "pixels", "--encoder", "random-vgg"])
     assert again.stdout == done.stdout
     assert "from the cache" in again.stderr

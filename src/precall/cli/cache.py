@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from precall.cli.console import emit
+from precall.cli.console import alert, emit
 
 UNITS_OF_TIME = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 UNITS_OF_SIZE = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -97,7 +97,7 @@ def _prune(oldest: float | None, largest: float | None) -> None:
     emit(f"removed {len(removed):,} entries ({_size(sum(one.size for one in removed))}); {_size(total)} left")
     if largest is not None and total > largest:
         kept = _size(sum(one.size for one in left if one.kind in PRECIOUS))
-        typer.echo(f"still larger than requested: weights and data sets ({kept}) are not removed", err=True)
+        alert(f"still larger than requested: weights and data sets ({kept}) are not removed")
 
 
 def _parsed(option: str, given: str, units: dict[str, int], example: str) -> float:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import precall
-from precall.cli.console import emit
+from precall.cli.console import emit, fitted
 
 SOFTWARE = """@software{{precall,
   title = {{{{precall: precision and recall of generative models}}}},
@@ -32,7 +32,7 @@ def cite(bibtex: Annotated[bool, typer.Option("--bibtex", help="Print BibTeX ent
         emit(f"{SOFTWARE.format(version=precall.__version__)}\n{_entries().rstrip()}")
         return
     for scores, reference, title in papers():
-        emit(f"{scores}: {reference}, {title}")
+        emit(fitted(f"{scores}: {reference}, {title}"))
 
 
 def papers() -> list[tuple[str, str, str]]:

@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -21,7 +22,7 @@ from typing import Any, TextIO
 import typer
 
 from precall.cli.help_pages import Group
-from precall.printing import shown
+from precall.printing import shown, wrapped
 from precall.progress import Progress
 
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
@@ -167,12 +168,14 @@ def _cut(text: str) -> str:
 
 @contextmanager
 def _printable_usage() -> Iterator[None]:
-    """Escape control characters in the message of a usage error, which repeats what was typed."""
+    """Escape control characters in the message of a usage error, which repeats what was typed, and wrap its lines."""
     try:
         yield
     except Exception as error:
         if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
             error.message = "\n".join(map(shown, error.message.split("\n")))  # type: ignore[attr-defined]
+            said = fitted(f"Error: {error.format_message()}").removeprefix("Error: ")
+            error.format_message = lambda: said  # type: ignore[attr-defined]
         raise
 
 
@@ -263,7 +266,17 @@ def note(text: str) -> None:
 def alert(text: str) -> None:
     """Write a message to stderr, also with `--quiet`. Control characters, as in the name of a file, are escaped."""
     if sys.stderr is not None:
-        typer.echo(_printable(text, sys.stderr), err=True)
+        typer.echo(fitted(_printable(text, sys.stderr)), err=True)
+
+
+def fitted(text: str) -> str:
+    """A text whose long lines are wrapped at the width of the terminal, or at 80 columns if that is not known."""
+    width = shutil.get_terminal_size().columns
+    lines = (
+        [line] if len(line) <= width else wrapped(line, indent=line[: len(line) - len(line.lstrip())], width=width)
+        for line in text.split("\n")
+    )
+    return "\n".join(part for parts in lines for part in parts)
 
 
 def tell_skipped(name: str, errors: Sequence[object], n: int) -> None:

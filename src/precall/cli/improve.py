@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from precall.cli.console import bars, command_line, emit, note, tell_skipped
+from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.options import EncodingOptions, flag, takes, wrong
 from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
 from precall.files import inside, one_per_line, staged_folder, write_atomically
@@ -315,7 +315,7 @@ def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
     if least is not None and not enough:
         share = f"{1 - found.spectrum.beta(0.1):.0%}"
         reason = f"the model hardly ever produces {share} of the data, and rejection creates no samples"
-        typer.echo(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}", err=True)
+        alert(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}")
         raise typer.Exit(3)
 
 

@@ -6,9 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from precall.cli.console import note, tell_skipped
+from precall.cli.console import alert, note, tell_skipped
 from precall.printing import shown
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message."""
-        typer.echo(f"precall: {shown(record.getMessage())}", err=True)
+        alert(f"precall: {shown(record.getMessage())}")
 
 
 _handler = StderrHandler(logging.WARNING)

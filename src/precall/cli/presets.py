@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from precall.cli.console import emit
+from precall.printing import wrapped
 
 
 def presets() -> None:
@@ -23,7 +24,11 @@ def described(preset: dict[str, object]) -> list[str]:
     """The lines about a preset: its name and source, then one line per choice."""
     first = f"{preset['name']}: {preset['source']}"
     rest = {key: value for key, value in preset.items() if key not in ("name", "source") and value != ""}
-    return [first, *(f"  {key.replace('_', ' '):<14} {_shown(value)}" for key, value in rest.items())]
+    lines = list(wrapped(first))
+    for key, value in rest.items():
+        head, *more = wrapped(_shown(value), indent=" " * 17)
+        lines += [f"  {key.replace('_', ' '):<14} {head.lstrip()}", *more]
+    return lines
 
 
 def _shown(value: object) -> str:

@@ -226,7 +226,9 @@ def merge(options: MergeOptions) -> None:
     if report is not None:
         folder.check(report, sources=files)
     found = merge_sketches(Sketch.load(path) for path in files)
-    result = Comparison({options.name: found.assessment(options.name)})
+    with bars() as progress:
+        progress("compute scores", 0, 1)
+        result = Comparison({options.name: found.assessment(options.name)})
     for notice in found.reference.protocol.get("notices", ()):
         note(notice)
     command = "precall " + shlex.join(sys.argv[1:])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from precall.cli.assess import ComparingOptions, chosen_metrics
-from precall.cli.console import alert, command_line, emit, note
+from precall.cli.console import alert, command_line, emit, fitted, note
 from precall.cli.notices import report_sources
 from precall.cli.options import takes, wrong
 from precall.cli.results_cache import assessed
@@ -73,7 +73,7 @@ def tradeoff(options: TradeoffOptions) -> None:
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if options.as_json else repr(found))
     if page is not None:
         note(f"page: {page}")
-    _advise(found, lam, recall, note if options.as_json else emit)
+    _advise(found, lam, recall, note if options.as_json else lambda text: emit(fitted(text)))
 
 
 def _by_model(given: list[str]) -> dict[str, dict[float, str]]:

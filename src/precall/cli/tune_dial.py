@@ -90,14 +90,16 @@ def _trained(out: Path, run: Mapping[str, Any], place: Place) -> Result:
 
 
 def table(scores: Scores, steps: Steps) -> str:
-    """The scores of each λ, one row each, with the steps of each run if they differ."""
+    """The scores of each λ, with the intervals below them, and with the steps of each run if they differ."""
+    from precall.report.table import two_lines
+
     unequal = len(set(steps.values())) > 1
-    head = ["λ", *(["steps"] if unequal else []), *SCORES]
-    rows = [
-        [lam_text(lam), *([str(steps[lam])] if unequal else []), *(str(one[name]) for name in SCORES)]
-        for lam, one in scores.items()
-    ]
-    return "\n".join(aligned([head, *rows]))
+    rows = [["λ", *(["steps"] if unequal else []), *SCORES]]
+    for lam, one in scores.items():
+        values, intervals = zip(*(two_lines(one[name]) for name in SCORES), strict=True)
+        rows.append([lam_text(lam), *([str(steps[lam])] if unequal else []), *values])
+        rows.append(["", *([""] if unequal else []), *intervals])
+    return "\n".join(aligned(rows))
 
 
 def sentence(scores: Scores) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from precall.cli.console import bars, command_line
+from precall.cli.console import alert, bars, command_line
 from precall.cli.tune_options import NETWORKS, PRECISIONS, custom_networks, labels_of, results_of_bins, write_run
 
 if TYPE_CHECKING:
@@ -147,10 +147,9 @@ def _warn_if_lengthened(made: Recipe, run: Mapping[str, Any], total: int) -> Non
     found = made.depends_on_steps(_lam(run), kind=run["objective"]) if total > made.steps else []
     if found:
         verb = "depends" if len(found) == 1 and not found[0].endswith("s") else "depend"
-        typer.echo(
+        alert(
             f"precall: the run was planned for {made.steps} steps, and {' and '.join(found)} {verb} on that number. It "
-            f"is continued as planned, which is not the same as a new run of {total} steps.",
-            err=True,
+            f"is continued as planned, which is not the same as a new run of {total} steps."
         )
 
 
@@ -187,7 +186,7 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         warnings.simplefilter("always")
         trainer = trainer.resume() if resume else trainer
     for warning in caught:
-        typer.echo(f"precall: {warning.message}", err=True)
+        alert(f"precall: {warning.message}")
     return trainer
 
 
@@ -208,7 +207,7 @@ def _advice(trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, pla
             f"checkpoint is kept. Make room, then resume with: {again}"
         ) from error
     except KeyboardInterrupt:
-        typer.echo(f"precall: interrupted at step {trainer.step} of {total}; resume with: {again}", err=True)
+        alert(f"precall: interrupted at step {trainer.step} of {total}; resume with: {again}")
         raise typer.Exit(130) from None
 
 

@@ -75,8 +75,9 @@ class Plan:
     outcomes: tuple[Outcome, ...]
 
     def __repr__(self) -> str:
-        at = [f"precision at {recall:g}" for recall in self.recalls]
-        head = ["budget", "kept", *at, "area", "F8", "F1/8", "TV", "area per draw"]
+        at = [f"at {recall:g}" for recall in self.recalls]
+        above = ["", "", *["", "precision"][-len(at) :], *[""] * (len(at) - 2), "", "", "", "", "area"]
+        head = ["budget", "kept", *at, "area", "F8", "F1/8", "TV", "per draw"]
         rows = [
             [
                 f"{one.budget:.4g}",
@@ -86,7 +87,7 @@ class Plan:
             ]
             for one in self.outcomes
         ]
-        lines = aligned([head, *rows], right=True)
+        lines = aligned([above, head, *rows], right=True)
         return "\n".join([*lines, "", f"budgets above {self.max_budget:.3g} bring no further improvement"])
 
     @property

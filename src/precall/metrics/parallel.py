@@ -43,7 +43,8 @@ def side_by_side(
         import_module(library)
     crew = getattr(_here, "crew", None) or _Crew(_cores())
     one_thread = partial(_thread_pools(len(sys.modules)).limit, limits=1)
-    with one_thread(), _short_turns(), crew.away(), ThreadPoolExecutor(len(jobs), initializer=one_thread) as pool:
+    width = min(len(jobs), _cores())  # each thread may keep a heap of its own for the whole process
+    with one_thread(), _short_turns(), crew.away(), ThreadPoolExecutor(width, initializer=one_thread) as pool:
         futures = [pool.submit(crew.run, job) for job in jobs]
         try:
             for done, _ in enumerate(as_completed(futures), start=1):

@@ -60,12 +60,12 @@ def saved(figure: Figure, format: str, *, dpi: int) -> bytes:
 
 
 def inline(comparison: Comparison) -> str:
-    """What a notebook shows: the figure if there is a curve, then the table and the first samples of the galleries."""
-    text = table.html(comparison) + notebook.samples(comparison)
-    if all(one.estimator is None for one in comparison.values()):
-        return text
-    data = b64encode(picture(comparison, "png", dpi=80)).decode()
-    return f'<img alt="Precision over recall" src="data:image/png;base64,{data}">{text}'
+    """What a notebook shows: the verdicts, the curves if there are any, the scores, and samples of the galleries."""
+    curves = ""
+    if any(one.estimator is not None for one in comparison.values()):
+        data = b64encode(picture(comparison, "png", dpi=80)).decode()
+        curves = f'<img alt="Precision over recall" src="data:image/png;base64,{data}">'
+    return table.verdicts_html(comparison) + curves + table.html(comparison) + notebook.samples(comparison)
 
 
 def literal(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.metrics.score import FAR
 from precall.metrics.verdict import Kind
+from precall.printing import shown
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -40,6 +41,35 @@ def ranking(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
     names.sort(key=lambda name: (copies(comparison[name]), sign * comparison[name].scores[by].value))
     close = [name for before, name in pairwise(names) if _close(comparison[before], comparison[name], by)]
     return {"by": by, "order": names, "close": close}
+
+
+def findings(comparison: Mapping[str, Assessment]) -> str:
+    """What the models do, in one sentence in plain words, from the best model to the worst.
+
+    Models of which the same is said are named together; after the fourth, the others are counted.
+    """
+    order = ranking(comparison)["order"]
+    said: dict[str, list[str]] = {}
+    for name in order:
+        said.setdefault(_does(comparison[name]), []).append(shown(name))
+    phrases = [f"{_listed(names)} {does}" for does, names in list(said.items())[:4]]
+    rest = len(order) - sum(len(names) for names in list(said.values())[:4])
+    return "; ".join([*phrases, *([f"{rest} more below"] if rest else [])]) + "."
+
+
+def _does(one: Assessment) -> str:
+    """What a model does, in plain words."""
+    kinds = [kind for kind in one.verdict.kinds if kind in _PLAIN]
+    share = {
+        name: f"{100 * one.scores[name].value:.0f} %" for name in ("missed", "invented", "tv") if name in one.scores
+    }
+    if one.estimator is None and Kind.COPIES not in kinds:
+        return "has no verdict without a curve"
+    return " and ".join(_PLAIN[kind].format(**share) for kind in kinds)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"each of {', '.join(names[:-1])} and {names[-1]}"
 
 
 def headline(scores: Mapping[str, Score]) -> list[str]:
@@ -76,6 +106,20 @@ def recommendation(one: Assessment) -> str:
     return _unsure(one, score) or curation or otherwise
 
 
+_PLAIN = {  # kind of a verdict: what the model does
+    Kind.COPIES: "copies its training data",
+    Kind.DROPS: "misses about {missed} of the data",
+    Kind.INVENTS: "invents about {invented} of its samples",
+    Kind.FAR: "is far from the data",
+    Kind.NARROW: "varies too little",
+    Kind.WIDE: "varies too much",
+    Kind.SHIFTED: "is off centre",
+    Kind.PROPORTIONS: "has the right kinds of samples in the wrong proportions",
+    Kind.SHAPE: "covers the data, but puts about {tv} of its samples in the wrong place",
+    Kind.CLOSE: "is close to the data",
+    Kind.INDISTINGUISHABLE: "cannot be told from the data",
+    Kind.CANNOT_TELL: "needs more samples for a verdict",
+}
 _BROADER = (
     "Sample more broadly (weaker truncation or guidance, a higher temperature): curation cannot add what it never "
     "produces."

@@ -9,26 +9,72 @@ from typing import TYPE_CHECKING, Any
 from precall.metrics.registry import DEFAULT, METRICS, QUICK, SCORES
 from precall.metrics.score import named
 from precall.metrics.several_encoders import disagreements, each_encoder
-from precall.printing import aligned, shown
+from precall.printing import aligned, blocks, shown, wrapped
+from precall.report.summary import findings
 
 if TYPE_CHECKING:
     from precall.metrics.column_drift import ColumnDrift
     from precall.metrics.results import Assessment, Comparison
     from precall.metrics.score import Score
 
+HALVES = ("precision", "recall")  # scores whose chance level is that of one half of the data against the other
+LABEL = 24  # characters of a group's name
 SHOWN_COLUMNS = 5  # columns, and pairs of columns, of a table that are printed
 
 
 def text(comparison: Comparison) -> str:
-    """Scores of all models and their groups, chance levels, and a verdict for each model."""
-    first = next(iter(comparison.values()))
-    labels = [named(name, name, _encoder(first)) for name in columns(comparison)]
-    rows = [["model", *(["encoder"] if first.encoders else []), *labels], *_rows(comparison)]
-    verdicts = [f"{shown(name)}: {one.verdict}" for name, one in comparison.items()]
+    """The findings in one sentence, then one block per model: its verdict, and its scores with intervals and chance."""
     tables = [(shown(name), one.drift) for name, one in comparison.items()]
     drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
-    above, below = [heading(comparison), *departures(comparison)], [*verdicts, *disagreements(comparison), *drifts]
-    return "\n".join([*above, "", *aligned(rows), "", *below])
+    above = [line for one in (heading(comparison), *departures(comparison)) for line in wrapped(one)]
+    below = [line for sentence in (*_chance_note(comparison), *disagreements(comparison)) for line in wrapped(sentence)]
+    digits = {
+        score: most_decimals(one.scores.get(score) for one in comparison.values()) for score in columns(comparison)
+    }
+    models = [line for name, one in comparison.items() for line in ("", *_block(name, one, digits))]
+    return "\n".join([*above, "", *wrapped(findings(comparison)), *models, *(["", *below] if below else []), *drifts])
+
+
+def _block(name: str, one: Assessment, digits: Mapping[str, int | None]) -> list[str]:
+    """The name of a model, its verdict, and its scores: one row per encoder and group, then the chance levels."""
+    rows = [(encoder if one.encoders else "value", found) for encoder, found in each_encoder(one).items()]
+    rows += [(_short(str(label)), group) for label, group in one.groups.items()]
+    columns = [["", *(cell for label, _ in rows for cell in (shown(str(label)), "  95 %")), "chance"]]
+    for score, decimals in digits.items():
+        cells = [cell for _, found in rows for cell in two_lines(found.scores.get(score), decimals)]
+        columns.append([named(score, score, _encoder(one)), *cells, _chance(one, score, decimals)])
+    kept = [i for i, cells in enumerate(zip(*columns[1:], strict=True)) if any(cells)]
+    table = [[column[i] for i in kept] for column in columns]
+    return [*wrapped(shown(name)), *wrapped(one.verdict, indent="  "), *blocks(table, indent="  ")]
+
+
+def two_lines(score: Score | None, decimals: int | None = None) -> tuple[str, str]:
+    """A score, and the interval that stands below it."""
+    if score is None:
+        return "–", ""
+    value, _, interval = score.text(decimals).partition(" [")
+    return value, interval.removesuffix("]").replace(", ", " to " if "-" in interval else "–")
+
+
+def _chance(one: Assessment, name: str, decimals: int | None) -> str:
+    """The chance level of a score, or what one half of the data has against the other."""
+    chance = one.scores[name].chance if name in one.scores else None
+    if chance is None and name in HALVES and name in one.baseline:
+        chance = one.baseline[name].value
+    if chance is None:
+        return ""
+    return f"{chance:.3g}" if decimals is None else f"{chance:z.{decimals}f}"
+
+
+def _chance_note(comparison: Mapping[str, Assessment]) -> list[str]:
+    """Where the chance levels of precision and recall come from."""
+    halves = [one.baseline[name].n_real for one in comparison.values() for name in HALVES if name in one.baseline]
+    said = "Chance of precision and recall: one half of the data against the other, {:,} samples each."
+    return [said.format(n) for n in halves[:1]]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LABEL else label[: LABEL - 1] + "…"
 
 
 def departures(comparison: Mapping[str, Assessment]) -> list[str]:
@@ -68,7 +114,7 @@ def _count(n: int | None) -> str:
 
 
 def html(comparison: Comparison) -> str:
-    """The same as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
+    """The scores as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
     first = next(iter(comparison.values()))
     infos = {name: SCORES.get(name) for name in columns(comparison)}
     arrows = {"higher": " ↑", "lower": " ↓", None: ""}
@@ -80,19 +126,27 @@ def html(comparison: Comparison) -> str:
     lines = ["".join(f'<th scope="col">{escape(name)}</th>' for name in head)]
     for name, *cells in _rows(comparison):
         lines.append(f'<th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells))
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><p>{escape(heading(comparison))}</p>"
+
+
+def verdicts_html(comparison: Comparison) -> str:
+    """The findings, and the verdict of each model, as HTML."""
     verdicts = [f"<li><b>{escape(name)}</b>: {escape(one.verdict)}</li>" for name, one in comparison.items()]
-    about = f"<p>{escape(heading(comparison))}</p>"
-    return f"{about}<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><ul>{''.join(verdicts)}</ul>"
+    return f"<p><b>{escape(findings(comparison))}</b></p><ul>{''.join(verdicts)}</ul>"
 
 
 def _rows(comparison: Comparison) -> list[list[str]]:
-    """One row per model and per group, and the chance levels."""
+    """One row per model, encoder and group, and the chance levels."""
     names, several = columns(comparison), any(one.encoders for one in comparison.values())
     each = [(one, str(encoder)) for model in comparison.values() for encoder, one in _each(model)]
     by_column = [cells([one.scores.get(score) for one, _ in each]) for score in names]
     heads = [[shown(one.name), encoder] for one, encoder in each]
     rows = [(head, row) for head, *row in zip(heads, *by_column, strict=True)]
-    rows.append((["chance", ""], [_chance(comparison, score) for score in names]))
+    first, digits = (
+        next(iter(comparison.values())),
+        {name: most_decimals(one.scores.get(name) for one, _ in each) for name in names},
+    )
+    rows.append((["chance", ""], [_chance(first, name, digits[name]) or "–" for name in names]))
     return [[*(head if several else head[:1]), *row] for head, row in rows]
 
 
@@ -138,19 +192,11 @@ def _named(metrics: Collection[str]) -> list[str]:
 
 def cells(scores: Sequence[Score | None]) -> list[str]:
     """The cells of a column: scores with their intervals, all to the decimals that the shortest interval warrants."""
-    decimals = _decimals(scores)
+    decimals = most_decimals(scores)
     return ["–" if score is None else score.text(decimals) for score in scores]
 
 
-def _decimals(scores: Iterable[Score | None]) -> int | None:
+def most_decimals(scores: Iterable[Score | None]) -> int | None:
     """The number of decimals of a column; None if no score has an interval."""
     known = [score.decimals for score in scores if score is not None and score.decimals is not None]
     return max(known, default=None)
-
-
-def _chance(comparison: Mapping[str, Assessment], name: str) -> str:
-    scores = [one.scores[name] for one in comparison.values() if name in one.scores]
-    if not scores or scores[0].chance is None:
-        return "–"
-    decimals = _decimals(scores)
-    return f"{scores[0].chance:.3g}" if decimals is None else f"{scores[0].chance:z.{decimals}f}"

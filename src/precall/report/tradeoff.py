@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.printing import aligned, plain_pictures, shown
+from precall.printing import aligned, plain_pictures, shown, wrapped
 from precall.report.figures import COLORS, STYLES, literal, saved
-from precall.report.table import cells
+from precall.report.table import most_decimals, two_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,16 +20,24 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
     from precall.metrics.tradeoff import ChosenSetting, Tradeoff
 
-HEAD = ("model", "setting", "precision", "recall", "best for λ")
+HEAD = ("setting", "precision", "recall", "best for λ")
 
 
 def text(found: Tradeoff) -> str:
-    """Precision and recall of each setting, the λ that it is best for within its model, and which model is ahead."""
-    rows = [row for model in found.settings for row in _rows(found, model)]
+    """Precision and recall of each setting, the λ that it is best for within its model, and which model is ahead.
+
+    There is one block per model, with the intervals below their numbers.
+    """
     pairs = [_scores(found, model, value) for model in found.settings for value in found.of(model)]
-    columns = [cells(scores) for scores in zip(*pairs, strict=True)]
-    full = [[*row[:2], *scores, row[2]] for row, *scores in zip(rows, *columns, strict=True)]
-    return "\n".join([*aligned([list(HEAD), *full]), "", *ahead(found)])
+    digits = [most_decimals(scores) for scores in zip(*pairs, strict=True)]
+    lines = []
+    for model in found.settings:
+        rows = [list(HEAD)]
+        for value, best in _best(found, model).items():
+            cells = [two_lines(*one) for one in zip(_scores(found, model, value), digits, strict=True)]
+            rows += [[f"{value:.12g}", *(cell[0] for cell in cells), best], ["", *(cell[1] for cell in cells), ""]]
+        lines += [*wrapped(shown(model)), *(f"  {line}" for line in aligned(rows)), ""]
+    return "\n".join([*lines, *(line for one in ahead(found) for line in wrapped(one))])
 
 
 def ahead(found: Tradeoff) -> list[str]:
@@ -88,14 +96,14 @@ def section(found: Tradeoff) -> str:
     )
 
 
-def _rows(found: Tradeoff, model: str) -> list[list[str]]:
-    """Model, setting, and the λ that the setting is best for; one row per setting."""
+def _best(found: Tradeoff, model: str) -> dict[float, str]:
+    """The λ that each setting of a model is best for."""
     envelope = found.envelope(model)
     spans: dict[float, list[str]] = {}
     for setting, run in groupby(zip(envelope.setting.tolist(), envelope.lam.tolist(), strict=True), lambda one: one[0]):
         slopes = [lam for _, lam in run]
         spans.setdefault(setting, []).append(_span(slopes[0], slopes[-1]))
-    return [[shown(model), f"{value:.12g}", ", ".join(spans.get(value, ["–"]))] for value in found.of(model)]
+    return {value: ", ".join(spans.get(value, ["–"])) for value in found.of(model)}
 
 
 def _scores(found: Tradeoff, model: str, value: float) -> tuple[Score, Score]:

@@ -110,9 +110,11 @@ class Depth:
 
     def __init__(self, squared_radii: Tensor, median: float, points: int, settle: Settle) -> None:
         self.squared_radii, self.kept = squared_radii, squared_radii.sqrt() <= median
-        self.shortlist = Shortlist(
-            points, 2, lambda point, owner: self._ratio(owner, settle(owner, point)), squared_radii.device
-        )
+
+        def settled(point: Tensor, owner: Tensor) -> Tensor:  # without self: a cycle would keep all samples
+            return ratio(settle(owner, point), squared_radii[owner])
+
+        self.shortlist = Shortlist(points, 2, settled, squared_radii.device)
 
     def read(self, tile: Tile) -> None:
         """Offer a tile of d² whose rows are the centres of the balls."""
@@ -139,16 +141,13 @@ class Depth:
             hit = (scaled <= limit[column]) & (scaled > offered[column]) & (weights[row] >= 0)
             column, row, scaled, low = column[hit], row[hit], scaled[hit], low[hit]
             point, owner = tile.columns.start + column, tile.rows.start + row
-            high = self._ratio(owner, tile.high(row, column, low)) * (1 + 2.0**-40)
+            high = ratio(tile.high(row, column, low), self.squared_radii[owner]) * (1 + 2.0**-40)
             self.shortlist.offer(point, owner, scaled.double(), high)
 
     @property
     def counted_radii(self) -> Tensor:
         """r², −1 for balls that do not count."""
         return torch.where(self.kept, self.squared_radii, -1.0)
-
-    def _ratio(self, owner: Tensor, squared: Tensor) -> Tensor:
-        return ratio(squared, self.squared_radii[owner])
 
     def result(self) -> tuple[Tensor, Tensor]:
         """The two smallest ratios of each point and their balls, both of shape (points, 2)."""
