@@ -98,16 +98,16 @@ def one(part: str, n: int, place: Path, metrics: Sequence[str]) -> tuple[Row, An
 def watch(note: str, *words: str) -> None:
     """Run `precall <words>` in this process; note its peak memory after the encoding and at the end."""
     from precall.cli import app
-    from precall.metrics import reference
+    from precall.metrics import prepared
 
-    assessed, seen = reference.assessed, [0.0]
+    assessed, seen = prepared.assessed, [0.0]
 
     def watched(*arguments: Any) -> Any:
         seen[0] = seen[0] or gigabytes()
         print(f"read and encoded: {seen[0]} GB", file=sys.stderr, flush=True)
         return assessed(*arguments)
 
-    reference.assessed = watched  # type: ignore[attr-defined]
+    prepared.assessed = watched  # type: ignore[attr-defined]
     sys.argv = ["precall", *words]
     try:
         app()

@@ -33,10 +33,9 @@ ALLOWED = {
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
 }
 # how results print, draw and write themselves; these imports happen when they are called
-DOORS = {
-    ("precall.metrics.results", f"precall.report.{module}") for module in ("figures", "page", "sample_table", "table")
-}
-DOORS |= {("precall.metrics.tradeoff", f"precall.report.{module}") for module in ("page", "tradeoff")}
+RESULTS, TRADEOFF = "precall.metrics.results", "precall.metrics.tradeoff"
+DOORS = {(RESULTS, f"precall.report.{module}") for module in ("figures", "page", "sample_table", "table")}
+DOORS |= {(TRADEOFF, f"precall.report.{module}") for module in ("page", "tradeoff")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
 
 

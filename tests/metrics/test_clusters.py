@@ -113,7 +113,7 @@ def test_intervals_cover_the_expected_scores_and_are_not_needlessly_wide():
         values, intervals = [run[name].value for run in runs], [run[name].interval for run in runs]
         assert sum(np.mean(values) in one for one in intervals) >= 34, name
         assert np.mean([one.high - one.low for one in intervals]) < 2 * 4 * np.std(values), name
-        assert all("expectation" in one.covers and "clustering" in one.covers for one in intervals)
+        assert all("expectation" in one.covers and "bias" in one.covers for one in intervals)
 
 
 def test_chance_is_what_equal_distributions_score():

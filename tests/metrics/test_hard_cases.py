@@ -7,7 +7,7 @@ import torch
 from precall import assess
 from precall.metrics.classifiers.columns import share_values
 from precall.metrics.classifiers.estimators import auto, classify
-from precall.metrics.classifiers.repeats import first_equal_row, independent_rows, kept_together, linked_rows
+from precall.metrics.records import first_equal_row, independent_rows, kept_together, linked_rows
 
 
 def rng(*seed):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from precall.metrics.densities import known_densities
-from precall.metrics.intervals import subsampling_intervals
+from precall.metrics.resampling import subsampling_intervals
 
 
 def gaussian_alpha(lam, shift):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from experiments.common.cover_curve import cover_curve
 from precall.metrics.neighbors import clouds, distances, shortlists, tallies, tile
-from precall.metrics.neighbors.cover import cover_curve
 from precall.metrics.neighbors.sweep import cross, sweep, within
 from precall.theory.chance import (
     chance_corrected,

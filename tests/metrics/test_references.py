@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.encoders import Encoder
+from precall.metrics import prepared
 from precall.metrics.assessment import Reference, assess
 from precall.metrics.frechet_distance import fid
 from precall.metrics.moments import Moments
@@ -44,7 +45,7 @@ def test_a_loaded_reference_gives_the_same_numbers_without_the_work(path, monkey
     expected = Reference.fit(REAL, k=3, ties="open", seed=4).assess(FAKE, metrics=metrics)
     loaded = Reference.load(path)
     assert (loaded.k, loaded.ties, loaded.seed) == (3, "open", 4)
-    monkeypatch.setattr("precall.metrics.prepared.balls_around", lambda *_, **__: pytest.fail("balls are stored"))
+    monkeypatch.setattr(prepared, "balls_around", lambda *_, **__: pytest.fail("balls are stored"))
     assert scores(loaded.assess(FAKE, metrics=metrics)) == scores(expected)
 
 
@@ -62,7 +63,7 @@ def test_a_reference_in_memory_shares_its_balls(monkeypatch):
     assert reference.balls() is not None
     made = []
     plain = sweep.balls_around
-    monkeypatch.setattr("precall.metrics.prepared.balls_around", lambda *a, **b: made.append(1) or plain(*a, **b))
+    monkeypatch.setattr(prepared, "balls_around", lambda *a, **b: made.append(1) or plain(*a, **b))
     assess(real=reference, fake=FAKE, metrics=("neighbors",))
     assert made == []
 

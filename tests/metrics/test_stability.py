@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+from precall.metrics import stability
 from precall.metrics.assessment import Reference
 from precall.metrics.features import Pair
 from precall.metrics.frechet_distance import fid_of_pair
@@ -46,8 +47,8 @@ def test_against_n_the_subsamples_are_nested_halves(monkeypatch):
 @pytest.mark.parametrize(("n", "some", "most"), [(3000, 300, 1500), (20_000, 1000, 2000), (60_000, 2000, 2000)])
 def test_large_sets_are_subsampled(monkeypatch, n, some, most):
     sizes = []
-    monkeypatch.setattr("precall.metrics.stability._against_k", lambda pair, k, ties: sizes.append(pair.sizes))
-    monkeypatch.setattr("precall.metrics.stability._against_n", lambda pairs, k, ties: sizes.append(list(pairs)))
+    monkeypatch.setattr(stability, "_against_k", lambda pair, k, ties: sizes.append(pair.sizes))
+    monkeypatch.setattr(stability, "_against_n", lambda pairs, k, ties: sizes.append(list(pairs)))
     score_trends(pair_of(n, 2 * n, d=1), k=5, ties="closed", seed=0)
     assert sizes[0] == (some, some)
     assert sizes[1][-1] == most

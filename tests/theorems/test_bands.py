@@ -9,7 +9,7 @@ from hypothesis import given
 from scipy import optimize, stats
 
 from precall.theory import bands
-from precall.theory.bands import BANDS, elliptic_constant, local_level, score_band, upper_band
+from precall.theory.bands import BANDS, elliptic_constant, local_level, upper_band
 from precall.theory.spectrum import RatioSpectrum
 from strategies import scores
 
@@ -243,33 +243,3 @@ def test_higher_confidence_is_a_wider_band():
 def test_errors_name_the_argument(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-# ------------------------------------------------------------------------------------------- two-sided, for one score
-
-
-def test_two_sided_band_of_a_useless_part_of_the_score():
-    """The score x₁ + noise is worse than x₁: its own curve is covered from both sides, the true one only from above."""
-    rng, repeats, level, distance = np.random.default_rng(3), 100, 0.9, 2.0
-    of_score, truth = shifted_alpha(LAM, distance / math.sqrt(2)), shifted_alpha(LAM, distance)
-    both, true_above, true_below = 0, 0, 0
-    for _ in range(repeats):
-        real, fake = rng.normal(distance, math.sqrt(2), 3000), rng.normal(0, math.sqrt(2), 2000)
-        band = score_band(real=real, fake=fake, level=level)
-        low, high = band.low(LAM), band.high(LAM)
-        both += bool(np.all((low <= of_score + 1e-12) & (of_score <= high + 1e-12)))
-        true_above += bool(np.all(truth <= high + 1e-12))
-        true_below += bool(np.all(low <= truth + 1e-12))
-    assert both >= level * repeats
-    assert true_above == repeats
-    assert true_below < 0.5 * repeats, "no lower bound on the true curve"
-
-
-def test_two_sided_band_is_the_estimate_and_a_margin():
-    rng = np.random.default_rng(4)
-    real, fake, d = rng.normal(size=900) + 1, rng.normal(size=400), 0.05
-    band, estimate = score_band(real=real, fake=fake), RatioSpectrum.from_scores(real=real, fake=fake).alpha(LAM)
-    margin = LAM * math.sqrt(math.log(4 / d) / 1800) + math.sqrt(math.log(4 / d) / 800)
-    np.testing.assert_allclose(band.high(LAM), np.minimum(np.minimum(1, LAM), estimate + margin), atol=1e-12)
-    np.testing.assert_allclose(band.low(LAM), np.maximum(0, estimate - margin), atol=1e-12)
-    assert band.low(1.0) < upper_band(real=real, fake=fake).alpha(1.0) < band.high(1.0)

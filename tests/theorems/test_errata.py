@@ -344,11 +344,11 @@ def step_pair(n):
 
 def test_ver_34_the_slope_stands_on_recall_cover_and_ties_count_once():
     """Eq. 4.32 prints λ PC + RC; 4.22, PC + λ RC, is right up to the ties λp = q, which it counts twice."""
-    from precall.metrics.neighbors.cover import cover_curve
+    from experiments.common.cover_curve import cover_curve, cover_curve_of
     from precall.metrics.neighbors.sweep import sweep
 
     real, fake, exact = step_pair(800)
-    curve = sweep(real=real, fake=fake, k=40).cover_curve(np.array([0.5, 3.0]))
+    curve = cover_curve_of(sweep(real=real, fake=fake, k=40), np.array([0.5, 3.0]))
     np.testing.assert_allclose(curve.alpha, exact.alpha(curve.lam), atol=0.06)
     assert (np.abs(curve.lam * curve.precision_cover + curve.recall_cover - exact.alpha(curve.lam)) > 0.15).all()
     full = np.full(100, 7)  # P = Q without noise: every ball of 7 holds 7 of the others
@@ -359,16 +359,17 @@ def test_ver_34_the_slope_stands_on_recall_cover_and_ties_count_once():
 
 def test_ver_22_cover_must_be_allowed_to_ask_for_more_than_the_ball_holds():
     """α(λ) = PC_{b/λ,b} + λ RC_{λb,b}: the definitions' a ≤ b forbids RC's term for λ > 1 and PC's for λ < 1."""
+    from experiments.common.cover_curve import cover_curve_of
     from precall.metrics.neighbors.sweep import sweep
 
     k = 40
     real, fake, exact = step_pair(800)
     found = sweep(real=real, fake=fake, k=k)
-    np.testing.assert_allclose(found.cover_curve(np.array([3.0])).alpha, exact.alpha(3.0), atol=0.06)
+    np.testing.assert_allclose(cover_curve_of(found, np.array([3.0])).alpha, exact.alpha(3.0), atol=0.06)
     # with k ≤ k′ the nearest one may ask for is k = k′
     assert found.precision_cover(k / 3) + 3.0 * found.recall_cover(k) - exact.alpha(3.0) > 1
     swapped = sweep(real=fake, fake=real, k=k)
-    np.testing.assert_allclose(swapped.cover_curve(np.array([0.5])).alpha, exact.swapped().alpha(0.5), atol=0.06)
+    np.testing.assert_allclose(cover_curve_of(swapped, np.array([0.5])).alpha, exact.swapped().alpha(0.5), atol=0.06)
     assert swapped.precision_cover(k) + 0.5 * swapped.recall_cover(k / 2) - exact.swapped().alpha(0.5) > 0.3
 
 

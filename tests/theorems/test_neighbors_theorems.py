@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from precall.metrics.neighbors.cover import cover_curve
+from experiments.common.cover_curve import cover_curve, cover_curve_of
 from precall.metrics.neighbors.sweep import sweep
 from precall.theory.chance import (
     chance_corrected,
@@ -47,7 +47,7 @@ def test_expectations_under_p_equal_q_by_simulation(n_real, n_fake, k):
     rng, sizes = np.random.default_rng(n_real), {"n_real": n_real, "n_fake": n_fake}
     found = [sweep(real=rng.gamma(2, size=(n_real, 3)), fake=rng.gamma(2, size=(n_fake, 3)), k=k) for _ in range(80)]
     lam = 0.75
-    curves = [one.cover_curve(lam) for one in found]
+    curves = [cover_curve_of(one, lam) for one in found]
     checks = {
         "density": ([one.density() for one in found], expected_density()),
         "coverage": ([one.coverage() for one in found], expected_coverage(k=k, **sizes)),
@@ -134,14 +134,14 @@ def alpha(lam):
 
 @pytest.mark.parametrize("lam", [0.25, 0.5, 1.0, 2.0, 4.0])
 def test_ver_34_cover_curve_tends_to_the_curve_with_the_slope_on_recall(large, lam):
-    curve = large.cover_curve(lam, k=150)
+    curve = cover_curve_of(large, lam, k=150)
     assert curve.alpha == pytest.approx(alpha(lam), abs=0.05)
     assert curve.beta == pytest.approx(alpha(lam) / lam, abs=0.05 * max(1, 1 / lam))
 
 
 def test_ver_34_the_slope_on_precision_is_wrong(large):
     """Eq. 4.32 prints λ PC + RC: off by far more than the error of the estimate."""
-    curve = large.cover_curve(np.array([0.25, 0.5, 2.0, 4.0]), k=150)
+    curve = cover_curve_of(large, np.array([0.25, 0.5, 2.0, 4.0]), k=150)
     printed = curve.lam * curve.precision_cover + curve.recall_cover
     assert (np.abs(printed - [alpha(lam) for lam in curve.lam]) > 0.15).all()
 
@@ -149,7 +149,7 @@ def test_ver_34_the_slope_on_precision_is_wrong(large):
 def test_ver_34_ties_count_once():
     """The model is the data: every ball says p = q, so that PC + RC = 2, and alpha(1) is 1."""
     real = np.random.default_rng(2).normal(size=(60, 2))
-    curve = sweep(real=real, fake=real, k=3, ties="open").cover_curve(1.0)
+    curve = cover_curve_of(sweep(real=real, fake=real, k=3, ties="open"), 1.0)
     assert curve.precision_cover == curve.recall_cover == curve.ties == 1
     assert curve.alpha == 1
 

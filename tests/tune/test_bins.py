@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precall.metrics.neighbors.centrality import binned, bins_of_draws, centrality
+from experiments.common.draw_bins import bins_of_draws
+from precall.metrics.neighbors.centrality import binned, centrality
 from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import proportions, tilted
 from precall.tune import FGAN, Settings, Trainer, recipe

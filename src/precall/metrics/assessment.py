@@ -85,9 +85,9 @@ def assess(
         holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
             metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
             Pass about as many samples as `real` has.
-        metrics: Names from `precall.metrics.registry.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
-            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
-            class probabilities.
+        metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
+            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as class
+            probabilities.
         k: Number of neighbours that define a ball in the k-NN scores.
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random; the same seed gives the same numbers.
@@ -97,8 +97,8 @@ def assess(
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
             for their kind. With a list of several, every model is assessed with each of them: the result is that of the
             first one, and its attribute `encoders` holds those of the others.
-        preset: The protocol of a published evaluation, a name in `precall.metrics.presets.PRESETS` ("adm", "stylegan",
-            "dgm-eval", "prdc", "prd", "mauve", "llm"). It chooses `metrics`, `k` and `ties`, and the encoder if none is
+        preset: The protocol of a published evaluation: "adm", "stylegan", "dgm-eval", "prdc", "prd", "mauve" or "llm"
+            (docs/presets.md). It chooses `metrics`, `k` and `ties`, and the encoder if none is
             given. Results list where the run departs from it.
         columns: For tables, names of the columns to compare; None for all.
         ignore: For tables, names of columns to leave out.
@@ -110,8 +110,7 @@ def assess(
             "auto" (CUDA, else MPS, else the CPU). Arrays are copied there. Comparisons that need float64 run on the
             CPU instead of MPS. None leaves arrays on the CPU and tensors on their device.
         engine: Where the work runs: "local" is this process, "ray" a Ray cluster (extra `ray`). With "ray", `real` and
-            `fake` are sources in shards, as in `precall.metrics.sharded.assess_sharded`, and metrics are those that are
-            computed shard by shard (docs/scale.md).
+            `fake` are sources in shards (docs/scale.md).
         ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine.
         work: Folder for finished parts of the work, from which an interrupted run continues. With "local", the work is
             then done shard by shard too.

@@ -19,16 +19,6 @@ def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> di
     They show what a perfect model would get with as many samples as a half has. Only scores that take little time are
     computed: precision, recall, density, coverage, and FID without an interval.
 
-    Args:
-        features: Features of the data, shape (n, d).
-        k: Number of neighbours that define a ball.
-        ties: "closed" or "open".
-        seed: Seed of the halves.
-
-    Returns:
-        Scores by name; empty if there are too few samples. `n_real` and `n_fake` state the size of a half, which is at
-        most 2,500.
-
     Example:
         >>> data = np.random.default_rng(0).normal(size=(600, 2))
         >>> found = real_against_real(data, k=5, ties="closed", seed=0)

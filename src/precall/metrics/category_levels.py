@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
 from precall.metrics.features import Features, as_tensor
 from precall.printing import shown
-from precall.theory.arrays import Counts, Flags, is_tensor, to_numpy
+from precall.theory.arrays import Counts, Flags, Matrix, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.inputs import Side
     from precall.samples.tables import TableRows
 
-Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 
 MOST_LEVELS = 400  # categories of a column with an entry of their own
 FEWEST = 2  # rows of both tables that such a category has

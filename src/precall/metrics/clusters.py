@@ -6,82 +6,36 @@ expected under P = Q come from permutations of the samples in the same cells, si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.histograms import Clusters, histograms_of_pair
+from precall.metrics.histograms import histograms_of_pair
 from precall.metrics.metric import Found, Metric, curve_found
-from precall.metrics.score import CURVE_SCORES, READ, Interval, Score, ScoreInfo, bounded_interval, read, readings
+from precall.metrics.resampling import RESAMPLES, bounded_intervals, over
+from precall.metrics.score import COVERS, CURVE_SCORES, READ, Score, ScoreInfo, bounded_interval, read, readings
 from precall.theory.mauve import mauve_variance
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
-Read = Callable[[RatioSpectrum], Mapping[str, float]]
-RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
-COVERS = "the expectation of this score at these sample sizes, clustering included; its bias is not covered"
-
-
-def histogram_intervals(
-    found: Clusters,
-    values: Mapping[str, float],
-    read: Read,
-    infos: Sequence[ScoreInfo],
-    *,
-    clustering: Mapping[str, float],
-    seed: int,
-) -> dict[str, Interval]:
-    """Intervals of scores of histograms: a bootstrap in fixed cells, plus the variance of the clustering.
-
-    Args:
-        found: The histograms.
-        values: The scores, by name.
-        read: Reads the scores off a spectrum.
-        infos: The ranges of the scores.
-        clustering: Variance of each score that is due to k-means.
-        seed: Seed of the bootstrap.
-    """
-    from scipy.special import stdtrit
-
-    rng = np.random.default_rng(seed)
-    sampling = _variances([read(one) for one in found.resampled(RESAMPLES, rng)])
-    quantile = float(stdtrit(RESAMPLES - 1, 0.975))
-    return {
-        info.name: bounded_interval(
-            values[info.name],
-            quantile * float(np.sqrt(sampling[info.name] + clustering[info.name])),
-            low=info.low,
-            high=info.high,
-            n=min(found.sizes),
-            covers=COVERS,
-        )
-        for info in infos
-    }
-
-
-def expected_if_same(found: Clusters, read: Read, *, seed: int) -> dict[str, float]:
-    """Mean of each score over permutations of all samples in the same cells: its expectation under P = Q."""
-    rng = np.random.default_rng(seed)
-    draws = [read(one) for one in found.permuted(RESAMPLES, rng)]
-    return {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
-
-
-def _variances(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: float(np.var([one[name] for one in scores], ddof=1)) for name in scores[0]}
-
 
 def _compute(run: Run) -> Found:
-    """The curve of the histograms, with intervals and the values expected under P = Q."""
+    """The curve of the histograms: a bootstrap in fixed cells, plus the variance of the clustering."""
+    from scipy.special import stdtrit
+
     found = run.clusters
     seed, values, repeats = found.seed, read(found.spectrum), len(found.labels_real)
     # The average over the repeats has 1/repeats of their variance. It counts three times, because the cells also move
     # with the samples, which the bootstrap keeps fixed; in simulations this was enough except for tails like 1/x³.
-    clustering = {name: 3 * v / repeats for name, v in _variances([read(one) for one in found.each()]).items()}
-    intervals = histogram_intervals(found, values, read, READ, clustering=clustering, seed=seed)
-    chance = expected_if_same(found, readings, seed=seed)
+    clustering = {name: 3 * v / repeats for name, v in _variances(found.each()).items()}
+    sampling = _variances(found.resampled(RESAMPLES, np.random.default_rng(seed)))
+    quantile = float(stdtrit(RESAMPLES - 1, 0.975))
+    halves = {name: quantile * float(np.sqrt(v + clustering[name])) for name, v in sampling.items()}
+    intervals = bounded_intervals(values, halves, READ, n=min(found.sizes))
+    chance = over([readings(one) for one in found.permuted(RESAMPLES, np.random.default_rng(seed))], np.mean)
     settings = {
         "estimator": "clusters",
         "n_clusters": found.n_clusters,
@@ -100,15 +54,16 @@ def _mauve(run: Run) -> Found:
     found = histograms_of_pair(run.pair, n_clusters=cells, repeats=1, seed=run.seed)
     others = histograms_of_pair(run.pair, n_clusters=cells, repeats=4, seed=run.seed, starts=1)
     sampling = mauve_variance(*(counts.astype(np.float64) for counts in found.counts()))
-    clustering = _variances([_read_mauve(one) for one in others.each()])["mauve"]
+    clustering = float(np.var([one.mauve() for one in others.each()], ddof=1))
     value, half = found.spectrum.mauve(), 1.96 * float(np.sqrt(sampling + clustering))
     interval = bounded_interval(value, half, low=0.0, high=1.0, n=min(run.sizes), covers=COVERS)
-    chance = expected_if_same(found, _read_mauve, seed=run.seed)["mauve"]
+    permuted = found.permuted(RESAMPLES, np.random.default_rng(run.seed))
+    chance = float(np.mean([one.mauve() for one in permuted]))
     return Found({"mauve": Score(value, interval, chance, *run.sizes, {"n_clusters": cells, "c": 5})})
 
 
-def _read_mauve(spectrum: RatioSpectrum) -> dict[str, float]:
-    return {"mauve": spectrum.mauve()}
+def _variances(spectra: Iterable[RatioSpectrum]) -> dict[str, float]:
+    return over([read(one) for one in spectra], np.var, ddof=1)
 
 
 CLUSTERS = Metric(

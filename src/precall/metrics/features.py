@@ -103,12 +103,6 @@ def as_features(name: str, values: object, *, at_least: int = 2) -> Features:
         values: Array, memory-mapped array, tensor, or nested sequence of numbers, shape (n, d).
         at_least: The fewest samples allowed.
 
-    Returns:
-        The matrix: a tensor if `values` is one, otherwise a NumPy array.
-
-    Raises:
-        ValueError: One sentence that names the argument, what was expected, what was given, and the way out.
-
     Example:
         >>> as_features("real", [[1, 2], [3, 4]])
         array([[1., 2.],

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from precall.metrics.run import Run
 
 FROM_MOMENTS = "none: it needs every sample, and only their moments are known"
-Matrix: TypeAlias = Any  # an array, or a tensor on an accelerator
+AnyMatrix: TypeAlias = Any  # an array, or a tensor on an accelerator
 
 
 def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
@@ -169,9 +169,9 @@ class _Gaussian:
 
     n: int
     mean: Array
-    factor: Matrix
+    factor: AnyMatrix
     features: Features | None
-    covariance: Matrix | None = None
+    covariance: AnyMatrix | None = None
 
     @classmethod
     def of(cls, fitted: Features | Moments) -> _Gaussian:
@@ -198,7 +198,7 @@ class _Gaussian:
         """Trace of the covariance."""
         return float((self.factor * self.factor).sum())
 
-    def times(self, x: Matrix) -> Matrix:
+    def times(self, x: AnyMatrix) -> AnyMatrix:
         """The product S x."""
         return self.factor @ (self.factor.T @ x) if self.covariance is None else self.covariance @ x
 
@@ -207,7 +207,7 @@ def _checked(name: str, values: object) -> _Gaussian:
     return _Gaussian.of(moments_of(name, values) if isinstance(values, Moments) else as_features(name, values))
 
 
-def _placed(matrix: Matrix, features: Features) -> Matrix:
+def _placed(matrix: AnyMatrix, features: Features) -> AnyMatrix:
     """The matrix as a tensor if the features are on an accelerator, otherwise as an array."""
     if device_of(features) in ("cpu", "mps"):
         return to_numpy(matrix)
@@ -226,12 +226,12 @@ def _side_by_side(P: _Gaussian, Q: _Gaussian) -> tuple[_Gaussian, _Gaussian]:
     )
 
 
-def _linalg(matrix: Matrix) -> Any:
+def _linalg(matrix: AnyMatrix) -> Any:
     """The linear algebra of the library that the matrix belongs to."""
     return sys.modules["torch"].linalg if is_tensor(matrix) else np.linalg
 
 
-def _root(covariance: Matrix) -> Matrix:
+def _root(covariance: AnyMatrix) -> AnyMatrix:
     """A factor L with covariance = L Lᵀ."""
     linalg = _linalg(covariance)
     try:
@@ -240,7 +240,7 @@ def _root(covariance: Matrix) -> Matrix:
         return _singular_root(covariance)
 
 
-def _singular_root(covariance: Matrix) -> Matrix:
+def _singular_root(covariance: AnyMatrix) -> AnyMatrix:
     """L of shape (d, rank): eigenvectors times square roots of eigenvalues, without those that are 0 up to rounding."""
     eigenvalues, vectors = _linalg(covariance).eigh(covariance)
     # Statistics files are often float32, so small negative eigenvalues are rounding errors. A larger one means that
@@ -253,14 +253,14 @@ def _singular_root(covariance: Matrix) -> Matrix:
     return vectors[:, kept] * eigenvalues[kept] ** 0.5
 
 
-def _singular_values(L: Matrix, M: Matrix) -> Matrix:
+def _singular_values(L: AnyMatrix, M: AnyMatrix) -> AnyMatrix:
     """The singular values s of Lᵀ M, from the smaller Gram matrix, whose eigenvalues are s²."""
     C = L.T @ M
     gram = C.T @ C if L.shape[1] >= M.shape[1] else C @ C.T
     return _linalg(gram).eigvalsh(gram).clip(0) ** 0.5
 
 
-def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[Matrix, Matrix, Matrix]:
+def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[AnyMatrix, AnyMatrix, AnyMatrix]:
     """The singular values s of Lᵀ M, and G, H such that G Gᵀ and H Hᵀ are the optimal maps real → fake and fake → real.
 
     With the singular value decomposition Lᵀ M = W s Zᵀ, G = M Z s^{-1/2} and H = L W s^{-1/2} = S G s^{-1}. The

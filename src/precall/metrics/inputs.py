@@ -48,11 +48,7 @@ class Side:
     outputs: Mapping[str, Features] = field(default_factory=dict)
 
     def output(self, name: str) -> Features:
-        """A further output of the encoder.
-
-        Raises:
-            ValueError: If the encoder has no output of this name.
-        """
+        """A further output of the encoder."""
         if name in self.outputs:
             return self.outputs[name]
         got = ", ".join(self.outputs) or "none"

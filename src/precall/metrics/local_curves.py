@@ -8,7 +8,7 @@ itself. Identical rows stay in one half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.classifiers.folds import spread
-from precall.metrics.classifiers.repeats import first_equal_row, kept_together
 from precall.metrics.features import Pair, tile_rows
 from precall.metrics.metric import Found, Metric, curve_found
-from precall.metrics.score import CURVE_SCORES, bounded_interval, readings
+from precall.metrics.records import first_equal_row, kept_together
+from precall.metrics.resampling import RESAMPLES, bounded_intervals, over
+from precall.metrics.score import CURVE_SCORES, readings
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags
 from precall.theory.spectrum import RatioSpectrum
@@ -27,12 +28,10 @@ from precall.theory.spectrum import RatioSpectrum
 if TYPE_CHECKING:
     from precall.metrics.run import Run
 
-RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
 FEWEST = 20
 # Student's quantile for 50 draws, times √2: each sample is scored in one half and counted in the other, and the
 # bootstrap of the scores shows only the first of these two influences
 QUANTILE = 2.01 * sqrt(2)
-COVERS = "the expectation of this score at these sample sizes; its bias is not covered"
 
 
 @brief
@@ -148,21 +147,12 @@ def _compute(run: Run) -> Found:
     run.report("local_kde")
     found = curve_of_pair(run.pair, seed=run.seed)
     rng = np.random.default_rng(run.seed)
-    spreads = _over([readings(found.resampled(rng)) for _ in range(RESAMPLES)], np.std)
-    chance = _over([readings(found.permuted(rng)) for _ in range(RESAMPLES)], np.mean)
-    values, n = readings(found.spectrum), min(run.sizes)
-    intervals = {
-        info.name: bounded_interval(
-            values[info.name], QUANTILE * spreads[info.name], low=info.low, high=info.high, n=n, covers=COVERS
-        )
-        for info in CURVE_SCORES
-    }
+    spreads = over([readings(found.resampled(rng)) for _ in range(RESAMPLES)], np.std)
+    chance = over([readings(found.permuted(rng)) for _ in range(RESAMPLES)], np.mean)
+    halves = {name: QUANTILE * spread for name, spread in spreads.items()}
+    intervals = bounded_intervals(readings(found.spectrum), halves, CURVE_SCORES, n=min(run.sizes))
     settings = {"estimator": "local_kde", "k": found.k}
     return curve_found(run, found.spectrum, intervals=intervals, chance=chance, settings=settings)
-
-
-def _over(draws: list[dict[str, float]], summary: Callable[[list[float]], float]) -> Mapping[str, float]:
-    return {name: float(summary([draw[name] for draw in draws])) for name in draws[0]}
 
 
 LOCAL_KDE = Metric(

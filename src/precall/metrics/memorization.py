@@ -24,6 +24,7 @@ from precall.metrics.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, Clos
 from precall.metrics.features import Features, as_features, same_dimension, together
 from precall.metrics.metric import Found, Metric
 from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.records import twin_records
 from precall.metrics.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 LISTED = 16  # number of nearest samples kept per sample
 MOST_LISTED = 64  # the same if one set is much smaller than the other
-TWIN = 0.1  # rows nearer than this share of the distance to their fourth neighbour are twins
 NEIGHBOURS = 3  # neighbours of each row that show whether training samples and holdout are of one law
 STEPS = 25  # steps of expectation maximisation
 NARROWEST = 1e-4  # smallest variance of a component, as a share of the typical squared distance per dimension
@@ -131,7 +131,15 @@ class Closest:
         within, _ = _listed(rows, None, size)
         of_fakes, to_fakes = _listed(fake, rows, size)
         in_train, in_holdout = (np.bincount(one, minlength=len(rows)) for one in (row_of[:n], row_of[n:]))
-        return cls(in_train, in_holdout, _records(within), within, of_fakes, to_fakes, int(train.shape[1]))
+        return cls(
+            in_train,
+            in_holdout,
+            twin_records(within.index, within.distance),
+            within,
+            of_fakes,
+            to_fakes,
+            int(train.shape[1]),
+        )
 
     @property
     def n_fake(self) -> int:
@@ -185,19 +193,6 @@ def _listed(rows: Features, others: Features | None, size: int) -> list[Nearest]
     own = Cloud(rows, size)
     lists = read_within(own, own if others is None else Cloud(others, size), size)
     return [Nearest(one.index, np.sqrt(one.values)) for one in lists]
-
-
-def _records(within: Nearest) -> Counts:
-    """The record of each row: rows much nearer to each other than to their fourth neighbours are twins."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    reach = TWIN * within.distance[:, min(4, within.distance.shape[1]) - 1]
-    row, place = np.nonzero(within.distance <= reach[:, None])
-    other = within.index[row, place]
-    mutual = within.distance[row, place] <= reach[other]
-    links = coo_array((np.ones(mutual.sum()), (row[mutual], other[mutual])), shape=(len(reach), len(reach)))
-    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 
 
 # ------------------------------------------------------------------------------------------- copies, and their test

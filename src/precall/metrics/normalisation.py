@@ -15,12 +15,6 @@ def unit_principal_axes(pair: Pair) -> Pair:
     This is how MAUVE and evaluations of language models prepare embeddings. The axes depend on both sets, so that each
     model is compared in its own coordinates. A row of zeros stays as it is.
 
-    Args:
-        pair: Checked features.
-
-    Returns:
-        The features on the axes, in float64, on the same device.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> x = rng.normal(size=(200, 5)) * [9, 1, 0.1, 0.1, 0.1]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.classifiers.repeats import Matrix, first_places, of_categories, row_keys
-from precall.theory.arrays import Array, Index
+from precall.metrics.records import first_places, of_categories, row_keys
+from precall.theory.arrays import Array, Index, Matrix
 
 if TYPE_CHECKING:
     from precall.metrics.inputs import Side

@@ -35,10 +35,6 @@ def side_by_side(
         libraries: What the jobs import. It is imported first: a thread may meet a module that another one has imported
             in part.
 
-    Raises:
-        Exception: The first error, in the order of the jobs, after all jobs have ended. If the wait is interrupted,
-            jobs that have not started are left out, and those that call `go_on` end.
-
     Example:
         >>> side_by_side([lambda: 1, lambda: 2])
         [1, 2]

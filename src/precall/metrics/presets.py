@@ -196,9 +196,6 @@ def preset_named(
 ) -> Preset:
     """The preset of this name, after checking that no other choice than a default is made beside it.
 
-    Raises:
-        ValueError: If the name is unknown, or a choice contradicts the preset.
-
     Example:
         >>> preset_named("prdc").ties
         'open'

@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.features import Features
-from precall.theory.arrays import to_numpy
-
-Rows = npt.NDArray[np.floating[Any]]
+from precall.theory.arrays import Matrix, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class RandomSample:
     """
 
     keys: npt.NDArray[np.uint64]
-    rows: Rows
+    rows: Matrix
     most: int
 
     @classmethod
@@ -57,11 +55,7 @@ class RandomSample:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], *, n: int, dimension: int, most: int) -> RandomSample:
-        """The sample that `arrays` returned, after checking that it can be that of n rows.
-
-        Raises:
-            ValueError: With the name of an array that does not fit.
-        """
+        """The sample that `arrays` returned, after checking that it can be that of n rows."""
         keys, size = arrays["sample_keys"], min(n, most)
         if keys.dtype != np.uint64 or keys.shape != (size,) or (keys[1:] < keys[:-1]).any():
             raise ValueError("sample_keys")
@@ -72,7 +66,7 @@ class RandomSample:
         return RandomSample(self.keys[order], self.rows[order], self.most)
 
 
-def checked_rows(name: str, rows: npt.NDArray[Any], shape: tuple[int, int]) -> Rows:
+def checked_rows(name: str, rows: npt.NDArray[Any], shape: tuple[int, int]) -> Matrix:
     """Saved features of this shape, finite and in a floating-point type."""
     if rows.shape != shape or rows.dtype not in (np.float32, np.float64) or not np.isfinite(rows).all():
         raise ValueError(name)

@@ -29,9 +29,6 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
         side: The data.
         balls: Its k-NN balls.
         settings: k, ties and seed.
-
-    Returns:
-        The path.
     """
     from precall.samples.references import OUTPUT, write_reference
 

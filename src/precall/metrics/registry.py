@@ -50,9 +50,6 @@ def metric_of(score: str) -> str:
 def requested(metrics: Iterable[str] | None) -> tuple[str, ...]:
     """The requested metrics in the order of the registry; unknown names are refused.
 
-    Args:
-        metrics: Names of metrics, "quick" for those in `QUICK`, or None for those in `DEFAULT`.
-
     Example:
         >>> requested(["fid", "clusters"]), requested("quick")
         (('clusters', 'fid'), ('auto_quick', 'neighbors', 'fid', 'c2st'))

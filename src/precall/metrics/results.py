@@ -201,7 +201,7 @@ class Assessment:
 
     @property
     def verdict(self) -> Verdict:
-        """What the model does, as kinds and as a sentence, from the scores beside it: see `precall.metrics.verdict`."""
+        """What the model does, as kinds and as a sentence, from the scores beside it."""
         spectrum = None if self.estimator is None else self.spectrum
         sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
         storage = next((str(side["storage"]) for side in sides if "storage" in side), None)
@@ -332,11 +332,7 @@ def _band(certificate: Certificate) -> dict[str, Any]:
 
 
 def _restored(saved: Mapping[str, Any]) -> Assessment:
-    """The assessment in JSON that fits the schema.
-
-    Raises:
-        ValueError: If its parts do not belong together, or lack what the verdict is read from.
-    """
+    """The assessment in JSON that fits the schema."""
     if saved["estimator"] is not None and saved["estimator"] not in saved["spectra"]:
         raise ValueError(f"the estimator must be one of the spectra; got {saved['estimator']!r}.")
     certificate, gap = saved["certificate"], saved["fairness"]

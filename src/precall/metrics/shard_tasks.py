@@ -1,6 +1,6 @@
 """What the tasks of a sharded assessment compute: each reads one or two shards and returns arrays that merge.
 
-These functions run where the engine runs them, such as on a Ray worker. `precall.metrics.sharded` merges their results.
+These functions run where the engine runs them, such as on a Ray worker. `shard_blocks` merges their results.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from precall.metrics.features import Features, moved
 from precall.metrics.kmeans import cells_of, drawn_rows, fitted_centres
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, Matrix
 
 if TYPE_CHECKING:
     from precall.metrics.frechet_distance import Influence
     from precall.metrics.neighbors.kernels import Kernel
-
-Matrix = npt.NDArray[np.floating[Any]]
 
 
 def placed(x: Matrix) -> Features:

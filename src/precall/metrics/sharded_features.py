@@ -18,13 +18,12 @@ from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.manifest import key_of
 from precall.metrics.features import as_features, tiles
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, Matrix
 
 if TYPE_CHECKING:
     from precall.engines.runner import Runner
 
 
-Matrix = npt.NDArray[np.floating[Any]]
 Item = str | npt.NDArray[Any]  # a shard: a path, or an array
 FEATURES = "features"  # folder of encoded shards in the work folder
 
@@ -56,9 +55,6 @@ class Shards:
             source: A pattern, a folder, a file, an array, or a sequence of paths or arrays.
             key: Name of the array or column in the files.
             skip: Whether shards that cannot be read are left out.
-
-        Raises:
-            ValueError: If there are none.
         """
         from precall.samples.opening import shard_files
 
@@ -132,11 +128,7 @@ class Surveyed:
 
 
 def encoded(runner: Runner, source: Shards, encoder: object, work: Path) -> Shards:
-    """Shards of features: the given ones, or those that encoding writes into the work folder.
-
-    Raises:
-        ValueError: If the encoder is not given by its name, or a shard cannot be read and is not to be skipped.
-    """
+    """Shards of features: the given ones, or those that encoding writes into the work folder."""
     from precall.encoders.sharding import ShardEncoder, pieces
 
     found = pieces(source.items, source.key)
@@ -165,12 +157,7 @@ def _of_encoded(source: Shards, written: Sequence[Mapping[str, Any]]) -> Shards:
 
 
 def surveyed(runner: Runner, source: Shards) -> Surveyed:
-    """Read every shard once: its hash, its shape and its range.
-
-    Raises:
-        ValueError: If a shard cannot be read and is not to be skipped, or if shards differ in dimension or dtype. The
-            error names the shard.
-    """
+    """Read every shard once: its hash, its shape and its range."""
     given = [(source.name(i), item, source.key) for i, item in enumerate(source.items)]
     tasks = [EngineTask(f"read {one[0]}", survey, one, "") for one in given]
     found = list(runner.results(f"read {source.side}", tasks, len(tasks)))
@@ -231,11 +218,7 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
 
 
 def load_shard(name: str, item: Item, key: str | None) -> Matrix:
-    """The features of a shard, checked.
-
-    Raises:
-        ValueError: If the file is damaged, or holds something other than finite features; the error names it.
-    """
+    """The features of a shard, checked."""
     from precall.samples import open_samples
 
     array = item

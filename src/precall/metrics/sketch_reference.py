@@ -13,9 +13,9 @@ from precall.metrics.features import Features, uniform_rows
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.copies import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
-from precall.metrics.random_sample import Rows, checked_rows
+from precall.metrics.random_sample import checked_rows
 from precall.samples.archives import ArrayArchive
-from precall.theory.arrays import Array, Counts, to_numpy
+from precall.theory.arrays import Array, Counts, Matrix, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
@@ -86,7 +86,7 @@ class SketchReference:
     settings: Mapping[str, Any]
     protocol: Mapping[str, Any]
     moments: Moments
-    rows: Rows
+    rows: Matrix
     neighbors: Counts
     ideal: float
     expected_copies: float | None
@@ -127,18 +127,14 @@ class SketchReference:
         numbers = {"ideal": self.ideal, "expected_copies": self.expected_copies}
         return {"identity": self.identity, "settings": dict(self.settings), "protocol": dict(self.protocol), **numbers}
 
-    def arrays(self) -> dict[str, Array | Counts | Rows]:
+    def arrays(self) -> dict[str, Array | Counts | Matrix]:
         """The arrays by name."""
         moments = {"real_mean": self.moments.mean, "real_scatter": self.moments.scatter}
         return {**moments, "real_rows": self.rows, "real_neighbors": self.neighbors}
 
     @classmethod
     def of_saved(cls, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> SketchReference:
-        """The reference that `about` and `arrays` returned, after checking that the parts belong together.
-
-        Raises:
-            ValueError: With the name of a part that does not fit.
-        """
+        """The reference that `about` and `arrays` returned, after checking that the parts belong together."""
         settings, neighbors = about["settings"], arrays["real_neighbors"]
         n, k, copies = int(settings["n_real"]), int(settings["k"]), about["expected_copies"]
         moments = _moments(arrays["real_mean"], arrays["real_scatter"], n, int(settings["dimension"]))

@@ -25,15 +25,6 @@ def score_trends(pair: Pair, *, k: int, ties: str, seed: int) -> dict[str, Trend
     The subsample for several k has 300 samples per side, or a twentieth of all samples if that is more, and at most
     2,000. The sample sizes are halved from 2,000, or from half of the smaller set, down to 100.
 
-    Args:
-        pair: Checked features of both sides.
-        k: Number of neighbours of the assessment; the scores against n use it.
-        ties: "closed" or "open".
-        seed: Seed of the subsamples.
-
-    Returns:
-        The trends `{"k": …, "n": …}`. One of them is missing if there are too few samples.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> pair = Pair(rng.normal(size=(900, 2)), rng.normal(size=(700, 2)))

@@ -7,16 +7,13 @@ are numbers of a coarser type, and those of the other side are not, the other si
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from precall.metrics.features import Features, as_tensor
 from precall.metrics.inputs import Side
-from precall.theory.arrays import is_tensor, to_numpy
+from precall.theory.arrays import Matrix, is_tensor, to_numpy
 
-Values = npt.NDArray[np.floating[Any]]
 BITS = {"bfloat16": 8, "float16": 11}  # significant bits of the types of 16 bits, from the coarsest to the finest
 LOOKED_AT = 1000  # rows that are looked at before all are
 USED = 0.3  # share of values that use the last bit of a type; half of all do, and fewer of whole numbers
@@ -24,10 +21,6 @@ USED = 0.3  # share of values that use the last bit of a type; half of all do, a
 
 def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
     """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
-
-    Args:
-        real: The data.
-        fake: The model's samples. Statistics instead of samples, and tables, stay as they are.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(2, 50, 3))
@@ -57,12 +50,12 @@ def _type_of(features: Features) -> str | None:
     return None
 
 
-def _holds(values: Values, name: str) -> bool:
+def _holds(values: Matrix, name: str) -> bool:
     """Whether a type holds every value exactly."""
     return bool((_cast(values, name) == values).all())
 
 
-def _cast(values: Values, name: str) -> Values:
+def _cast(values: Matrix, name: str) -> Matrix:
     """The values rounded to a type, in their own type."""
     if name == "bfloat16":  # the first 16 bits of float32, rounded to even
         bits = values.astype(np.float32).view(np.uint32)

@@ -217,9 +217,6 @@ class Tradeoff(Comparison):
 def named(fake: Mapping[str, Mapping[float, Any]]) -> tuple[dict[str, Any], dict[str, dict[float, str]]]:
     """The samples of each setting by name, and the names by model and value of the knob.
 
-    Args:
-        fake: Model → value of the knob → samples.
-
     Example:
         >>> named({"ours": {1: "b/", 0.7: "a/"}})
         ({'ours@0.7': 'a/', 'ours@1': 'b/'}, {'ours': {0.7: 'ours@0.7', 1.0: 'ours@1'}})

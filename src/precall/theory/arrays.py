@@ -16,6 +16,8 @@ Array: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Counts: TypeAlias = npt.NDArray[np.int64]
 Index: TypeAlias = npt.NDArray[np.intp]
+Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
+"""Rows of float32 or float64."""
 Floats: TypeAlias = npt.NDArray[np.floating | np.integer] | Sequence[float]
 """Several numbers as an argument: what `ArrayLike` accepts, without single numbers."""
 

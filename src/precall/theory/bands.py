@@ -20,7 +20,6 @@ from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array, Floats
 from precall.theory.hull import error_hull, lower_hull
-from precall.theory.spectrum import RatioSpectrum
 
 BANDS = ("elliptic", "dkw", "local")
 
@@ -186,81 +185,6 @@ def upper_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95, kind: s
     else:
         fpr, fnr = lower_hull(_raised(fpr, n, d / 2), _raised(fnr, m, d / 2))
     return Certificate(fpr, fnr, rho_n, rho_m, kind, level, n, m)
-
-
-@brief
-@dataclass(frozen=True, eq=False)
-class ScoreBand:
-    """A simultaneous two-sided band of the curve of one fixed score: with probability `level`, it holds for every λ.
-
-    The curve is `alpha_s(λ) = min_t λ P(s < t) + Q(s ≥ t)`, the best that thresholds of this score can do. It lies on
-    or above the true `alpha(λ)`, so `high` bounds both and `low` bounds only `alpha_s`. No lower bound on `alpha`
-    follows from a fixed score, because it may miss differences.
-
-    Attributes:
-        spectrum: the curve of the scores themselves, between the two bounds.
-        real_radius: largest deviation of the distribution function of the real scores.
-        fake_radius: the same for the fake scores.
-        level: confidence.
-    """
-
-    spectrum: RatioSpectrum
-    real_radius: float
-    fake_radius: float
-    level: float
-
-    @overload
-    def low(self, lam: float) -> float: ...
-    @overload
-    def low(self, lam: Floats) -> Array: ...
-    def low(self, lam: float | Floats) -> float | Array:
-        """Lower bound on `alpha_s(λ)`, at least 0; λ in [0, ∞), scalar or array."""
-        lam = checks.nonnegative("lam", lam, infinite=False)
-        return checks.like(lam, np.maximum(0.0, self.spectrum.alpha(lam) - self._margin(lam)))
-
-    @overload
-    def high(self, lam: float) -> float: ...
-    @overload
-    def high(self, lam: Floats) -> Array: ...
-    def high(self, lam: float | Floats) -> float | Array:
-        """Upper bound on `alpha_s(λ)` and on `alpha(λ)`, at most min(1, λ); λ in [0, ∞), scalar or array."""
-        lam = checks.nonnegative("lam", lam, infinite=False)
-        raised = self.spectrum.alpha(lam) + self._margin(lam)
-        return checks.like(lam, np.minimum(np.minimum(1.0, lam), raised))
-
-    def _margin(self, lam: Array) -> Array:
-        return lam * self.real_radius + self.fake_radius
-
-
-def score_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95) -> ScoreBand:
-    """Two-sided confidence band of the curve of a fixed score, from held-out scores.
-
-    With d = 1 − level, `|alpha_hat(λ) − alpha_s(λ)| ≤ λ √(log(4/d)/2n) + √(log(4/d)/2m)` for all λ simultaneously: each
-    empirical distribution function deviates by no more with probability 1 − d/2, in both directions
-    (Dvoretzky–Kiefer–Wolfowitz). For a bound on the true curve alone, `upper_band` is tighter.
-
-    Args:
-        real: scores of held-out real samples, larger meaning more real, shape (n,). Infinite scores are allowed.
-        fake: scores of held-out fake samples, shape (m,).
-        level: confidence, in (0, 1).
-
-    Returns:
-        The band.
-
-    Example:
-        >>> scores = np.arange(1000)
-        >>> band = score_band(real=scores + 500, fake=scores)
-        >>> round(band.low(1.0), 4), round(band.high(1.0), 4)
-        (0.4064, 0.5936)
-
-    References:
-        Massart (1990); docs/theory.md, Confidence bands.
-    """
-    d = 1 - checks.level("level", level)
-    spectrum = RatioSpectrum.from_scores(real=real, fake=fake)
-    n, m = (len(checks.vector(name, x, infinite=True)) for name, x in (("real", real), ("fake", fake)))
-    rho_n, rho_m = (math.sqrt(math.log(4 / d) / (2 * size)) for size in (n, m))  # Massart (1990), twice two-sided
-    return ScoreBand(spectrum, rho_n, rho_m, 1 - d)
 
 
 def elliptic_constant(d: float) -> float:

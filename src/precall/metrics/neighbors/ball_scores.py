@@ -11,7 +11,7 @@ from functools import cached_property
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.copies import COPY_RATIO, CopySums
 from precall.metrics.neighbors.influence import BallTotals
-from precall.metrics.score import Interval, Score
+from precall.metrics.score import COVERS, Interval, Score
 from precall.theory import chance
 
 
@@ -103,7 +103,7 @@ class BallScores:
 
     def _score(self, value: float, bounds: influence.Bounds, expected: float | None, **settings: float) -> Score:
         n_real, n_fake = list(self._sizes.values())[:: -1 if self.exchanged else 1]
-        interval = Interval(*bounds, self.level, influence.COVERS)
+        interval = Interval(*bounds, self.level, COVERS)
         return Score(value, interval, expected, n_real, n_fake, {**settings, "ties": self.ties})
 
 
@@ -119,5 +119,5 @@ def copy_score(sums: CopySums, *, n_fake: int, expected: float | None, ties: str
     """
     share, n = sums.copies / n_fake, len(sums.changes)
     spread = influence.share_from_totals(share, n_fake, sums.changes, float(sums.moves))
-    interval = Interval(*influence.share_interval(share, n_fake, spread, level), level, influence.COVERS)
+    interval = Interval(*influence.share_interval(share, n_fake, spread, level), level, COVERS)
     return Score(share, interval, expected, n, n_fake, {"threshold": COPY_RATIO, "ties": ties})

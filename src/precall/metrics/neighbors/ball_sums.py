@@ -127,9 +127,6 @@ class FakeCounts:
             arrays: The arrays by name.
             n: Number of reals.
             shards: Number of fakes of each shard.
-
-        Raises:
-            ValueError: With the name of an array that does not fit.
         """
         total = _checked(arrays, "copies total", "i", (2,))
         copies = CopySums(int(total[0]), _checked(arrays, "copies changes", "i", (n,)), int(total[1]))

@@ -238,9 +238,6 @@ class CudaSteps:
             starts: Where each row begins, and where the last one ends, shape (rows + 1,).
             numbers: The numbers of all rows, float64.
             size: Number of values to keep.
-
-        Returns:
-            The values, ∞ if there are fewer, and the places, −1 then; both of shape (rows, size).
         """
         values = torch.empty((len(starts) - 1, size), dtype=torch.float64, device=numbers.device)
         places = torch.empty(values.shape, dtype=torch.int64, device=numbers.device)

@@ -30,7 +30,6 @@ from precall.theory.arrays import Array, Counts
 TIED = 0.05  # share of equal values that makes a median jump
 MOVED_MEDIANS = 32  # number of balls for which the median without them is computed
 PAIRED_NEIGHBORS = 16  # joint changes cost n k² and are subtracted up to this k; without them intervals are wider
-COVERS = "the expectation of this score at these sample sizes, over real and fake samples; its bias is not covered"
 Bounds = tuple[float, float]
 
 

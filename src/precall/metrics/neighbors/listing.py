@@ -108,9 +108,6 @@ class Listing:
             of: Side whose samples have thresholds: 0 or 1.
             size: Number of other samples.
             radii: Squared radii of balls of the other side, shape (n, number), −1 for balls that do not count.
-
-        Returns:
-            Shape (1 + number of radii, samples). Those after the first are for d²/r² over the balls.
         """
         rows, others = self.sides[of], self.sides[1 - of]
         n, m = len(rows.scale), len(others.scale)
@@ -194,9 +191,6 @@ def nearest(
         pairs: Listed pairs, in order.
         size: Number of values to keep.
         radii: Squared radii of the second set, −1 for those that do not count. Then d²/r² takes the place of d².
-
-    Returns:
-        The values, ∞ if there are fewer, and the indices, −1 then; both of shape (samples of `left`, size).
     """
     if radii is not None:
         pairs = _in_radii(pairs.only(radii[pairs.j] >= 0), radii)

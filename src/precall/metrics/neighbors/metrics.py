@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.intervals import subsampling_intervals
 from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.neighbors.cover import spectra_by_chance
 from precall.metrics.neighbors.successors import symmetric_scores
+from precall.metrics.resampling import subsampling_intervals
 from precall.metrics.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum

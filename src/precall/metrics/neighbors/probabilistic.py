@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.neighbors.influence import COVERS, Spread, jackknife, share_interval
-from precall.metrics.score import Interval, Score
+from precall.metrics.neighbors.influence import Spread, jackknife, share_interval
+from precall.metrics.score import COVERS, Interval, Score
 from precall.progress import StageProgress
 from precall.theory.arrays import Array, to_numpy
 
@@ -76,14 +76,6 @@ def soft_supports(
     *, real: Balls, fake: Balls, progress: StageProgress | None = None
 ) -> tuple[SoftSupport, SoftSupport]:
     """The soft support of the reals at the fakes, and that of the fakes at the reals.
-
-    Args:
-        real: Balls of the real samples, from `precall.metrics.neighbors.sweep.within` with k ≥ 3.
-        fake: Balls of the fake samples.
-        progress: Called with (number of ordered pairs read, 4NM).
-
-    Returns:
-        Both supports. Their means are P-precision and P-recall.
 
     Example:
         >>> from precall.metrics.neighbors.sweep import within

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
 from precall.metrics.neighbors.copies import COPY_RATIO, CopySums, Nearest, copy_ratios, expected_copies
-from precall.metrics.neighbors.cover import CoverCurve, cover_curve, cover_spectrum
-from precall.metrics.neighbors.influence import COVERS, BallTotals
-from precall.metrics.score import Interval, Score
+from precall.metrics.neighbors.cover import cover_spectrum
+from precall.metrics.neighbors.influence import BallTotals
+from precall.metrics.score import COVERS, Interval, Score
 from precall.printing import brief
 from precall.theory import chance, checks
 from precall.theory.arrays import Array, Counts, Flags
@@ -166,18 +166,6 @@ class Neighborhoods:
             Cheema and Urner (2023), Def. 2.
         """
         return float((self._column(self.reals_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
-
-    def cover_curve(self, lam: npt.ArrayLike, k: int | None = None) -> CoverCurve:
-        """The precision-recall curve at slopes `lam` from precision-recall cover with k' = `k`.
-
-        See `precall.metrics.neighbors.cover.cover_curve`.
-        """
-        return cover_curve(
-            lam=lam,
-            fakes_in_ball=self._column(self.fakes_in_ball, k),
-            reals_in_ball=self._column(self.reals_in_ball, k),
-            k=self._level(k),
-        )
 
     def cover_spectrum(self, k: int | None = None) -> RatioSpectrum:
         """Spectrum from the counts in k-NN balls. See `precall.metrics.neighbors.cover.cover_spectrum`."""

@@ -1,4 +1,9 @@
-"""Repeated rows: which rows must stay in one fold, and which count as samples of their own.
+"""What "the same row" is, for folds, tests, copies, notices and selection.
+
+Rows are one record if all their values are equal, or if they are so much closer to each other than to the rows around
+them that independent rows of a smooth density almost never are. A record that recurs counts once if records recur far
+more often within the sets than between them, since rows were then repeated; otherwise it is an atom of the
+distribution, and each of its rows counts.
 
 A model must not be tested on rows that it was trained on, nor on copies of them: a set that repeats its rows would look
 like a distribution of its own.
@@ -8,14 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from precall.theory.arrays import Array, Flags, Index
-
-Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
+from precall.theory.arrays import Array, Counts, Flags, Index, Matrix
 
 RECURRING = 10  # a row that occurs so often may be an atom of the distribution
 WHOLE = 0.9  # share of a set's rows that recur in it alone from which the set was repeated as a whole
@@ -30,6 +31,7 @@ SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 SKETCH = 32  # number of dimensions in which neighbours are searched
 SCALE_ROWS = 2000  # rows from which the scale of each column is computed
 BLOCK = 512  # rows whose distances are in memory at the same time
+TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
 
 
 def first_equal_row(x: Matrix) -> Index:
@@ -216,3 +218,20 @@ def independent_rows(together: Index, real: Flags) -> Flags:
     if within <= REPEATED * (p @ q) / (n * m):
         return np.ones(len(real), dtype=bool)
     return np.asarray(first[inverse] == np.arange(len(real)))
+
+
+def twin_records(index: Counts, distance: Array) -> Counts:
+    """The record of each row: rows much nearer to each other than to their fourth neighbours are twins.
+
+    This is the rule for distinct rows whose exact neighbours are known; `linked_rows` searches for them.
+
+    Args:
+        index: Nearest other rows of each row, shape (n, m).
+        distance: Distances to them in increasing order, shape (n, m).
+    """
+    reach = TWIN * distance[:, min(4, distance.shape[1]) - 1]
+    row, place = np.nonzero(distance <= reach[:, None])
+    other = index[row, place]
+    mutual = distance[row, place] <= reach[other]
+    first = _components(row[mutual], other[mutual], len(reach))
+    return np.asarray(np.unique(first, return_inverse=True)[1], dtype=np.int64)

@@ -1,24 +1,49 @@
-"""Intervals for scores without a closed-form variance, from disjoint subsamples drawn without replacement.
+"""Intervals and chance levels from resampling: bootstraps, permutations, and disjoint subsamples.
 
-Assume that the standard deviation of a score of n samples is about c/√n. The score is recomputed on B disjoint blocks
-of n/B samples, and the standard deviation over the blocks divided by √B estimates that of the score. The variance is
-averaged over two random partitions, and the interval uses Student's t with 2 (B − 1) degrees of freedom. Blocks are
-drawn without replacement because a bootstrap repeats samples, and a repeated sample is its own nearest neighbour. The
-curve of `cover` uses it.
+Whoever can draw a curve again, from a bootstrap sample or after a permutation of the labels, passes the readings of all
+draws to `over` for their variances (an interval, `bounded_intervals`) or their means (a chance level). Scores for which
+a bootstrap is wrong take disjoint subsamples: a bootstrap repeats samples, and a repeated sample is its own nearest
+neighbour. Assume that the standard deviation of a score of n samples is about c/√n. The score is recomputed on B
+disjoint blocks of n/B samples, and the standard deviation over the blocks divided by √B estimates that of the score.
+The variance is averaged over two random partitions, and the interval uses Student's t with 2 (B − 1) degrees of
+freedom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from precall.metrics.score import Interval
+from precall.metrics.score import COVERS, Interval, ScoreInfo, bounded_interval
 from precall.theory.arrays import Index
 
 BLOCKS = 4
 PARTITIONS = 2
-COVERS = "the expectation of this score at these sample sizes (disjoint subsamples); its bias is not covered"
+RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
+
+
+def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **options: int) -> dict[str, float]:
+    """A summary of each reading over all draws.
+
+    Example:
+        >>> over([{"tv": 0.25}, {"tv": 0.75}], np.mean)
+        {'tv': 0.5}
+    """
+    return {name: float(summary([draw[name] for draw in draws], **options)) for name in draws[0]}
+
+
+def bounded_intervals(
+    values: Mapping[str, float], half_widths: Mapping[str, float], infos: Sequence[ScoreInfo], *, n: int
+) -> dict[str, Interval]:
+    """Intervals around the values within the ranges of the scores; n is the number of samples of the smaller set."""
+    return {
+        info.name: bounded_interval(
+            values[info.name], half_widths[info.name], low=info.low, high=info.high, n=n, covers=COVERS
+        )
+        for info in infos
+    }
 
 
 def subsampling_intervals(
@@ -43,9 +68,6 @@ def subsampling_intervals(
         seed: Seed of the partitions.
         level: Nominal coverage.
         within: Range of each score by name; its interval is clipped to it (coverage lies in [0, 1]).
-
-    Returns:
-        An interval for each name, or None if there are too few samples for two blocks or if a score is infinite.
     """
     from scipy.special import stdtrit
 
