@@ -11,6 +11,7 @@ Parts:
 
 - inputs: damaged files for every reader, through the Python functions;
 - formats: valid files with one field changed and all checksums mended, and hostile files of each format;
+- oddities: other encodings, formats under other names, pipes and devices, files that change, through the command line;
 - arguments: random command lines of every command;
 - kills: SIGKILL, SIGTERM and SIGINT at random moments of every command, which is then run again;
 - flips: single bits of caches and checkpoints;
@@ -31,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import pool
-from benchmarks.attacks import arguments, endurance, flips, kills, surroundings
+from benchmarks.attacks import arguments, endurance, flips, kills, oddities, surroundings
 from benchmarks.attacks.children import warm
 from benchmarks.attacks.findings import HARMLESS, Tally
 from benchmarks.attacks.inputs import Reader
@@ -60,6 +61,7 @@ def _arguments(name: str, seed: int, first: int, last: int, deadline: float | No
 PARTS: dict[str, tuple[tuple[str, ...], Attack, float, int, str]] = {
     "inputs": (tuple(TARGETS), _inputs, 0.35, 8, "damaged files"),
     "formats": (tuple(AWARE), _formats, 0.35, 8, "files with one field changed"),
+    "oddities": (tuple(oddities.ODD), oddities.run, 0.25, 2, "files of odd kinds"),
     "arguments": (("arguments",), _arguments, 0.25, 15, "command lines"),
     "kills": (tuple(kills.SCENARIOS), kills.run, 0.25, 1, "kills"),
     "flips": (flips.TARGETS, flips.run, 0.1, 1, "flipped bits"),

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import struct
 import tarfile
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -261,84 +263,62 @@ def arrow_file(rng: Random, content: bytes) -> bytes:
 # ---------------------------------------------------------------------------------------------------- HDF5, safetensors
 
 
+SHAPES = (
+    *((), (0,), (5,), (40,), (5, 3), (5, 3), (40, 3), (40, 3), (40, 3), (8, 6, 5, 3), (300, 2)),
+    *((10**12,), (10**12, 0), (10**9, 4), (1, 10**7), (5, 2, 2, 2, 2)),
+)
+LINKS: tuple[Callable[[Random, Any, Any], Any], ...] = (
+    lambda rng, file, h5py: file.__setitem__("soft", h5py.SoftLink(rng.choice(("/soft", "/features", "/nowhere")))),
+    lambda rng, file, h5py: file.__setitem__("other", h5py.ExternalLink(f"../{SECRET}", "/features")),
+    lambda rng, file, h5py: file.__setitem__("circle", file["/"]),
+    lambda rng, file, h5py: file.create_dataset("outside", (5, 3), "u1", external=[("../" + SECRET, 0, 15)]),
+    lambda rng, file, h5py: file.create_group("/".join("g" * rng.choice((3, 31, 40)))),
+    lambda rng, file, h5py: file["/"].attrs.create("about", rng.choice(("a" * 60_000, 3.5, h5py.Empty("f4")))),
+)
+
+
 def hdf5_file(rng: Random, content: bytes) -> bytes:
     """An HDF5 file of random data sets, groups, links and filters, or another number in one of these."""
     import h5py
 
     with tempfile.NamedTemporaryFile(suffix=".h5") as place:
-        with h5py.File(place.name, "w", libver=rng.choice(("earliest", "latest"))) as file:
-            for i in range(rng.choice((1, 1, 1, 3))):
-                _data_set(rng, file, h5py, rng.choice(("features", "texts", f"d{i}", "a/b/c")))
-            _links(rng, file, h5py)
-        if Path(place.name).stat().st_size > LARGEST:  # of holes
+        with suppress(RuntimeError), h5py.File(place.name, "w", libver=rng.choice(("earliest", "latest"))) as file:
+            _data_set(rng, file, h5py, rng.choice(("features", "features", "texts", "a/b/c")))
+            if rng.random() < 0.2:
+                _data_set(rng, file, h5py, rng.choice(("images", "labels", "texts")))
+            if rng.random() < 0.3:
+                rng.choice(LINKS)(rng, file, h5py)
+        if not 0 < Path(place.name).stat().st_size <= LARGEST:  # of holes
             return mutations.flip_bits(rng, content)
         made = bytearray(Path(place.name).read_bytes())
-    if rng.random() < 0.4:
-        at, size = rng.randrange(8, min(len(made), 2500)), rng.choice((1, 2, 4, 8))
+    if made[8:9] == b"\0" and rng.random() < 0.6:  # the format without checksums
+        at, size = rng.randrange(8, min(len(made), rng.choice((2500, 10**6)))), rng.choice((1, 2, 4, 8))
         made[at : at + size] = (number(rng) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     return bytes(made)
 
 
 def _data_set(rng: Random, file: Any, h5py: Any, name: str) -> None:
-    if name in file:
-        return
-    kind = rng.choice(
-        (h5py.string_dtype(), "f4", "f8", "i8", "u1", "S5", h5py.vlen_dtype("f4"), "c8", "?", h5py.ref_dtype)
-    )
-    shape = rng.choice(
-        (
-            (),
-            (0,),
-            (5,),
-            (5, 3),
-            (5, 3),
-            (5, 3),
-            (40, 3),
-            (40, 3),
-            (8, 6, 5, 3),
-            (10**12,),
-            (10**12, 0),
-            (10**9, 4),
-            (1, 10**7),
-            None,
-        )
-    )
+    texts, odd = h5py.string_dtype(), ("S5", h5py.vlen_dtype("f4"), "c8", "?", h5py.ref_dtype, "f2", ">i2", "V7")
+    kind = rng.choice((texts, texts, "f4", "f4", "f8", "i8", "u1", rng.choice(odd)))
+    shape: tuple[int, ...] = rng.choice(SHAPES)
+    if rng.random() < 0.8:  # as many dimensions as samples of this kind have
+        shape = shape[:1] if kind is texts else (*shape, 3)[: max(2, len(shape))]
     options: dict[str, Any] = {}
-    if shape and 0 not in shape and rng.random() < 0.7:
-        options = {"chunks": tuple(min(side, rng.choice((1, 8, 10**6))) for side in shape)}
+    if shape and 0 not in shape and (math.prod(shape) > 10**5 or rng.random() < 0.7):
+        options = {"chunks": tuple(min(side, rng.choice((1, 8, 8, 1000))) for side in shape)}
         options |= rng.choice(
             ({}, {"compression": "gzip"}, {"compression": "lzf"}, {"shuffle": True}, {"fletcher32": True})
         )
-    elif shape and np.prod([float(side) for side in shape]) > 1e6:
-        options = {"chunks": tuple(min(side, 8) or 1 for side in shape)} if 0 not in shape else {}
-    try:
-        data = (
-            file.create_dataset(name, shape, kind, **options)
-            if shape is not None
-            else file.create_dataset(name, data=h5py.Empty("f4"))
-        )
-        if options.get("compression") == "gzip" and rng.random() < 0.6:
+    with suppress(ValueError, TypeError, OSError, RuntimeError, NotImplementedError):
+        data = file.create_dataset(name, shape, kind, **options)
+        if options.get("compression") == "gzip" and rng.random() < 0.3:
             bomb = zlib.compress(bytes(rng.choice((0, 10, 1 << 16, 1 << 25))))
             data.id.write_direct_chunk((0,) * data.ndim, rng.choice((bomb, bomb[:-3], b"", b"\xff" * 50)))
-        elif shape and 0 < data.size < 10**5 and data.dtype.kind in "fiub":
-            data[...] = 1
-    except (ValueError, TypeError, OSError, RuntimeError, NotImplementedError):
-        return
-
-
-def _links(rng: Random, file: Any, h5py: Any) -> None:
-    group = file
-    for _ in range(rng.choice((0, 0, 3, 40, 300))):
-        group = group.require_group("g")
-    kind = rng.randrange(5)
-    if kind == 0:
-        file["soft"] = h5py.SoftLink(rng.choice(("/soft", "/features", "/nowhere")))
-    elif kind == 1:
-        file["other"] = h5py.ExternalLink(rng.choice(("../" + SECRET, "/etc/passwd", "a.h5")), "/features")
-    elif kind == 2:
-        file["circle"] = file["/"]
-    elif kind == 3:
-        file.create_dataset("outside", (5, 3), "u1", external=[("../" + SECRET, 0, 15)])
+        elif 0 < data.size < 10**5 and kind is texts:
+            words = ("", "a text", "\0", "ü" * 700, "a" * 70_000, b"\xff\xfe")
+            data[...] = np.array([rng.choice(words) for _ in range(data.size)], object).reshape(shape)
+        elif 0 < data.size < 10**5:
+            data[...] = np.arange(data.size).reshape(shape) % 7 / 7
 
 
 OWN: dict[str, tuple[Mutation, ...]] = {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ KINDS = ("features", "files", "results", "weights")  # folders of the cache, bes
 BLOCK = 1 << 20
 SEAL = "\nsha256 {}\n"
 LENGTH = len(SEAL.format(64 * "0"))
+SEALED = re.compile(rb"\nsha256 [0-9a-f]{64}\n")
 ATTEMPTS = 5
 # what reading content of the wrong form raises
 WRONG_FORM = (ValueError, LookupError, TypeError, AttributeError, EOFError, ArithmeticError, RecursionError)
@@ -132,6 +134,10 @@ def _content(path: Path) -> Iterator[bytes]:
     digest = hashlib.sha256(_label(path))
     with open(path, "rb") as file:
         left = os.fstat(file.fileno()).st_size - LENGTH
+        file.seek(max(0, left))
+        if not SEALED.fullmatch(file.read(LENGTH + 1)):  # before a file of any size is read
+            raise ValueError(f"`{path}` is damaged.")
+        file.seek(0)
         while left > 0 and (block := file.read(min(left, BLOCK))):
             digest.update(block)
             left -= len(block)

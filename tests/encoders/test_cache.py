@@ -351,3 +351,11 @@ def test_warnings_have_the_logger_of_the_package(caplog):
     path.write_bytes(b"")
     encoded()
     assert [(record.name, record.levelno) for record in caplog.records] == [("precall", logging.WARNING)]
+
+
+def test_a_hole_of_a_terabyte_is_damaged_at_once(tmp_path):
+    with (tmp_path / "a.json").open("wb") as file:
+        file.truncate(1 << 40)
+    for read in (read_sealed, check_seal):
+        with pytest.raises(ValueError, match="is damaged"):
+            read(tmp_path / "a.json")

@@ -105,3 +105,15 @@ def test_rows_differ_where_their_features_do():
     found = differing_columns(one, other, PLAN)
     assert list(found) == ["c", "a"]
     assert sum(found.values()) == pytest.approx(1)
+
+
+def test_a_wide_table_has_its_pairs_compared_among_the_columns_that_differ_most():
+    """All pairs of 4,096 columns would take hours."""
+    rng = np.random.default_rng(0)
+    plan = {f"c{i}": {"kind": "number", "features": [i, i + 1], "centre": 0.0, "scale": 1.0} for i in range(150)}
+    real, fake = rng.normal(size=(2, 40, 150))
+    fake[:, [3, 140]] += 3
+    found = column_drift(real=real, fake=fake, columns=plan)
+    assert len(found.columns) == 150
+    assert {*list(found.columns)[:2]} == {"c3", "c140"}
+    assert next(iter(found.pairs.values())).settings["tests"] == 128 * 127 // 2

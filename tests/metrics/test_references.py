@@ -93,7 +93,7 @@ def test_another_encoder_than_that_of_the_reference_is_refused(tmp_path):
         assess(real=str(reference), fake=large, encoder=flat, metrics=("fid",))
 
 
-@pytest.mark.parametrize("member", ["features", "squared_radii", "reference"])
+@pytest.mark.parametrize("member", ["features", "squared_margins", "reference"])
 def test_a_damaged_reference_costs_one_sentence(path, member, tmp_path):
     """Every byte of an array is covered by its checksum."""
     damaged = tmp_path / "damaged.precall"

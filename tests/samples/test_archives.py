@@ -113,3 +113,20 @@ def test_arrays_that_do_not_fit_cost_a_sentence(saved, kind, how):
             archive.writestr("another.npy", b"")
     with pytest.raises(ValueError, match=r"a\.(precall|sketch)"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("squared_margins", lambda rows: rows[:, ::-1]),
+        ("squared_margins", lambda rows: rows[:, :2]),
+        ("squared_margins", lambda rows: rows.astype(np.uint64)),
+        ("neighbor_distance", lambda rows: rows[:, :4]),
+        ("neighbor_distance", lambda rows: rows[:, ::-1]),
+    ],
+)
+def test_balls_that_are_none_cost_a_sentence(saved, name, change):
+    """Radii of nested balls increase; without it, counts fell outside their tables."""
+    path = resealed(saved["reference"], lambda about, arrays: arrays.update({name: change(arrays[name])}))
+    with pytest.raises(ValueError, match=r"do(es)? not fit"):
+        Reference.load(path).assess(FAKE, metrics=("neighbors",))

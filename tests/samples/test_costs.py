@@ -9,6 +9,7 @@ import resource
 import struct
 import tarfile
 import time
+import tracemalloc
 import warnings
 import zipfile
 import zlib
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
+import precall
 from precall.samples import open_samples
 
 MOST = 400 << 20  # bytes by which the memory of this process may grow
@@ -377,3 +379,27 @@ def test_safetensors_are_read(tmp_path):
 def test_urls_of_templates_are_not_opened(url):
     with pytest.raises(ValueError, match="can name code"):
         open_samples(url)
+
+
+@pytest.mark.parametrize("line", ["," * 10**6, ",".join(["x"] * 10**5), "\t".join(map(str, range(10**5)))])
+def test_a_table_with_very_many_columns(tmp_path, line):
+    (tmp_path / "a.csv").write_text(f"{line}\n{line}\n")
+    with pytest.raises(ValueError, match="at most 4,096 columns"):
+        open_samples(tmp_path / "a.csv")
+
+
+def test_a_table_takes_little_more_memory_than_its_file(tmp_path):
+    """A stream of text takes four bytes per character."""
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 9 + "\n" * 1_000_000)
+    tracemalloc.start()
+    try:
+        open_samples(tmp_path / "a.csv")
+        assert tracemalloc.get_traced_memory()[1] < 3e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_json_that_takes_gigabytes(tmp_path):
+    (tmp_path / "results.json").write_bytes(b"[" + b"{}," * 12_000_000 + b"{}]")
+    with pytest.raises(ValueError, match="PRECALL_MAX_BYTES"):
+        precall.load(tmp_path / "results.json")

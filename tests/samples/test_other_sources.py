@@ -1,6 +1,8 @@
 """Texts, tables, iterables, torch datasets and generators, and invalid sources."""
 
 import json
+import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -201,3 +203,9 @@ def test_natural_order_is_total_and_stable_under_shuffling(names):
 def test_shown_text_is_printable_and_printable_text_is_unchanged(text):
     assert shown(text).isprintable()
     assert shown(shown(text)) == shown(text)
+
+
+@pytest.mark.parametrize("module", ["PIL.Image", "torch.utils.data", "datasets"])
+def test_a_module_that_another_thread_is_importing_has_no_classes_yet(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    assert open_samples(iter([[1.0, 2.0], [3.0, 4.0]])).kind == "features"

@@ -86,8 +86,8 @@ def assess(
             metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
             Pass about as many samples as `real` has.
         metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
-            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as class
-            probabilities.
+            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
+            class probabilities.
         k: Number of neighbours that define a ball in the k-NN scores.
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random; the same seed gives the same numbers.

@@ -12,7 +12,7 @@ from precall.metrics.features import device_of
 from precall.metrics.inputs import Side
 from precall.metrics.moments import Moments
 from precall.metrics.neighbors.copies import Nearest
-from precall.metrics.neighbors.sweep import Balls
+from precall.metrics.neighbors.sweep import Balls, margin_levels
 from precall.theory.arrays import to_numpy
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
         **{OUTPUT + name: to_numpy(matrix) for name, matrix in side.outputs.items()},
         "mu": moments.mean,
         "sigma": moments.covariance,
-        "squared_radii": balls.squared_radii,
         "squared_margins": balls.squared_margins,
         "neighbor_index": balls.nearest.index,
         "neighbor_distance": balls.nearest.distance,
@@ -57,16 +56,18 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
 def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
     """The balls that `save_side` wrote, or None if they belong to another k or lie on another device."""
     from precall.metrics.neighbors.distances import Cloud
+    from precall.samples.references import BALLS
 
-    names = ("squared_radii", "squared_margins", "neighbor_index", "neighbor_distance")
     if samples.about["k"] != k or device_of(side.features) != "cpu" or "approximate_radii" in samples.about:
         return None
-    stored = [samples.stored(name) for name in names]
+    stored = [samples.stored(name) for name in BALLS]
     if any(array is None or len(array) != len(side.features) for array in stored):
         return None
-    radii, margins, index, distance = (np.asarray(array) for array in stored)
+    margins, index, distance = (np.asarray(array) for array in stored)
+    if margins.shape[1] != len(margin_levels((k,))) or index.shape != distance.shape:
+        raise ValueError(f"`{samples.name}` must hold the neighbours of its samples; its arrays do not fit.")
     cloud = Cloud(side.features, index.shape[1])
-    return Balls((k,), int(samples.about["neighbors"]), radii, margins, Nearest(index, distance), cloud)
+    return Balls((k,), int(samples.about["neighbors"]), margins[:, :1], margins, Nearest(index, distance), cloud)
 
 
 def check_same_encoder(reference: Side, other: Side) -> None:

@@ -20,7 +20,7 @@ from precall.samples import reading
 from precall.samples.arrays import Numbers, Once, Positions, Rows, pick
 from precall.samples.images import ImageFiles, is_image_content
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleSet, shown
-from precall.samples.tables import TableRows, as_cells, table_ids
+from precall.samples.tables import TableRows, as_cells, column_names, table_ids
 from precall.samples.texts import TextLines
 
 KEPT = 8  # blocks of records that stay in memory
@@ -325,6 +325,7 @@ def _lists(column: Any, place: str, like: Numbers | None = None) -> Numbers:
 def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
     """The records as the rows of a table. Their cells become text, and all stay in memory, as those of a CSV file."""
     names = [column.name for column in records.schema]
+    columns = column_names(names)
     reading.check_count(f"`{shown(records.name)}` has too many rows", len(records))
     packed, size = sum(path.stat().st_size for path in records.paths), 0
     rows: list[list[str]] = []
@@ -341,7 +342,7 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
         ids=table_ids(len(rows)),
         name=records.name,
         on_error=on_error,
-        columns=tuple(names),
+        columns=columns,
         rows=rows,
         paths=records.paths,
     )

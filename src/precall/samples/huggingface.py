@@ -73,7 +73,7 @@ def open_arrow(paths: Sequence[Path], name: str, key: str | None, on_error: Erro
 
 def is_dataset(source: object) -> bool:
     """Whether `source` is a `datasets.Dataset`."""
-    return "datasets" in sys.modules and isinstance(source, sys.modules["datasets"].Dataset)
+    return isinstance(source, getattr(sys.modules.get("datasets"), "Dataset", ()))
 
 
 def open_dataset(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleSet:

@@ -130,7 +130,8 @@ def read_file(path: Path) -> bytes:
     most = limit()
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(most + 1) if size <= most else b""
+        data = file.read(size + 1) if size <= most else b""  # a buffer of this size is allocated at once
+        data += file.read(most) if len(data) > size else b""  # the file has grown
     if max(size, len(data)) > most:
         raise InputError(f"`{shown(str(path))}` is larger than {most:,} bytes. Set {VARIABLE} to raise this limit.")
     return data
@@ -179,7 +180,9 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Text that is nested too deeply is a `ValueError`, like any other text that is not JSON.
+    """Parse JSON of at most 1/16 of the limit of a file (32 MiB): each `{},` takes 24 times its size in memory.
+
+    Text that is nested too deeply is a `ValueError`, like any other text that is not JSON.
 
     Example:
         >>> parse_json("[" * 100_000)
@@ -187,6 +190,8 @@ def parse_json(text: str | bytes) -> Any:
             ...
         ValueError: it is nested too deeply
     """
+    if len(text) > limit() // 16:
+        raise InputError(f"it has more than {limit() // 16:,} bytes. Set {VARIABLE} to raise this limit")
     try:
         return json.loads(text)
     except RecursionError:

@@ -24,7 +24,7 @@ SUFFIX = ".precall"
 REFERENCE = ArrayArchive("reference", SUFFIX, 1, made_by="precall reference make")
 OUTPUT = "output_"  # begins the names of arrays that are further outputs of the encoder
 NEIGHBORS = "neighbor_index"
-BALLS = ("squared_radii", "squared_margins", NEIGHBORS, "neighbor_distance")  # arrays with one row per sample
+BALLS = ("squared_margins", NEIGHBORS, "neighbor_distance")  # arrays with one row per sample
 COUNT, TEXT = {"type": "integer", "minimum": 1, "maximum": 10**12}, {"type": "string"}
 SCHEMA = {
     "type": "object",
@@ -111,6 +111,8 @@ def _array(path: Path, name: str, about: Mapping[str, Any]) -> Numbers:
         fits = bool((found >= 0).all()) and bool(np.isfinite(found).all())
     if name == NEIGHBORS and fits:
         fits = found.dtype == np.int64 and about["k"] <= found.shape[1] < n and found.max() < n
+    elif name in BALLS and fits:  # of nested balls, or of the nearest neighbour first
+        fits = found.dtype == np.float64 and bool((np.diff(found) >= 0).all())
     if not fits:
         raise ValueError(f"`{shown(str(path))}` must hold {n:,} samples; its array `{shown(name)}` does not fit.")
     return found

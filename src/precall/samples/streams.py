@@ -181,9 +181,12 @@ def _unbatched(batch: object, key: str | None) -> Iterator[object]:
     yield from batch
 
 
+# a module that another thread is importing may not have its classes yet
+
+
 def _is_loader(value: object) -> bool:
-    return "torch.utils.data" in sys.modules and isinstance(value, sys.modules["torch.utils.data"].DataLoader)
+    return isinstance(value, getattr(sys.modules.get("torch.utils.data"), "DataLoader", ()))
 
 
 def _is_picture(value: object) -> TypeGuard[Image]:
-    return "PIL.Image" in sys.modules and isinstance(value, sys.modules["PIL.Image"].Image)
+    return isinstance(value, getattr(sys.modules.get("PIL.Image"), "Image", ()))

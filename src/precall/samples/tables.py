@@ -7,6 +7,7 @@ import io
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -25,6 +26,7 @@ from precall.samples.cells import (
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
+COLUMNS = 4096  # of a table: each is encoded, compared and reported
 DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
 
 
@@ -122,9 +124,9 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     named in the same way, and a repeated name is numbered.
     """
     try:
-        text = reading.read_text(path)
-        reading.check_count(f"`{shown(str(path))}` has too many rows", text.count("\n"))
-        with io.StringIO(text, newline="") as file:
+        data = reading.read_file(path)
+        reading.check_count(f"`{shown(str(path))}` has too many rows", data.count(b"\n"))
+        with io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="") as file:  # one text would take four times this
             delimiter = _delimiter(list(islice(file, 50)))
             file.seek(0)
             rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
@@ -138,7 +140,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
         ids=table_ids(len(rows)),
         name=str(path),
         on_error=on_error,
-        columns=_names(header or [""] * len(rows[0])),
+        columns=column_names(header or [""] * len(rows[0])),
         rows=rows,
         paths=(Path(os.path.abspath(path)),),
         delimiter=delimiter,
@@ -173,7 +175,7 @@ def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
         ids=table_ids(len(rows)),
         name=type(source).__name__,
         on_error=on_error,
-        columns=_names(list(columns)),
+        columns=column_names(list(columns)),
         rows=rows,
     )
 
@@ -225,26 +227,32 @@ def table_ids(n: int) -> tuple[str, ...]:
 def _delimiter(lines: Sequence[str]) -> str:
     """The first delimiter that splits all complete lines into equally many cells, or else the most frequent one."""
     for delimiter in DELIMITERS:
-        lengths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
-        if len(lengths) == 1 and lengths.pop() > 1:
-            return delimiter
+        with suppress(csv.Error):  # a long line without this delimiter
+            lengths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
+            if len(lengths) == 1 and lengths.pop() > 1:
+                return delimiter
     return max(reversed(DELIMITERS), key=lines[0].count) if lines else ","
 
 
-def _names(header: Sequence[str]) -> tuple[str, ...]:
+def column_names(header: Sequence[str]) -> tuple[str, ...]:
     """The names of the columns; empty ones become `"column 3"`, and the second `"x"` becomes `"x (2)"`."""
-    names: list[str] = []
+    if len(header) > COLUMNS:
+        raise ValueError(f"a table must have at most {COLUMNS:,} columns; got {len(header):,}. Save numbers as .npy.")
+    names: dict[str, int] = {}  # with how often each was given
     for place, given in enumerate(header, 1):
-        name = given.strip() or f"column {place}"
-        repeated = sum(one == name or one.startswith(f"{name} (") for one in names)
-        names.append(f"{name} ({repeated + 1})" if name in names else name)
+        name = one = given.strip() or f"column {place}"
+        while one in names:
+            names[name] += 1
+            one = f"{name} ({names[name]})"
+        names[one] = 1
     return tuple(names)
 
 
 def frame_columns(source: Any) -> dict[str, list[object]]:
     """The columns of a frame as lists: pandas (`iloc`), or Polars."""
     if hasattr(source, "iloc"):
-        return {name: source.iloc[:, i].tolist() for i, name in enumerate(_names(list(map(str, source.columns))))}
+        names = column_names(list(map(str, source.columns)))
+        return {name: source.iloc[:, i].tolist() for i, name in enumerate(names)}
     return {str(name): source[name].to_list() for name in source.columns}
 
 
