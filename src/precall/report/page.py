@@ -367,7 +367,10 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
     """The drift of columns and of pairs of columns, as the page's script reads it."""
     named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
     return {
-        of: [{"name": name, **_score(one), "differs": one.settings["differs"]} for name, one in scores.items()]
+        of: [
+            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram")}}
+            for name, one in scores.items()
+        ]
         for of, scores in named.items()
     }
 

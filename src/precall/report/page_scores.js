@@ -124,12 +124,24 @@ function baselineRow(columns) {
   return [{name: baseline.name, kind: "baseline", cells: columns.map(c => scoreCell(baseline.scores[c.key], c))}];
 }
 
+// the shares of real and fake rows per value or range of a column, and in words where they differ clearly
+function histogram({name, histogram: cells}, mark) {
+  const top = Math.max(...cells.flatMap(c => [c.real, c.fake])), step = 160 / cells.length, said = c => `${c.label}: real ${percent(c.real)}, fake ${percent(c.fake)}`;
+  const root = svg("svg", {viewBox: "0 0 160 44", role: "img", "aria-label": `Histogram of ${name}: ${cells.map(said).join("; ")}`, class: "histogram"});
+  const bar = (c, i, side) => { const height = 42 * c[side] / top, one = svg("rect", {x: i * step + (side === "real" ? 0 : 0.42 * step), y: 43 - height, width: 0.4 * step, height: height + 1, class: "share", mark: side === "real" ? "var(--real)" : mark}); one.append(svg("title", {}, said(c))); return one; };
+  root.append(...cells.flatMap((c, i) => ["real", "fake"].map(side => bar(c, i, side))));
+  const clear = cells.filter(c => c.clear).sort((a, b) => Math.abs(b.real - b.fake) - Math.abs(a.real - a.fake)).slice(0, 3);
+  return el("div", {}, root, ...clear.map(c => el("div", {}, said(c))));
+}
+
 const DRIFT = 12;  // columns, and pairs of columns, that are listed
 function drawDrift(m) {
   const listed = m.drift ? [...m.drift.columns.slice(0, DRIFT), ...m.drift.pairs.filter(one => one.differs).slice(0, DRIFT)] : [];
   const columns = [{key: "drift", label: "total variation", better: "lower", unit: true}, {key: "differs", label: "difference"}];
+  columns.push({key: "where", label: "real and fake rows by value"});
+  const where = one => el("td", {role: "cell", class: "where"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[2].label), one.histogram ? histogram(one, colorOf(m.name)) : "–");
   const verdict = one => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, "difference"), el("span", {}, one.differs ? "clear" : "within chance"));
-  const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one)]}));
+  const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one), where(one)]}));
   $("drift").replaceChildren(...(rows.length ? [el("table", {class: "scores", role: "table"}, ...scoreTable(columns, rows, "Drift of columns and dependences", "Column"))] : []));
   $("drift-box").hidden = !listed.length;
 }

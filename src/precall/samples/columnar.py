@@ -20,7 +20,7 @@ from precall.samples import reading
 from precall.samples.arrays import Numbers, Once, Positions, Rows, pick
 from precall.samples.images import ImageFiles, is_image_content
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleSet, shown
-from precall.samples.tables import TableRows, as_cells, table_ids
+from precall.samples.tables import TableRows, as_cells, table_ids, typed
 from precall.samples.texts import TextLines
 
 KEPT = 8  # blocks of records that stay in memory
@@ -344,6 +344,7 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
         columns=tuple(names),
         rows=rows,
         paths=records.paths,
+        types=typed({column.name: str(column.type) for column in records.schema}),
     )
 
 
