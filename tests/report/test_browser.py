@@ -105,7 +105,7 @@ def test_nothing_is_clipped_overlaps_or_is_invisible(opened, kind, width, scheme
 
 
 @pytest.mark.parametrize("width", [400, 800, 1280])
-@pytest.mark.parametrize("kind", [*OTHERS, "two encoders"])
+@pytest.mark.parametrize("kind", [*OTHERS, "two encoders", "tradeoff"])
 def test_nothing_is_clipped_with_other_numbers_of_models(opened, kind, width):
     page = opened(kind, width)
     unfold(page)
@@ -145,7 +145,7 @@ def pages(page):
     return len(re.findall(rb"/Type\s*/Page\b(?!s)", page.pdf(format="A4")))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "images × 10", "table × 10"])
+@pytest.mark.parametrize("kind", [*KINDS, "images × 10", "table × 10", "tradeoff"])
 def test_paper_has_two_pages_and_on_demand_all(opened, kind):
     page = opened(kind, 1000)
     assert pages(page) <= 2
@@ -243,7 +243,10 @@ def test_the_outline_names_and_roles_are_those_a_screen_reader_needs(opened, kin
 
 @pytest.mark.parametrize(
     ("kind", "scheme"),
-    [*itertools.product(KINDS, ("light", "dark")), *itertools.product(("table × 1", "two encoders"), ("light",))],
+    [
+        *itertools.product(KINDS, ("light", "dark")),
+        *itertools.product(("table × 1", "two encoders", "tradeoff"), ("light",)),
+    ],
 )
 def test_axe_finds_nothing(opened, axe, kind, scheme):
     """axe-core checks the rules of accessibility that a program can check; in the dark, those that hang on colours."""

@@ -68,10 +68,12 @@ function few(m, gallery, title) {
   const small = ({sample}) => sample.image ? el("img", {src: sample.image, alt: `${side} sample ${sample.id}`, title: sample.id}) : el("span", {class: "text"}, brief(sample.text || sample.row.map(([column, cell]) => `${column} ${cell}`).join(", ")));
   return shown.length ? el("div", {class: shown[0].sample.image ? "few" : "few long"}, el("div", {class: "side"}, `${title} (${side}):`), el("div", {class: shown[0].sample.image ? "thumbs" : "lines"}, ...shown.map(small))) : null;
 }
-// the columns of a table that differ most
+const cellText = c => `${c.label}: real ${percent(c.real)}, fake ${percent(c.fake)}`;
+const clearCells = cells => cells.filter(c => c.clear).sort((a, b) => Math.abs(b.real - b.fake) - Math.abs(a.real - a.fake)).map(cellText);
+// the columns of a table that differ most, each with the value or range that does
 function clearest(m) {
   const clear = m.drift ? [...m.drift.columns, ...m.drift.pairs].filter(one => one.differs).slice(0, 3) : [];
-  return clear.length ? el("p", {class: "few long soft"}, el("strong", {}, "Differs most: "), clear.map(one => `${one.name} (${percent(one.value)})`).join(", ")) : null;
+  return clear.length ? el("p", {class: "few long soft"}, el("strong", {}, "Differs most: "), clear.map(one => [one.name, ...clearCells(one.histogram || []).slice(0, 1)].join(", ")).join("; ")) : null;
 }
 function headlineNumber(key, score) {
   const column = COLUMNS.get(key), share = column.unit;
@@ -126,12 +128,11 @@ function baselineRow(columns) {
 
 // the shares of real and fake rows per value or range of a column, and in words where they differ clearly
 function histogram({name, histogram: cells}, mark) {
-  const top = Math.max(...cells.flatMap(c => [c.real, c.fake])), step = 160 / cells.length, said = c => `${c.label}: real ${percent(c.real)}, fake ${percent(c.fake)}`;
-  const root = svg("svg", {viewBox: "0 0 160 44", role: "img", "aria-label": `Histogram of ${name}: ${cells.map(said).join("; ")}`, class: "histogram"});
-  const bar = (c, i, side) => { const height = 42 * c[side] / top, one = svg("rect", {x: i * step + (side === "real" ? 0 : 0.42 * step), y: 43 - height, width: 0.4 * step, height: height + 1, class: "share", mark: side === "real" ? "var(--real)" : mark}); one.append(svg("title", {}, said(c))); return one; };
+  const top = Math.max(...cells.flatMap(c => [c.real, c.fake])), step = 160 / cells.length;
+  const root = svg("svg", {viewBox: "0 0 160 44", role: "img", "aria-label": `Histogram of ${name}: ${cells.map(cellText).join("; ")}`, class: "histogram"});
+  const bar = (c, i, side) => { const height = 42 * c[side] / top, one = svg("rect", {x: i * step + (side === "real" ? 0 : 0.42 * step), y: 43 - height, width: 0.4 * step, height: height + 1, class: "share", mark: side === "real" ? "var(--real)" : mark}); one.append(svg("title", {}, cellText(c))); return one; };
   root.append(...cells.flatMap((c, i) => ["real", "fake"].map(side => bar(c, i, side))));
-  const clear = cells.filter(c => c.clear).sort((a, b) => Math.abs(b.real - b.fake) - Math.abs(a.real - a.fake)).slice(0, 3);
-  return el("div", {}, root, ...clear.map(c => el("div", {}, said(c))));
+  return el("div", {}, root, ...clearCells(cells).slice(0, 3).map(text => el("div", {}, text)));
 }
 
 const DRIFT = 12;  // columns, and pairs of columns, that are listed
