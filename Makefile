@@ -33,6 +33,7 @@ attack: .venv/.dev  ## attack every reader and every command for SECONDS, and ad
 docs: .venv/.dev  ## the generated parts of docs/, then the site in site/; a warning is an error
 	$(BIN)/python docs/generate.py
 	$(BIN)/python tools/audit.py --write
+	$(BIN)/python tools/screenshots.py --if-stale
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 dist: .venv/.dev  ## wheel and sdist in dist/, each installed into a clean environment that runs the demo

@@ -1,5 +1,6 @@
 """What the documents say works: their commands run, their Python runs, the generated pages are current."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -301,3 +302,11 @@ def test_make_bench_runs_every_benchmark():
     names = re.search(r"for name in ([\w ]+); do .* -m benchmarks", makefile)[1].split()
     own = re.findall(r"^\t\$\(BIN\)/python -m benchmarks\.(\w+)", makefile, re.MULTILINE)
     assert sorted([*names, *own, "same_numbers", "real_weights"]) == BENCHMARKS
+
+
+def test_the_pictures_are_of_the_page_as_it_is_drawn_now():
+    """`make docs` makes them again."""
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "tools" / "screenshots.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.SOURCES.read_text().strip() == tool.drawn_by(), "run `make docs`, or `python tools/screenshots.py`"

@@ -2,12 +2,15 @@
 
     python tools/screenshots.py                 makes the reports, then the pictures (about two minutes)
     python tools/screenshots.py FOLDER          takes the demo's report from FOLDER
+    python tools/screenshots.py --if-stale      makes them only if the page is drawn differently now
 
-It needs Chromium and Playwright. Pictures are reduced to 128 colours, which keeps them below 200 kB.
+It needs Chromium and Playwright. docs/images/sources.sha256 says from which page the pictures were made. They are
+reduced to 128 colours, which keeps them below 200 kB.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import shutil
 import subprocess
@@ -23,20 +26,31 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 200_000  # bytes
+SOURCES = IMAGES / "sources.sha256"
+
+
+def drawn_by() -> str:
+    """SHA-256 of what draws the page and takes its pictures."""
+    files = [*sorted((ROOT / "src" / "precall" / "report").glob("page*")), Path(__file__)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def main() -> None:
     """Make the pictures."""
     IMAGES.mkdir(exist_ok=True)
+    if "--if-stale" in sys.argv and SOURCES.exists() and SOURCES.read_text().strip() == drawn_by():
+        return
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
         folder = Path(temporary)
-        demo = Path(sys.argv[1]) if len(sys.argv) > 1 else reported(folder / "demo", "demo")
+        given = [Path(word) for word in sys.argv[1:] if not word.startswith("--")]
+        demo = given[0] if given else reported(folder / "demo", "demo")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         for name, report in {"demo": demo, "texts": texts(folder), "table": table(folder)}.items():
             pictures(page, name, (report / "report.html").resolve().as_uri())
         browser.close()
+    SOURCES.write_text(drawn_by() + "\n")
 
 
 def pictures(page: Page, name: str, address: str) -> None:
@@ -46,6 +60,7 @@ def pictures(page: Page, name: str, address: str) -> None:
     write(page.screenshot(), f"{name}-1280")
     heading = page.get_by_role("heading", name="Differences by column" if name == "table" else "Missed", exact=True)
     start = heading.bounding_box()["y"] - page.locator("#detail").bounding_box()["y"] - 12
+    page.evaluate("document.querySelector('nav').style.position = 'static'")
     write(page.locator("#detail").screenshot(), f"{name}-samples", top=round(start), height=900)
     if name == "demo":
         write(page.locator("#trade-off").screenshot(), "demo-curves", height=980)

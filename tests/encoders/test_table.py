@@ -1,15 +1,19 @@
 """The encoder of tables: every column weighs about the same, and nothing private is in the protocol."""
 
+import datetime
 import json
+import warnings
 
 import numpy as np
 import pytest
 
+import precall
 from precall.encoders import encode
 from precall.encoders.column_codes import bent
 from precall.encoders.table import ColumnWarning, table_encoder
 from precall.samples import SampleError, open_samples
 from precall.samples.columns import TableChoice
+from precall.samples.sampleset import SampleWarning
 
 rng = np.random.default_rng(0)
 N = 400
@@ -184,3 +188,59 @@ def test_tables_need_their_reference_and_its_columns(make):
         table_encoder(reference=open_samples(["a"]))
     mixed = make("mixed", city=["Rome"], more=["1"], age=["10"])
     assert (encode(mixed, reference=real).array == encode(real, reference=real).array[:1]).all()
+
+
+def _frame(module):
+    """A frame of pandas, Polars or Arrow with a column of each type whose text would say something else."""
+    codes = [1, 2, 3, 2] * 30
+    days = [datetime.date(2024, 1, 1 + i % 28) for i in range(120)]
+    if module == "pandas":
+        pd = pytest.importorskip("pandas")
+        return pd.DataFrame(
+            {
+                "code": pd.Categorical(codes),
+                "flag": pd.array([0, 1, None, 1] * 30, dtype="Int64"),
+                "day": pd.to_datetime(days),
+                "yes": [True, False] * 60,
+            }
+        )
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table(
+        {
+            "code": pa.array(list(map(str, codes))).dictionary_encode(),
+            "flag": pa.array([0, 1, None, 1] * 30, pa.int64()),
+            "day": pa.array(days),
+            "yes": [True, False] * 60,
+        }
+    )
+    return pytest.importorskip("polars").from_arrow(table) if module == "polars" else table
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
+def test_the_types_of_a_frame_are_kept(module):
+    columns = table_encoder(reference=open_samples(_frame(module))).protocol["columns"]
+    kinds = {name: column["kind"] for name, column in columns.items()}
+    assert kinds == {"code": "category", "flag": "integer", "day": "date", "yes": "boolean"}
+    assert columns["flag"]["missing"] == 0.25
+
+
+def test_a_category_by_type_that_names_persons_stays_private():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"name": pd.Categorical([f"person {i}" for i in range(90)]), "x": np.arange(90) % 7 * 1.5})
+    with pytest.warns(ColumnWarning, match="name is left out"):
+        assert set(table_encoder(reference=open_samples(frame)).protocol["columns"]) == {"x"}
+
+
+def test_another_currency_is_kept_apart(tmp_path):
+    rng = np.random.default_rng(0)
+    prices = rng.lognormal(3, 0.5, (3, 200)).round(2)
+    for name, sign, own in (("real", "€", prices[0]), ("same", "€", prices[1]), ("other", "$", prices[2])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["price", *(f"{sign}{price}" for price in own)]))
+    paths = {name: str(tmp_path / f"{name}.csv") for name in ("same", "other")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SampleWarning)  # the notices below, among them that the rows are equal
+        found = precall.assess(real=str(tmp_path / "real.csv"), fake=paths, metrics=("clusters",))
+    assert found["same"].scores["tv"].value < 0.3 < 0.9 < found["other"].scores["tv"].value
+    assert not found["same"].protocol.get("notices")
+    said = " ".join(found["other"].protocol["notices"])
+    assert "column price has several units: € in `real` and $ in `fake`" in said

@@ -117,3 +117,43 @@ def test_a_wide_table_has_its_pairs_compared_among_the_columns_that_differ_most(
     assert len(found.columns) == 150
     assert {*list(found.columns)[:2]} == {"c3", "c140"}
     assert next(iter(found.pairs.values())).settings["tests"] == 128 * 127 // 2
+
+
+def test_a_category_that_is_lost_is_named_although_it_is_rare():
+    """8 % of the rows: the total variation of four categories hardly exceeds chance, but the category is gone."""
+    found = [drift(seed, 600, 600, shares=(0.55, 0.37, 0.08)) for seed in range(3)]
+    assert all("c" in one.differing_columns() for one in found)
+    rng = np.random.default_rng(0)
+    plan = {"c": {"kind": "category", "features": [0, 3], "names": ["x", "y", "gone"]}}
+    p, q = (np.eye(3)[rng.choice(3, 600, p=shares)] for shares in ((0.55, 0.37, 0.08), (0.6, 0.4, 0.0)))
+    score = column_drift(real=p, fake=q, columns=plan).columns["c"]
+    assert score.settings["differs"]
+    cells = {cell["label"]: cell for cell in score.settings["histogram"]}
+    assert (cells["gone"]["fake"], cells["gone"]["clear"]) == (0, True)
+    assert cells["gone"]["real"] == p[:, 2].mean()
+
+
+def test_a_histogram_names_ranges_dates_gaps_and_categories_but_no_name_that_is_private():
+    rng = np.random.default_rng(1)
+    days = np.floor(rng.uniform(-40, 40, (2, 800))) / 10
+    plan = {"day": {"kind": "date", "features": [0, 2], "centre": 19723.0, "scale": 10.0}}
+    plan |= {
+        "c": {"kind": "category", "features": [2, 4]},
+        "n": {"kind": "integer", "features": [4, 5], "centre": 7.0, "scale": 1.0},
+    }
+    gone = rng.random((2, 800)) < 0.2
+    sides = [
+        np.column_stack(
+            [np.where(gone[i], 0, days[i]), gone[i], np.eye(2)[rng.choice(2, 800)], rng.integers(0, 3, 800)]
+        )
+        for i in range(2)
+    ]
+    found = column_drift(real=sides[0], fake=sides[1], columns=plan).columns
+    labels = {name: [cell["label"] for cell in score.settings["histogram"]] for name, score in found.items()}
+    assert labels["c"] == ["category 1", "category 2"]
+    assert labels["n"] == ["7", "8", "9"]
+    assert labels["day"][0] == "missing"
+    assert labels["day"][1].startswith("below 2023-11")
+    assert labels["day"][-1].endswith("or more")
+    for score in found.values():
+        assert sum(cell["real"] for cell in score.settings["histogram"]) == pytest.approx(1)

@@ -17,6 +17,7 @@ from precall.metrics.gates import Gate
 from precall.metrics.inputs import Side
 from precall.metrics.results import Comparison
 from precall.metrics.stability import score_trends
+from precall.metrics.tradeoff import Tradeoff, named
 from precall.metrics.trends import Trend
 from precall.report import folder
 from precall.report.galleries import galleries
@@ -114,7 +115,23 @@ def _two_encoders(_):
     return assess(real=real, fake={"red": red, "blue": blue}, metrics=("neighbors", "fid"), encoder=encoders)
 
 
-MAKERS = {"two encoders": _two_encoders, "images": _images, "texts": _texts, "table": _table, "features": _features}
+def _tradeoff(_):
+    """Two models, one of them at two settings of a knob."""
+    rng = np.random.default_rng(0)
+    names, settings = named({"a model": {0.5: 0.5, 1.0: 1.0}, "another one": {1.0: 1.5}})
+    fakes = {name: spread * rng.normal(size=(100, 3)) for name, spread in names.items()}
+    found = assess(real=rng.normal(size=(100, 3)), fake=fakes, metrics=("linear", "neighbors"))
+    return Tradeoff(found.assessments, settings=settings)
+
+
+MAKERS = {
+    "tradeoff": _tradeoff,
+    "two encoders": _two_encoders,
+    "images": _images,
+    "texts": _texts,
+    "table": _table,
+    "features": _features,
+}
 
 
 def photographs(rng, n):

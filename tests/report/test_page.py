@@ -4,14 +4,17 @@ import json
 import re
 from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from precall.cli import app
 from precall.metrics.assessment import assess
 from precall.metrics.inputs import Side
 from precall.metrics.results import Comparison
 from precall.report import folder, page
-from precall.report.figures import plot
+from precall.report.figures import literal, plot
 from precall.samples import open_samples
 from precall.theory.divergences import DIVERGENCES
 from precall.theory.spectrum import RatioSpectrum
@@ -160,3 +163,31 @@ def test_figures_export(compared, tmp_path):
         assert (tmp_path / f"curves.{kind}").stat().st_size > 1000
     labels = [line.get_label() for line in figure.axes[0].get_lines()]
     assert labels == list(compared)
+
+
+def test_a_figure_for_a_paper_has_its_legend_outside_and_names_the_band(compared, tmp_path):
+    figure = plot(compared, style="paper")
+    figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[:-1] == [literal(name) for name in compared]
+    assert "95% upper band" in labels[-1]
+    assert figure.get_size_inches()[0] <= 3.5
+    greys = [np.dot(matplotlib.colors.to_rgb(line.get_color()), (0.299, 0.587, 0.114)) for line in axes.get_lines()]
+    assert np.diff(sorted(greys)).min() > 0.1
+    with pytest.raises(ValueError, match="must be"):
+        plot(compared, style="poster")
+
+
+def test_a_figure_for_a_paper_is_written_by_the_command_line(compared, tmp_path, monkeypatch):
+    folder.write(compared, tmp_path / "report")
+    for name in ("curve.pdf", "curve.svg"):
+        done = CliRunner().invoke(app, ["report", str(tmp_path / "report"), "--figure", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "curve.pdf").read_bytes().startswith(b"%PDF")
+    assert "<svg" in (tmp_path / "curve.svg").read_text()
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    pgf = CliRunner().invoke(app, ["report", str(tmp_path / "report"), "--figure", str(tmp_path / "curve.pgf")])
+    assert pgf.exit_code == 1
+    assert "needs LaTeX" in pgf.output

@@ -1,5 +1,6 @@
 """The summary follows from the scores: the order, the two numbers, and what to do next."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from precall.metrics.assessment import assess
 from precall.metrics.results import Assessment, Comparison, PerSample
 from precall.metrics.score import Interval, Score, readings
 from precall.report import page
-from precall.report.summary import headline, improvable, ranking, recommendation
+from precall.report.summary import findings, headline, improvable, nothing_to_show, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum
 
 
@@ -46,11 +47,14 @@ RARE = assessed([0.6, 0.4], [0.95, 0.05])  # estimated: the samples may also be 
     ("one", "said"),
     [
         (PERFECT, "Nothing to correct"),
-        (INVENTS, "Curate with K = 2 draws per kept sample: invented share 40 % → 0 %, estimated."),
+        (
+            INVENTS,
+            "draw 2 samples for each one that you keep (`precall improve`): invented share 40 % → 0 %, estimated.",
+        ),
         (HOPELESS, "Sample more broadly"),
         (RARE, "what it never produces. If it produces the missed samples too rarely rather than never, curate"),
         (COPIES, "memorisation"),
-        (PROPORTIONS, "Curate with K = 2 draws per kept sample: total variation 20 % → 0 %"),
+        (PROPORTIONS, "draw 2 samples for each one that you keep (`precall improve`): total variation 20 % → 0 %"),
         (assessed([0.6, 0.4, 0.0], [0.0, 0.4, 0.6]), "Train longer"),
         (assessed([0.5, 0.5], [0.52, 0.48]), "Nothing urgent"),
         (assessed([0.5, 0.5], [0.6, 0.4], p_value=0.5, width=0.3), "interval of the total variation spans 25 points"),
@@ -59,6 +63,31 @@ RARE = assessed([0.6, 0.4], [0.95, 0.05])  # estimated: the samples may also be 
 )
 def test_the_recommendation_follows_from_the_verdict(one, said):
     assert said in recommendation(one), one.verdict
+
+
+def test_the_advice_is_for_the_kind_of_samples():
+    """A table has no temperature, and a text no truncation of latents."""
+    for one in (HOPELESS, assessed([0.98, 0.02], [0.97, 0.03], p_value=0.001), INVENTS):
+        row, text = (recommendation(replace(one, protocol={"real": {"encoder": name}})) for name in ("table", "ngrams"))
+        assert not re.search("temperature|truncation|guidance", row)
+        assert not re.search("truncation|guidance", text)
+    assert "ranges" in recommendation(replace(HOPELESS, protocol={"real": {"encoder": "table"}}))
+
+
+def test_the_findings_name_every_model_in_plain_words():
+    models = {"a b": PERFECT, "c": INVENTS, "d": HOPELESS, "e": COPIES, "f": PERFECT}
+    assert findings(models) == (
+        "each of “a b” and f cannot be told from the data; c invents about 40 % of its samples; d misses about 50 % of "
+        "the data; e copies its training data."
+    )
+    assert findings({str(i): assessed([0.5, 0.5], [0.5 + i / 20, 0.5 - i / 20]) for i in range(3, 9)}).count(";") <= 4
+
+
+def test_nothing_is_shown_as_missed_or_invented_where_nothing_is():
+    assert nothing_to_show(PERFECT) == nothing_to_show(COPIES) == {"missed", "invented"}
+    assert nothing_to_show(INVENTS) == {"missed"}
+    assert nothing_to_show(HOPELESS) == {"invented"}
+    assert nothing_to_show(PROPORTIONS) == set()
 
 
 def test_a_verdict_does_not_contradict_the_scores_beside_it():
@@ -74,7 +103,10 @@ def test_a_verdict_does_not_contradict_the_scores_beside_it():
 def test_the_gain_of_a_budget_is_that_of_the_refined_spectrum():
     both = assessed([0.98, 0.02], [0.2, 0.8])
     before, after = (100 * (1 - both.spectrum.refined(budget).alpha(3.0)) for budget in (1, 4))
-    assert f"K = 4 draws per kept sample: invented share {before:.0f} % → {after:.0f} %" in recommendation(both)
+    assert (
+        f"draw 4 samples for each one that you keep (`precall improve`): invented share {before:.0f} % → {after:.0f} %"
+        in recommendation(both)
+    )
 
 
 def test_a_budget_is_drawn_only_where_it_buys_something():

@@ -20,6 +20,9 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Write the page to this file (.html), or the curves (.png, .svg or .pdf).")
     ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write the curves for a paper to this file (.pdf, .pgf, .svg or .png).")
+    ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Open the page in a browser, and reload it when the results change.")
     ] = False,
@@ -35,21 +38,27 @@ def report(
       precall report report/results.json
       precall report report/results.json --out page.html
       precall report report/results.json --out curves.svg
+      precall report report/results.json --figure curve.pdf
       precall report report/ --serve
     """
     from precall.files import check_output, write_atomically
     from precall.report import figures, folder, page
 
     if serve:
-        if out is not None:
-            raise typer.BadParameter("--serve shows the page and writes nothing; leave out --out", param_hint="--serve")
+        if out is not None or figure is not None:
+            way_out = "leave out --out and --figure"
+            raise typer.BadParameter(f"--serve shows the page and writes nothing; {way_out}", param_hint="--serve")
         return _serve(results)
-    if out is not None:
-        if out.suffix.lower() not in (*PAGES, *PICTURES):
-            raise typer.BadParameter(f"expected {' '.join((*PAGES, *PICTURES))}; got {out}", param_hint="--out")
-        check_output(out, sources=[results])
+    for path, known, option in ((out, (*PAGES, *PICTURES), "--out"), (figure, (*PICTURES, ".pgf"), "--figure")):
+        if path is not None:
+            if path.suffix.lower() not in known:
+                raise typer.BadParameter(f"expected {' '.join(known)}; got {path}", param_hint=option)
+            check_output(path, sources=[results])
     found = folder.load(results)
     emit(repr(found))
+    if figure is not None:
+        write_atomically(figure, figures.picture(found, figure.suffix[1:].lower(), dpi=300, style="paper"))
+        note(f"figure: {figure}")
     if out is None:
         return
     if out.suffix.lower() in PAGES:

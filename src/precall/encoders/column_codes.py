@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.samples.cells import TRUTH, moment, number, puts_day_first
+from precall.samples.cells import TRUTH, moment, number_in, puts_day_first, unit
 from precall.samples.columns import ColumnKind, levels_of, missing_spellings, rarest
 from precall.theory.arrays import Array, Flags
 
@@ -234,7 +234,19 @@ def fit_code(kind: ColumnKind, cells: Sequence[str]) -> Code:
         return CategoryCode.fit(cells, partial(_truth, missing))
     if kind == "category":
         return CategoryCode.fit(cells, partial(_category, missing))
-    return NumberCode.fit(cells, number if kind != "text" else lambda cell: float(len(cell)), missing)
+    if kind == "text":
+        return NumberCode.fit(cells, lambda cell: float(len(cell)), missing)
+    return NumberCode.fit(cells, partial(number_in, usual_unit(cells)), missing)
+
+
+def usual_unit(cells: Sequence[str]) -> str:
+    """The most frequent unit of a column of numbers, or "" if no cell has one.
+
+    Example:
+        >>> usual_unit(["5 €", "6", "$7", "8 €"])
+        '€'
+    """
+    return max(Counter(filter(None, map(unit, cells))).items(), key=lambda one: one[1], default=("", 0))[0]
 
 
 def bent(x: Array) -> Array:

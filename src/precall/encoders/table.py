@@ -17,7 +17,7 @@ from precall.samples.columns import FITTING, ColumnKind, kind_of, missing_spelli
 from precall.samples.sampleset import SampleWarning, shown
 from precall.samples.tables import TableRows, is_number
 
-READING = 2  # how cells are read; another number for every change, so that cached features are computed again
+READING = 3  # how cells are read; another number for every change, so that cached features are computed again
 
 Row = Mapping[str, str]
 
@@ -50,7 +50,7 @@ class Column:
         """What the protocol says about the column; its first feature is `start`."""
         place = {"features": [start, start + self.code.width], "missing": self.missing}
         about = {"kind": self.kind, "given": self.given, "private": self.private}
-        return {**about, **place, **self.code.summary(names=names and not self.private)}
+        return {**about, **place, **self.code.summary(names=self.kind == "boolean" or (names and not self.private))}
 
 
 def table_encoder(*, reference: SampleSet) -> Encoder:
@@ -113,7 +113,9 @@ def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
     """The kind of each column that the user does not leave out."""
     given: Mapping[str, Any] = reference.choice.kinds
     names = [name for name in reference.columns if not reference.choice.leaves_out(name)]
-    return {name: given.get(name) or kind_of(name, reference.cells(name)) for name in names}
+    inferred = {name: kind_of(name, reference.cells(name)) for name in names if name not in given}
+    typed = {name: kind for name, kind in reference.types.items() if inferred.get(name) != "identifier"}
+    return {name: (inferred | typed | given)[name] for name in names}
 
 
 def _column(reference: TableRows, name: str, kind: ColumnKind) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -108,8 +109,9 @@ def _protocol(run: Run) -> dict[str, Any]:
     """Sizes, settings, seeds and versions that reproduce the numbers."""
     n_real, n_fake = run.totals
     sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
+    made = {"date": date.today().isoformat(), "versions": versions()}
     settings = {"metrics": list(run.metrics), "k": run.k, "ties": run.ties, "seed": run.seed}
-    return {"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, "versions": versions()}
+    return {"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made}
 
 
 @cache

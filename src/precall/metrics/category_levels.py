@@ -41,7 +41,8 @@ def with_shared_levels(*sides: Side) -> tuple[Side, ...]:
         sides: The real side, the fake side, and perhaps further ones, which are encoded in the same way. If one of them
             is no table, or has no cells, all stay as they are.
     """
-    codes = {name: one for name, one in _codes(sides) if sides[0].protocol["protocol"]["columns"][name]["pooled"]}
+    columns = sides[0].protocol.get("protocol", {}).get("columns", {})
+    codes = {name: one for name, one, _ in _codes(sides) if columns[name]["pooled"]}
     ends = np.cumsum([len(side.features) for side in sides])
     if not codes:
         return sides
@@ -53,7 +54,12 @@ def with_shared_levels(*sides: Side) -> tuple[Side, ...]:
 
 def category_codes(real: Side, fake: Side) -> dict[str, Counts]:
     """The category of each row of both tables as a number, for each column of categories; none without the cells."""
-    return dict(_codes((real, fake)))
+    return {name: codes for name, codes, _ in _codes((real, fake))}
+
+
+def named_category_codes(real: Side, fake: Side) -> dict[str, tuple[Counts, Sequence[str]]]:
+    """The same, with the names of the categories."""
+    return {name: (codes, names) for name, codes, names in _codes((real, fake))}
 
 
 def category_notices(real: Side, fake: Side, name: str) -> list[str]:
@@ -102,7 +108,7 @@ def _unknown(column: str, real: Counts, fake: Counts, name: str) -> list[str]:
     ]
 
 
-def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts]]:
+def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts, Sequence[str]]]:
     """Columns of categories with the category of each row of all sides as a number; none without the cells."""
     from precall.samples.columns import missing_spellings
 
@@ -114,7 +120,8 @@ def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts]]:
         missing = missing_spellings(tables[0].cells(name))
         cells = [cell for side, table in zip(sides, tables, strict=True) for cell in table.cells_of(name, side.rows)]
         read = np.array(["" if cell.lower() in missing else cell for cell in cells])
-        yield name, np.unique(read, return_inverse=True)[1].astype(np.int64)
+        names, codes = np.unique(read, return_inverse=True)
+        yield name, codes.astype(np.int64), [name or "missing" for name in names.tolist()]
 
 
 def _are_tables(samples: Sequence[object]) -> TypeGuard[Sequence[TableRows]]:

@@ -7,8 +7,8 @@ single columns of the reals, so that only the dependence is compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isqrt
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.score import Score, bounded_interval, normal_quantile
-from precall.theory.arrays import Array, Counts
+from precall.theory.arrays import Array, Counts, Flags
 from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.05  # of the tests of all columns together, and of all pairs together
@@ -45,7 +45,8 @@ class ColumnDrift:
             differs most.
 
     The settings of a score have its p-value (`p_value`), and whether it differs when all columns, or all pairs, are
-    tested together (`differs`).
+    tested together (`differs`). Those of a column have its `histogram`: for each value or range its label, its shares
+    of the real and of the fake rows, and whether these differ clearly (`clear`).
     """
 
     columns: Mapping[str, Score]
@@ -87,6 +88,7 @@ def column_drift(
     fake: Features,
     columns: Plan,
     levels: Mapping[str, Counts] | None = None,
+    names: Mapping[str, Sequence[str]] | None = None,
     seed: int = 0,
 ) -> ColumnDrift:
     """Compare two encoded tables column by column and pair by pair.
@@ -102,6 +104,7 @@ def column_drift(
         columns: The columns in the protocol of the encoder: kinds and places of the features.
         levels: For columns of categories, the category of each row of both tables as a number, the reals first. Other
             columns, and those of tables without their cells, are compared by their features.
+        names: The names of these categories, for columns whose names may be shown.
         seed: Seed of the draws.
 
     Returns:
@@ -120,7 +123,11 @@ def column_drift(
     binned = {name: one for name, one in columns.items() if name not in known}
     labels = known | {name: _labels(real, fake, one, _bins(n, m), grid=True) for name, one in binned.items()}
     rng = np.random.default_rng(seed)
-    found = {name: _column_score(*_histograms(labels[name], n), len(columns), rng) for name in columns}
+    found = {}
+    for name, column in columns.items():
+        own = (names or {}).get(name) if name in known else None
+        texts = _texts(labels[name], real, fake, column, own, is_level=name in known)
+        found[name] = _column_score(*_histograms(labels[name], n), texts, len(columns), rng)
     few = _coarse(n, m)
     rough = known | {name: _labels(real, fake, one, few) for name, one in binned.items()}
     coarse = {name: _merged(rough[name], few + 1) for name in list(_sorted(found))[:MOST_PAIRED]}
@@ -200,17 +207,85 @@ def _histograms(labels: Counts, n: int) -> tuple[Counts, Counts]:
     return np.bincount(cells[:n], minlength=size), np.bincount(cells[n:], minlength=size)
 
 
+def _texts(
+    labels: Counts,
+    real: Features,
+    fake: Features,
+    column: Mapping[str, Any],
+    names: Sequence[str] | None,
+    *,
+    is_level: bool,
+) -> list[str]:
+    """What the cells of a column are called: values, ranges or categories; names only if these may be shown."""
+    present = np.unique(labels).tolist()
+    names = names if is_level else column.get("names")
+    if is_level or column["kind"] in ("category", "boolean"):
+        return ["unknown" if i < 0 else names[i] if names else f"category {i + 1}" for i in present]
+    values = np.concatenate([side[:, column["features"][0]] for side in (real, fake)]).astype(np.float64)
+    ends = [(values[labels == i].min(), values[labels == i].max()) for i in present if i >= 0]
+    shown = [[_value_text(end, column) for end in pair] for pair in ends]
+    texts = [
+        low if low == high else f"below {shown[at + 1][0]}" if at == 0 < len(ends) - 1
+        else f"{low} or more" if at == len(ends) - 1 else f"{low} to {shown[at + 1][0]}"
+        for at, (low, high) in enumerate(shown)
+    ]  # fmt: skip
+    if column["kind"] == "integer" and _is_off_grid(values[labels == present[-1]], column).all():
+        texts[-1] = "not whole"
+    return ["missing" if present[0] < 0 else "", *texts][present[0] >= 0 :]
+
+
+def _value_text(feature: float, column: Mapping[str, Any]) -> str:
+    """The value that a feature stands for, as text."""
+    size = abs(feature)
+    far = size if size <= BENT else BENT - 1 + np.exp(size - BENT)  # the inverse of `bent`
+    value = column["centre"] + column["scale"] * float(np.sign(feature) * far)
+    if column["kind"] == "date":
+        return str(np.datetime64("1970-01-01") + int(np.floor(value))) if abs(value) >= 2 else f"{24 * value:.1f} h"
+    if column["kind"] == "ordered":
+        level = round(value)
+        return column["names"][level] if "names" in column else f"level {level + 1}"
+    return f"{value:.0f}" if column["kind"] == "integer" and abs(value) < 1e9 else f"{value:.4g}"
+
+
 # ----------------------------------------------------------------------------------------------------------- columns
 
 
-def _column_score(real: Counts, fake: Counts, tests: int, rng: np.random.Generator) -> Score:
-    """The total variation of two histograms."""
+def _column_score(real: Counts, fake: Counts, labels: Sequence[str], tests: int, rng: np.random.Generator) -> Score:
+    """The total variation of two histograms, and which cells differ.
+
+    A column differs if its total variation does, or if one cell does: a rare category that is lost moves little mass.
+    """
     n, m = int(real.sum()), int(fake.sum())
     value = RatioSpectrum.from_counts(real=real, fake=fake).total_variation
     drawn = _tv(rng.multinomial(n, real / n, DRAWS) / n, rng.multinomial(m, fake / m, DRAWS) / m)
     exchanged = rng.multivariate_hypergeometric(real + fake, n, DRAWS, method="marginals")
     equal = _tv(exchanged / n, (real + fake - exchanged) / m)
-    return _score(value, drawn, equal, (n, m), len(real), tests)
+    score, p_cells = _score(value, drawn, equal, (n, m), len(real), tests), _cell_tests(real, fake)
+    p_value = min(1.0, 2 * min(score.settings["p_value"], float(p_cells.min()) * len(real)))  # Bonferroni
+    clear = p_cells * len(real) * tests <= LEVEL
+    shown = _largest_cells(real / n, fake / m, labels, clear)
+    settings = {**score.settings, "p_value": p_value, "differs": p_value * tests <= LEVEL, "histogram": shown}
+    return replace(score, settings=settings)
+
+
+def _cell_tests(real: Counts, fake: Counts) -> Array:
+    """Fisher's exact test of each cell against the others, two-sided by doubling the smaller tail."""
+    from scipy.stats import hypergeom
+
+    law = hypergeom(int(real.sum() + fake.sum()), real + fake, int(real.sum()))
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(law.cdf(real), law.sf(real - 1))))
+
+
+def _largest_cells(p: Array, q: Array, labels: Sequence[str], clear: Flags) -> list[dict[str, Any]]:
+    """The cells of a histogram in their order; of many, those that differ most, and the rest together."""
+    kept = np.sort(np.argsort(-np.abs(p - q), kind="stable")[: MOST_BINS + 1])
+    cells = [
+        {"label": labels[i], "real": float(p[i]), "fake": float(q[i]), "clear": bool(clear[i])} for i in kept.tolist()
+    ]
+    if len(kept) == len(p):
+        return cells
+    rest = {"label": f"{len(p) - len(kept)} others", "real": 1 - float(p[kept].sum()), "fake": 1 - float(q[kept].sum())}
+    return [*cells, {**rest, "clear": False}]
 
 
 def _tv(p: Array, q: Array) -> Array:

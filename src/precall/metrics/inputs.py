@@ -85,7 +85,8 @@ class Side:
         """What a report about tables contains of them, in a sentence or two."""
         if self.table is not None and self.table["rows_shown"]:
             return "The report contains rows of the tables and names of categories, without the columns left out."
-        return "The report contains names and summaries of columns, but no rows and no names of categories."
+        adding = "`show_rows` (--show-rows) adds them"
+        return f"The report contains names and summaries of columns, but no rows and no names of categories; {adding}."
 
     def of_rows(self, labels: Any) -> Any:
         """`labels` (one per sample) with one label per row: labels of samples that could not be read are removed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -242,9 +242,9 @@ class Assessment:
         _check_saved(saved, {"$ref": "assessment"})
         return _restored(saved)
 
-    def plot(self) -> Figure:
-        """Matplotlib figure of the curve with its band, and of its F-scores."""
-        return Comparison({self.name: self}).plot()
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure of the curve with its band, and of its F-scores; `style="paper"`: of the curve alone."""
+        return Comparison({self.name: self}).plot(style)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the self-contained page that shows what is missed and what is invented."""
@@ -297,11 +297,11 @@ class Comparison(Mapping[str, Assessment]):
         """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
         return [row for one in self.values() for row in one.sample_table()]
 
-    def plot(self) -> Figure:
-        """Matplotlib figure of all curves."""
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure of all curves; `style="paper"`: for a column of a paper, also in grey print."""
         from precall.report import figures  # only the methods of this class import the report room
 
-        return figures.plot(self)
+        return figures.plot(self, style)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the self-contained page of all models."""

@@ -18,7 +18,34 @@ THOUSAND = 1.5  # a ratio of medians is about 1,000 if it is at most by this fac
 
 def table_notices(real: Side, fake: Side, name: str) -> list[str]:
     """Sentences about columns that the two tables write differently, and about rare and unknown categories."""
-    return [*_separators(real, fake, name), *category_notices(real, fake, name)]
+    return [*_separators(real, fake, name), *_units(real, fake, name), *category_notices(real, fake, name)]
+
+
+def _units(real: Side, fake: Side, name: str) -> list[str]:
+    """A sentence for each column of numbers in several units, of which all but the usual one are kept apart."""
+    from precall.encoders.column_codes import usual_unit
+    from precall.samples.cells import unit
+    from precall.samples.tables import TableRows
+
+    if real.table is None or not isinstance(real.samples, TableRows) or not isinstance(fake.samples, TableRows):
+        return []
+    found = []
+    for column, about in real.table["columns"].items():
+        if about["kind"] in ("number", "integer"):
+            sides = {"real": real.samples.cells(column), name: fake.samples.cells(column)}
+            signs = {side: sorted(set(map(unit, cells)) - {""}) for side, cells in sides.items()}
+            if len({sign for of in signs.values() for sign in of}) > 1:
+                said = " and ".join(f"{', '.join(of) or 'no unit'} in `{side}`" for side, of in signs.items())
+                usual = usual_unit(sides["real"])
+                found.append(
+                    f"column {shown(column)} has several units: {said}. Nothing is converted: "
+                    + (
+                        f"numbers that are not in {usual} are kept apart."
+                        if usual
+                        else "they are compared as they are."
+                    )
+                )
+    return found
 
 
 def _separators(real: Side, fake: Side, name: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.category_levels import category_codes
+from precall.metrics.category_levels import named_category_codes
 from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Features, Pair, check_k, device_of
 from precall.metrics.histograms import Clusters, cells_of_pair
@@ -182,8 +182,16 @@ class WholeRun:
         if plan is None or self.fake.table is None:
             return None
         real, fake = self.pair.to_numpy()
-        levels = category_codes(self.real, self.fake)
-        return column_drift(real=real, fake=fake, columns=plan["columns"], levels=levels, seed=self.seed)
+        found = named_category_codes(self.real, self.fake)
+        named = {name for name, column in plan["columns"].items() if plan["rows_shown"] and not column["private"]}
+        return column_drift(
+            real=real,
+            fake=fake,
+            columns=plan["columns"],
+            levels={name: codes for name, (codes, _) in found.items()},
+            names={name: names for name, (_, names) in found.items() if name in named},
+            seed=self.seed,
+        )
 
     # -------------------------------------------------------------------------------------------------- protocol
 

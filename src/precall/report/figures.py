@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import warnings
 from base64 import b64encode
+from dataclasses import replace
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from precall.printing import plain_pictures, shown
 from precall.report import notebook, table
@@ -18,17 +21,29 @@ if TYPE_CHECKING:
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # Okabe and Ito
 STYLES = ("-", "--", ":", "-.")
+GREYS = ("#000000", "#0072b2", "#d55e00", "#56b4e9")  # of Okabe and Ito, from dark to light: they differ in grey print
+TEX = r"[\\{}$&#^_%~]"  # characters with a meaning in LaTeX
+Style: TypeAlias = Literal["screen", "paper"]
 
 
 @plain_pictures()
-def plot(comparison: Comparison) -> Figure:
+def plot(comparison: Comparison, style: Style = "screen") -> Figure:
     """Curves with their certificates on the left, the map of F_8 and F_1/8 on the right.
+
+    Args:
+        comparison: The models, by name.
+        style: "screen", or "paper": the curves alone in the width of a column, with a legend below them that names the
+            bands, in colours that differ in lightness.
 
     Returns:
         The figure. Nothing is shown and no global state changes.
     """
     from matplotlib.figure import Figure
 
+    if style not in get_args(Style):
+        raise ValueError(f'`style` must be "screen" or "paper"; got {style!r}.')
+    if style == "paper":
+        return _for_paper(comparison)
     figure = Figure(figsize=(9.5, 4.5), layout="constrained")
     curves, points = figure.subplots(1, 2)
     for i, (name, one) in enumerate(comparison.items()):
@@ -44,9 +59,36 @@ def plot(comparison: Comparison) -> Figure:
     return figure
 
 
-def picture(comparison: Comparison, format: str, *, dpi: int) -> bytes:
-    """The content of an image file of the figure, in a format of matplotlib (`"png"`, `"svg"`, `"pdf"`)."""
-    return saved(plot(comparison), format, dpi=dpi)
+def _for_paper(comparison: Comparison) -> Figure:
+    """The curves in a column of 3.4 inches, with fonts as large as those of a caption."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"font.size": 8, "lines.linewidth": 1.2}):
+        figure = Figure(figsize=(3.4, 3.6), layout="constrained")
+        axes = figure.subplots()
+        drawn = [(name, one) for name, one in comparison.items() if one.estimator is not None]
+        for i, (name, one) in enumerate(drawn):
+            look = GREYS[i % len(GREYS)], STYLES[i // len(GREYS) % len(STYLES) if len(drawn) > len(STYLES) else i]
+            _curve(axes, one, color=look[0], linestyle=look[1], label=literal(name))
+        _square(axes, "recall β", "precision α", "")
+        handles, labels = axes.get_legend_handles_labels()
+        bands = [one.certificate for _, one in drawn if one.certificate is not None]
+        if bands:
+            handles.append(axes.fill([], [], color="0.5", alpha=0.25, linewidth=0)[0])
+            labels.append(f"up to the {bands[0].level:.0%} upper band on the true curve")
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=1 if bands else 2, frameon=False)
+    return figure
+
+
+def picture(comparison: Comparison, format: str, *, dpi: int, style: Style = "screen") -> bytes:
+    """The content of an image file of the figure, in a format of matplotlib (`"png"`, `"svg"`, `"pdf"`, `"pgf"`)."""
+    if format == "pgf" and shutil.which("xelatex") is None:
+        raise ValueError("a .pgf figure needs LaTeX (xelatex), which measures its texts. Install it, or write .pdf.")
+    if format == "pgf":  # LaTeX would read names as commands
+        comparison = replace(comparison, assessments={re.sub(TEX, "-", name): one for name, one in comparison.items()})
+    return saved(plot(comparison, style), format, dpi=dpi)
 
 
 @plain_pictures()

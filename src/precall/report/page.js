@@ -5,10 +5,10 @@ function drawExperts() {
   lines($("readings"), "weights", data.weights || [], {log: true, xLabel: "slope λ", yLabel: "weight · λ", title: "Weight of each trade-off in a divergence (per log λ)"});
 }
 
-// on paper nothing can be unfolded: what is folded is opened for printing, and folded again
+// paper has the first sections; with the button, everything: what is folded is opened for printing, and folded again
 let folded = [];
 function unfoldForPrint(printing) {
-  if (printing && !folded.length) {
+  if (printing && !folded.length && document.body.classList.contains("whole")) {
     folded = [...document.querySelectorAll("details:not([open]), .gallery .card[hidden]")];
     folded.forEach(node => node.matches("details") ? node.open = true : node.hidden = false);
   } else if (!printing) {
@@ -22,6 +22,7 @@ function watchPrint() {
   addEventListener("beforeprint", () => unfoldForPrint(true));
   addEventListener("afterprint", () => unfoldForPrint(false));
   if (printing.matches) unfoldForPrint(true);
+  $("print-all").addEventListener("click", () => { document.body.classList.add("whole"); print(); document.body.classList.remove("whole"); });
 }
 
 // a page that `precall report --serve` shows reloads when the results have changed
@@ -33,6 +34,7 @@ function watch(version) {
 }
 
 function start() {
+  drawHead();
   drawFacts();
   drawGates();
   drawSummary();
@@ -45,6 +47,8 @@ function start() {
   } else $("trade-off").remove();
   drawDivergences();
   $("model").replaceChildren(...names.map(name => el("option", {value: name}, name)));
+  const telling = names.find(name => ["missed", "invented"].some(part => (byName.get(name)[part] || []).length));
+  if (telling) $("model").value = telling;
   $("model").addEventListener("change", drawDetail);
   $("search").addEventListener("input", search);
   $("map-keys").addEventListener("keydown", mapKey);
@@ -54,6 +58,7 @@ function start() {
   const detailed = ["drift", "missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
   if (data.models.some(m => detailed.some(part => m[part] && (!Array.isArray(m[part]) || m[part].length)))) drawDetail();
   else $("detail").remove();
+  drawContents();
   watchPrint();
   if (data.version) watch(data.version);
 }

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from base64 import b64encode
 from collections.abc import Mapping
-from datetime import date
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,17 @@ from precall.files import write_atomically
 from precall.metrics.registry import METRICS, SCORES, metric_of
 from precall.metrics.score import encoded, named, plain
 from precall.metrics.several_encoders import disagreements, each_encoder
+from precall.printing import shown
 from precall.report.galleries import fitting, galleries
-from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
+from precall.report.summary import (
+    BUDGETS,
+    findings,
+    headline,
+    improvable,
+    nothing_to_show,
+    ranking,
+    recommendation,
+)
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
@@ -80,6 +90,7 @@ PROTOCOL_NAMES = {
     "real": "encoding of the data",
     "fake": "encoding of the first model",
     "holdout": "encoding of the held-out samples",
+    "date": "computed",
     "versions": "versions",
     "groups": "groups on one side only",
 }
@@ -127,6 +138,9 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
     first = next(iter(comparison.values())).protocol
     samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
     return {
+        "title": _title(command),
+        "about": _about(comparison),
+        "findings": findings(comparison),
         "facts": _facts(comparison),
         "gates": _gates(comparison),
         "ranking": ranking(comparison),
@@ -134,29 +148,51 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
         "baseline": _baseline(comparison),
         "trends": _trends(comparison),
         "models": [
-            _model(name, one) | dict(shown) for (name, one), shown in zip(comparison.items(), samples, strict=True)
+            _model(name, one) | {key: of for key, of in found.items() if key not in nothing_to_show(one)}
+            for (name, one), found in zip(comparison.items(), samples, strict=True)
         ],
         "weights": _weights(),
         "protocol": _protocol(first, command),
     }
 
 
-def _facts(comparison: Comparison) -> list[tuple[str, str]]:
-    """The header: what was compared, and how."""
-    first = next(iter(comparison.values())).protocol
+def _title(command: str | None) -> str:
+    """What the page is about: the name of the data in the command that made the results."""
+    words = [] if command is None else shlex.split(command)
+    given = [word.removeprefix("--real=") for word in words if word.startswith("--real=")]
+    given += [word for option, word in pairwise(words) if option == "--real"]
+    name = "handwritten digits" if words[1:2] == ["demo"] else Path(given[0].rstrip("/")).name if given else ""
+    return f"{shown(name)}: precision and recall" if name else "Precision and recall"
+
+
+def _about(comparison: Comparison) -> str:
+    """The sizes, and the day of the results."""
+    protocols = [one.protocol for one in comparison.values()]
+    sizes = f"{_count(protocols[0]['n_real'])} real samples, {_models(comparison)}"
+    return " · ".join([sizes, *dict.fromkeys(one["date"] for one in protocols if "date" in one)])
+
+
+def _models(comparison: Comparison) -> str:
+    """The number of models, and of their samples."""
     n_fake = sorted({_count(one.protocol["n_fake"]) for one in comparison.values()}, key=lambda n: (len(n), n))
-    several = f"{len(comparison)} with " if len(comparison) > 1 else ""
+    several = f"{len(comparison)} models with " if len(comparison) > 1 else "1 model with "
     each = " each" if len(comparison) > 1 and len(n_fake) == 1 else ""
+    return f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    """What was compared, and how."""
+    first = next(iter(comparison.values())).protocol
     preset = first.get("preset")
     known = {
         **({} if preset is None else {"Preset": "; ".join([preset["name"], *preset["departures"]])}),
         "Data": f"{_count(first['n_real'])} real samples",
-        "Models" if several else "Model": f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}",
+        "Compared": _models(comparison),
         "Encoder": _encoders(comparison),
         "Features": f"{first['dimension']:,} dimensions",
         "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
         "Device": first.get("device", "cpu"),
-        "Written": date.today().isoformat(),
+        "Computed": first.get("date", "at an unknown date"),
     }
     return list(known.items())
 
@@ -285,6 +321,7 @@ def _column(name: str, encoder: str | None) -> dict[str, Any]:
 def _model(name: str, one: Assessment) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": name,
+        "alone": _missing_groups(one),
         "verdict": str(one.verdict),
         "recommendation": recommendation(one),
         "headline": headline(one.scores),
@@ -330,7 +367,10 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
     """The drift of columns and of pairs of columns, as the page's script reads it."""
     named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
     return {
-        of: [{"name": name, **_score(one), "differs": one.settings["differs"]} for name, one in scores.items()]
+        of: [
+            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram")}}
+            for name, one in scores.items()
+        ]
         for of, scores in named.items()
     }
 

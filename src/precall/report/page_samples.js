@@ -15,7 +15,7 @@ function differing(text, other) {
 }
 
 function look({sample, side}, other) {
-  if (sample.image) return el("img", {src: sample.image, alt: `${side} sample ${sample.id}`, title: `${side}: ${sample.id}`});
+  if (sample.image) return el("div", {}, el("img", {src: sample.image, alt: `${side} sample ${sample.id}`, title: `${side}: ${sample.id}`}), el("div", {class: "side"}, side));
   const text = sample.text || sample.id;
   return el("div", {}, el("div", {class: "side"}, side), el("div", {class: "text"}, ...(other && other.sample.text ? differing(text, other.sample.text) : [text])));
 }
@@ -69,9 +69,8 @@ function largerKey(event) {
   if (next) { next.click(); event.preventDefault(); }
 }
 
-const FIRST = 6;  // cards of texts and rows are large, so only the first few are shown at once
 function fill(id, cards, wide) {
-  const rest = wide ? cards.slice(FIRST) : [];
+  const rest = cards.slice(wide ? 6 : 8);  // cards of texts and rows are large
   rest.forEach(node => { node.hidden = true; });
   const more = el("button", {type: "button", class: "more no-print", onclick() { rest.forEach(node => { node.hidden = false; }); rest[0].focus(); more.remove(); }}, `Show all ${cards.length}`);
   $(id).replaceChildren(...cards, ...(rest.length ? [more] : []));

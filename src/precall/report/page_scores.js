@@ -1,6 +1,39 @@
 // --------------------------------------------------------------------------- header, summary and tables
 const ARROWS = {higher: ["↑", "higher is better"], lower: ["↓", "lower is better"]};
 
+// words that the page explains where they are first used, and in a list at its end
+const TERMS = {
+  "precision": "how much of what the model produces is like the data", "recall": "how much of the data the model produces", "invented": "the share of the model’s samples that it produces more than three times as often as the data",
+  "missed": "the share of the data that the model produces less than a third as often", "chance": "what a model equal to the data would be expected to get with as many samples",
+  "total variation": "the share of the model’s samples that would have to move to equal the data", "two-sample test": "asks whether a classifier can tell the model’s samples from the data; a small p-value means that it can",
+  "p": "how often a model equal to the data would differ as much by chance", "auto": "the default estimate of the curve, from several classifiers", "λ": "the trade-off: a large λ asks for precision, a small λ for recall", "F8": "one number for recall, read off the curve",
+  "F1/8": "one number for precision, read off the curve", "FID": "Fréchet distance: one number for the whole difference; 0 is best, and its scale depends on the encoder", "k": "the number of neighbours that define a sample’s surroundings", "K": "samples drawn for each one that is kept",
+};
+const TERM = new RegExp(`(?<![\\p{L}\\d/])(${Object.keys(TERMS).sort((a, b) => b.length - a.length).join("|")})(?![\\p{L}\\d/])`, "u");
+function explained(text) {
+  const at = text.match(TERM);
+  return at ? [text.slice(0, at.index), el("abbr", {title: TERMS[at[0]]}, at[0]), ...explained(text.slice(at.index + at[0].length))] : [text];
+}
+
+function drawHead() {
+  document.title = data.title;
+  $("title").textContent = data.title;
+  $("about").textContent = data.about;
+  $("findings").textContent = tied(data.findings);
+  $("terms").replaceChildren(...Object.entries(TERMS).flatMap(([name, meaning]) => [el("dt", {}, name), el("dd", {}, meaning)]));
+}
+// the contents: one link per section, of which the one that is read is marked
+function drawContents() {
+  const sections = [...document.querySelectorAll("[data-nav]")], links = sections.map(one => el("a", {href: "#" + one.id}, one.dataset.nav));
+  $("contents").replaceChildren(...links);
+  const follow = () => {
+    const read = sections.findLastIndex(one => one.getBoundingClientRect().top < innerHeight / 3);
+    links.forEach((link, i) => i === Math.max(0, read) ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+  };
+  addEventListener("scroll", follow, {passive: true});
+  follow();
+}
+
 function drawFacts() {
   $("facts").replaceChildren(...data.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   $("protocol").replaceChildren(...data.protocol.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
@@ -21,10 +54,26 @@ function drawSummary() {
     const m = byName.get(name);
     const rank = names.length < 2 || !by ? "" : (close.includes(name) ? "≈" : "") + (i + 1);
     return el("li", {mark: colorOf(name), "data-model": name}, el("div", {class: "rank"}, rank),
-      el("div", {}, el("div", {class: "model"}, name), el("p", {class: "verdict"}, tied(m.verdict)),
-        el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), tied(m.recommendation))),
-      el("dl", {class: "numbers"}, ...m.headline.map(key => headlineNumber(key, m.scores[key]))));
+      el("div", {}, el("div", {class: "model"}, name), m.alone ? el("p", {class: "alone"}, m.alone) : null, el("p", {class: "verdict"}, ...explained(tied(m.verdict))),
+        el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), ...explained(tied(m.recommendation)))),
+      el("dl", {class: "numbers"}, ...m.headline.map(key => headlineNumber(key, m.scores[key]))),
+      el("div", {class: "fews"}, ...FEW.map(([gallery, title]) => few(m, gallery, title)), clearest(m)));
   }));
+}
+const FEW = [["missed", "Missed, for example"], ["invented", "Invented, for example"]];
+// three samples of a gallery, small
+function few(m, gallery, title) {
+  const shown = (m[gallery] || []).filter(s => s.sample.image || s.sample.row || (s.sample.text && s.sample.text !== s.sample.id)).slice(0, 3);
+  const side = gallery === "missed" ? "real" : "fake", brief = text => text.length > 90 ? text.slice(0, 89) + "…" : text;
+  const small = ({sample}) => sample.image ? el("img", {src: sample.image, alt: `${side} sample ${sample.id}`, title: sample.id}) : el("span", {class: "text"}, brief(sample.text || sample.row.map(([column, cell]) => `${column} ${cell}`).join(", ")));
+  return shown.length ? el("div", {class: shown[0].sample.image ? "few" : "few long"}, el("div", {class: "side"}, `${title} (${side}):`), el("div", {class: shown[0].sample.image ? "thumbs" : "lines"}, ...shown.map(small))) : null;
+}
+const cellText = c => `${c.label}: real ${percent(c.real)}, fake ${percent(c.fake)}`;
+const clearCells = cells => cells.filter(c => c.clear).sort((a, b) => Math.abs(b.real - b.fake) - Math.abs(a.real - a.fake)).map(cellText);
+// the columns of a table that differ most, each with the value or range that does
+function clearest(m) {
+  const clear = m.drift ? [...m.drift.columns, ...m.drift.pairs].filter(one => one.differs).slice(0, 3) : [];
+  return clear.length ? el("p", {class: "few long soft"}, el("strong", {}, "Differs most: "), clear.map(one => [one.name, ...clearCells(one.histogram || []).slice(0, 1)].join(", ")).join("; ")) : null;
 }
 function headlineNumber(key, score) {
   const column = COLUMNS.get(key), share = column.unit;
@@ -77,12 +126,23 @@ function baselineRow(columns) {
   return [{name: baseline.name, kind: "baseline", cells: columns.map(c => scoreCell(baseline.scores[c.key], c))}];
 }
 
+// the shares of real and fake rows per value or range of a column, and in words where they differ clearly
+function histogram({name, histogram: cells}, mark) {
+  const top = Math.max(...cells.flatMap(c => [c.real, c.fake])), step = 160 / cells.length;
+  const root = svg("svg", {viewBox: "0 0 160 44", role: "img", "aria-label": `Histogram of ${name}: ${cells.map(cellText).join("; ")}`, class: "histogram"});
+  const bar = (c, i, side) => { const height = 42 * c[side] / top, one = svg("rect", {x: i * step + (side === "real" ? 0 : 0.42 * step), y: 43 - height, width: 0.4 * step, height: height + 1, class: "share", mark: side === "real" ? "var(--real)" : mark}); one.append(svg("title", {}, cellText(c))); return one; };
+  root.append(...cells.flatMap((c, i) => ["real", "fake"].map(side => bar(c, i, side))));
+  return el("div", {}, root, ...clearCells(cells).slice(0, 3).map(text => el("div", {}, text)));
+}
+
 const DRIFT = 12;  // columns, and pairs of columns, that are listed
 function drawDrift(m) {
   const listed = m.drift ? [...m.drift.columns.slice(0, DRIFT), ...m.drift.pairs.filter(one => one.differs).slice(0, DRIFT)] : [];
   const columns = [{key: "drift", label: "total variation", better: "lower", unit: true}, {key: "differs", label: "difference"}];
+  columns.push({key: "where", label: "real and fake rows by value"});
+  const where = one => el("td", {role: "cell", class: "where"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[2].label), one.histogram ? histogram(one, colorOf(m.name)) : "–");
   const verdict = one => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, "difference"), el("span", {}, one.differs ? "clear" : "within chance"));
-  const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one)]}));
+  const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one), where(one)]}));
   $("drift").replaceChildren(...(rows.length ? [el("table", {class: "scores", role: "table"}, ...scoreTable(columns, rows, "Drift of columns and dependences", "Column"))] : []));
   $("drift-box").hidden = !listed.length;
 }

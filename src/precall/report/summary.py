@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from precall.metrics.score import Score
 
 BUDGETS = (1, 2, 4, 8)
+MOST, LONGEST = 4, 30  # findings, and models of one finding, that are named; characters of a name
 GAIN = 0.05  # least improvement of a share that makes curation worthwhile
 WIDE = 0.2  # an interval of this length that reaches down to UNSURE says little
 UNSURE = 0.05
@@ -46,15 +47,22 @@ def ranking(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
 def findings(comparison: Mapping[str, Assessment]) -> str:
     """What the models do, in one sentence in plain words, from the best model to the worst.
 
-    Models of which the same is said are named together; after the fourth, the others are counted.
+    Models of which the same is said are named together; after `MOST`, the others are counted.
     """
     order = ranking(comparison)["order"]
     said: dict[str, list[str]] = {}
     for name in order:
-        said.setdefault(_does(comparison[name]), []).append(shown(name))
-    phrases = [f"{_listed(names)} {does}" for does, names in list(said.items())[:4]]
-    rest = len(order) - sum(len(names) for names in list(said.values())[:4])
+        said.setdefault(_does(comparison[name]), []).append(_called(name))
+    phrases = [f"{_listed(names)} {does}" for does, names in list(said.items())[:MOST]]
+    rest = len(order) - sum(len(names) for names in list(said.values())[:MOST])
     return "; ".join([*phrases, *([f"{rest} more below"] if rest else [])]) + "."
+
+
+def _called(name: str) -> str:
+    """A name in a sentence: in quotes if it has spaces, and without its middle if it is long."""
+    name = shown(name)
+    name = name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-LONGEST // 2 :]}"
+    return f"“{name}”" if " " in name else name
 
 
 def _does(one: Assessment) -> str:
@@ -69,7 +77,16 @@ def _does(one: Assessment) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"each of {', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    last = names[-1] if len(names) <= MOST else f"{len(names) - MOST + 1} more"
+    return f"each of {', '.join(names[: min(len(names), MOST) - 1])} and {last}"
+
+
+def nothing_to_show(one: Assessment) -> set[str]:
+    """The galleries that would show what the verdict denies: missed or invented samples where there are none."""
+    named = set(one.verdict.kinds) - {*_FIXED, Kind.STORAGE}
+    return {side for side, other in (("missed", Kind.INVENTS), ("invented", Kind.DROPS)) if not named - {other}}
 
 
 def headline(scores: Mapping[str, Score]) -> list[str]:
@@ -97,12 +114,14 @@ def recommendation(one: Assessment) -> str:
         return "Add `auto` to the metrics: without a curve there is no verdict."
     if kind in _FIXED:
         return _unsure(one, "tv") or _FIXED[kind] if kind is Kind.INDISTINGUISHABLE else _FIXED[kind]
+    broader, narrower = _SAMPLING.get(one.encoder or "", _SAMPLING[""])
     share, otherwise = ("total variation", _TRAIN) if len(one.verdict.kinds) > 1 else _CURABLE[kind]
+    otherwise = {_BROADER: broader, _NARROWER: narrower}.get(otherwise, otherwise)
     score = "tv" if share == "total variation" else share
     curation = _curation(one.spectrum, share)
     if one.verdict.kinds == (Kind.DROPS,) and curation is not None:
         continued = curation[0].lower() + curation[1:]
-        curation = f"{_BROADER} If it produces the missed samples too rarely rather than never, {continued}"
+        curation = f"{broader} If it produces the missed samples too rarely rather than never, {continued}"
     return _unsure(one, score) or curation or otherwise
 
 
@@ -120,11 +139,26 @@ _PLAIN = {  # kind of a verdict: what the model does
     Kind.INDISTINGUISHABLE: "cannot be told from the data",
     Kind.CANNOT_TELL: "needs more samples for a verdict",
 }
-_BROADER = (
-    "Sample more broadly (weaker truncation or guidance, a higher temperature): curation cannot add what it never "
-    "produces."
+_BROADER, _NARROWER = "broader", "narrower"  # what to do depends on how such samples are made
+_NEVER = "curation cannot add what it never produces."
+_TEXTS = (
+    f"Sample more broadly (a higher temperature or top-p): {_NEVER}",
+    "Sample more conservatively: a lower temperature or top-p.",
 )
-_NARROWER = "Sample more conservatively: stronger truncation or guidance, or a lower temperature."
+_SAMPLING = {  # encoder: how to sample more broadly, and more conservatively
+    "": (
+        f"Sample more broadly (weaker truncation or guidance, a higher temperature): {_NEVER}",
+        "Sample more conservatively: stronger truncation or guidance, or a lower temperature.",
+    ),
+    "ngrams": _TEXTS,
+    "minilm": _TEXTS,
+    "table": (
+        f"Let the model see the missing values and ranges more often (rebalance its training rows, or condition on the "
+        f"column), or train it longer: {_NEVER}",
+        "Constrain the model: reject rows with values, ranges or combinations that the data do not have, or train it "
+        "longer.",
+    ),
+}
 _TRAIN = "Train longer or with a larger model: selecting among its samples would not bring it closer to the data."
 _FIXED = {  # kind of a verdict: what to do
     Kind.COPIES: "Look for memorisation: remove duplicates from the training data, train for fewer steps, or "
@@ -161,7 +195,7 @@ def _curation(spectrum: RatioSpectrum, share: str) -> str | None:
     budget = next(K for K in BUDGETS if before - values[K] >= gain / 2)
     what = share if share == "total variation" else f"{share} share"
     change = f"{what} {100 * before:.0f} % → {100 * values[budget]:.0f} %"
-    return f"Curate with K = {budget} draws per kept sample: {change}, estimated."
+    return f"Curate: draw {budget} samples for each one that you keep (`precall improve`): {change}, estimated."
 
 
 def _close(before: Assessment, after: Assessment, by: str) -> bool:

@@ -164,7 +164,23 @@ def drift(name: str, found: ColumnDrift) -> list[str]:
     rows += [["dependence", "TV", "chance"], *_drift_rows(pairs)] if pairs else []
     more = max(0, len(columns) - SHOWN_COLUMNS) + max(0, len(pairs) - SHOWN_COLUMNS)
     head = f"{name}: what differs most" + (f" (results.json has {more} more)" if more else "")
-    return ["", head, *(f"  {line}" for line in aligned(rows))]
+    where = [
+        f"{shown(column)}: {'; '.join(cells[:3])}"
+        for column, score in list(columns.items())[:SHOWN_COLUMNS]
+        if (cells := clear_cells(score))
+    ]
+    lines = [line for sentence in where for line in wrapped(sentence, indent="  ")]
+    return ["", head, *(f"  {line}" for line in aligned(rows)), *lines]
+
+
+def clear_cells(score: Score) -> list[str]:
+    """The values and ranges of a column that differ clearly, from the largest difference to the smallest."""
+    cells = [cell for cell in score.settings.get("histogram", ()) if cell["clear"]]
+    largest = sorted(cells, key=lambda cell: -abs(cell["real"] - cell["fake"]))
+    return [
+        f"{shown(cell['label'])}: {100 * cell['real']:.1f} % of the data, {100 * cell['fake']:.1f} % of the model"
+        for cell in largest
+    ]
 
 
 def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:

@@ -88,11 +88,11 @@ def section(found: Tradeoff) -> str:
     """The section of the page: the figure, with the table as its text for those who cannot see it."""
     picture = b64encode(saved(plot(found), "svg", dpi=100)).decode()
     return (
-        '\n  <section aria-labelledby="h-knob" id="knob">\n    <h2 id="h-knob">The sampling knob</h2>\n'
+        '\n  <section aria-labelledby="h-knob" id="knob" data-nav="Knob">\n    <h2 id="h-knob">The sampling knob</h2>\n'
         '    <p class="soft">Left: precision and recall of each setting, with 95&nbsp;% intervals. Right: the best '
         "curve that each model reaches over its settings.</p>\n"
         f'    <img alt="Precision over recall along the knob" src="data:image/svg+xml;base64,{picture}" width="100%">\n'
-        f"    <pre>{escape(text(found))}</pre>\n  </section>\n"
+        f'    <pre class="appendix">{escape(text(found))}</pre>\n  </section>\n'
     )
 
 

@@ -10,6 +10,7 @@ from datetime import date
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "--", "."})
 TRUTH = {"true": True, "t": True, "yes": True, "y": True, "on": True, "1": True, "1.0": True}
 TRUTH |= {"false": False, "f": False, "no": False, "n": False, "off": False, "0": False, "0.0": False}
+UNITS = "$€£¥%"
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 _DECORATION = re.compile(r"^([-+]?)\s*[$€£¥]?\s*([-+]?[\d.,eE+-]+)\s*[%€$£¥]?$")
@@ -52,6 +53,26 @@ def number(cell: str) -> float:
     except ValueError:
         value = _decorated(cell.strip().replace("\u2212", "-"))
     return value if math.isfinite(value) else math.nan
+
+
+def unit(cell: str) -> str:
+    """The sign of a currency or of per cent in a cell, or "".
+
+    Example:
+        >>> unit("$ 5"), unit("5 %"), unit("5")
+        ('$', '%', '')
+    """
+    return next((sign for sign in cell if sign in UNITS), "")
+
+
+def number_in(own: str, cell: str) -> float:
+    """The number in a cell, or NaN if it is in another unit than `own`; a cell without a unit has it.
+
+    Example:
+        >>> number_in("€", "5 €"), number_in("€", "5"), number_in("€", "$5"), number_in("", "$5")
+        (5.0, 5.0, nan, 5.0)
+    """
+    return number(cell) if not own or unit(cell) in ("", own) else math.nan
 
 
 def _decorated(cell: str) -> float:

@@ -20,7 +20,7 @@ from precall.samples import reading
 from precall.samples.arrays import Numbers, Once, Positions, Rows, pick
 from precall.samples.images import ImageFiles, is_image_content
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleSet, shown
-from precall.samples.tables import TableRows, as_cells, column_names, table_ids
+from precall.samples.tables import TableRows, as_cells, column_names, table_ids, typed
 from precall.samples.texts import TextLines
 
 KEPT = 8  # blocks of records that stay in memory
@@ -345,6 +345,7 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
         columns=columns,
         rows=rows,
         paths=records.paths,
+        types=typed({column.name: str(column.type) for column in records.schema}),
     )
 
 

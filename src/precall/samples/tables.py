@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,10 +24,16 @@ from precall.samples.cells import (
     number,
     with_point,
 )
-from precall.samples.columns import TableChoice
+from precall.samples.columns import ColumnKind, TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
 
 COLUMNS = 4096  # of a table: each is encoded, compared and reported
+TYPES: Mapping[str, ColumnKind] = {  # how the name of a type begins in pandas, Polars or Arrow: the column's kind
+    "date|timestamp": "date",
+    "bool": "boolean",
+    "categor|enum|dictionary": "category",
+    r"u?int\d": "integer",
+}
 DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
 
 
@@ -42,6 +49,7 @@ class TableRows(SampleSet):
         has_header: Whether the first line of the file has the names of the columns.
         choice: What the user says about the columns.
         visible: The columns that may be shown in galleries; none unless rows may be shown.
+        types: The kinds of columns whose type says it: dates, categories, truth values. Others are inferred.
     """
 
     columns: tuple[str, ...] = ()
@@ -51,6 +59,7 @@ class TableRows(SampleSet):
     has_header: bool = True
     choice: TableChoice = field(default_factory=TableChoice)
     visible: tuple[str, ...] = ()
+    types: Mapping[str, ColumnKind] = field(default_factory=dict)
 
     def read(self, index: int) -> Mapping[str, str]:
         """Return the row at `index` as a mapping from column to cell, both as text; decimals follow a point."""
@@ -177,7 +186,18 @@ def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
         on_error=on_error,
         columns=column_names(list(columns)),
         rows=rows,
+        types=typed(dict(zip(columns, map(str, source.dtypes), strict=True))),
     )
+
+
+def typed(types: Mapping[str, str]) -> dict[str, ColumnKind]:
+    """The kinds that the types of columns say, by their names; floats and texts say none.
+
+    Example:
+        >>> typed({"a": "datetime64[ns]", "b": "bool", "c": "dictionary<values=string>", "d": "Int64", "e": "string"})
+        {'a': 'date', 'b': 'boolean', 'c': 'category', 'd': 'integer'}
+    """
+    return {name: kind for name, text in types.items() for start, kind in TYPES.items() if re.match(start, text, re.I)}
 
 
 def as_cells(columns: Sequence[Sequence[object]]) -> Iterator[list[str]]:
