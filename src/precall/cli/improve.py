@@ -41,10 +41,11 @@ class ImproveOptions(EncodingOptions):
         out (FILE): Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl
             (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed.
         plan: Predict the effect of each budget; keep nothing.
-        lam (X): The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others
-            (recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what the
-            model invents, 0.1 nearly every draw, except where the model misses the data.
+        lam (X): The slope λ. With --target: 10 replaces draws that are 10 times as frequent as in the data; 0.1 adds
+            data that the model produces less than a tenth as often, up to a tenth of the set; 1 mends everything. With
+            --surplus: 10 is what the model invents, 0.1 nearly every draw, except where the model misses the data.
         target (FOLDER): New folder for the samples on which to fine-tune the model: draws to keep, data to add.
+        centrality (X): With --budget: above 1, prefer central samples too (precision); below 1, the others (recall).
         seed (N): Seed of everything random.
         as_json: Print JSON.
 
@@ -71,6 +72,7 @@ class ImproveOptions(EncodingOptions):
     plan: bool = False
     lam: float | None = None
     target: Path | None = None
+    centrality: float | None = None
     seed: int = 0
     as_json: bool = False
     surplus: Path | None = None
@@ -101,7 +103,7 @@ def improve(options: ImproveOptions) -> None:
     \b
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
-      precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out a.txt
+      precall improve --real data/ --fake samples/ --budget 4 --centrality 3 --out a.txt
       precall improve --real real.npy --fake a.npy --plan
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
       precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
@@ -112,7 +114,7 @@ def improve(options: ImproveOptions) -> None:
     from precall.improve.judging import ESTIMATORS, judge
 
     folder, estimator = options.folder, options.estimator
-    if folder is not None or options.size is not None or (options.lam is not None and options.budget is None):
+    if folder is not None or options.size is not None or options.lam is not None:
         _check_set_usage(options)
     else:
         _check_usage(options)
@@ -162,7 +164,7 @@ def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
     from precall.improve.selection import selection
     from precall.improve.targets import surplus_of, target_of
 
-    lam = 1.0 if options.lam is None else options.lam
+    lam, centrality = (1.0 if value is None else value for value in (options.lam, options.centrality))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # printed as notes
         if options.surplus is not None:
@@ -170,7 +172,7 @@ def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
         if options.target is not None:
             return target_of(judged, lam=lam, size=options.size, seed=options.seed)
         assert options.budget is not None
-        return selection(judged, budget=options.budget, lam=lam, seed=options.seed)
+        return selection(judged, budget=options.budget, centrality=centrality, seed=options.seed)
 
 
 @contextmanager
@@ -296,27 +298,32 @@ def _stands(target: Path, samples: ImageFiles, index: int, *, link: bool) -> boo
 
 
 def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
-    from precall.improve.planning import plan
+    from precall.improve.planning import planned
 
     found, precision, recall, least = judged.plan, options.min_precision, options.at_recall, None
     if options.budget is not None:
-        found = plan(found.spectrum, sorted({options.budget, *(outcome.budget for outcome in found.outcomes)}))
+        budgets = sorted({options.budget, *(outcome.budget for outcome in found.outcomes)})
+        found = planned(found.spectrum, found.evidence, budgets)
     if precision is not None and recall is not None:
         least = found.least_budget(precision=precision, recall=recall)
-    enough = least is not None and least < float("inf")
     if options.as_json:
-        asked = {"precision": precision, "recall": recall, "least_budget": least if enough else None}
-        given = {} if least is None else asked
-        emit(json.dumps(found.to_dict() | given | {"command": command_line()}, indent=1))
+        known = None if least is None else [K if float("inf") > K else None for K in least]
+        asked = {} if least is None else {"precision": precision, "recall": recall, "least_budget": known}
+        emit(json.dumps(found.to_dict() | asked | {"command": command_line()}, indent=1))
     else:
         emit(repr(found))
-        if enough:
-            emit(f"\nsmallest budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
-    if least is not None and not enough:
-        share = f"{1 - found.spectrum.beta(0.1):.0%}"
-        reason = f"the model hardly ever produces {share} of the data, and rejection creates no samples"
-        typer.echo(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}", err=True)
+    if least is None:
+        return
+    wanted = f"precision {precision:g} at recall {recall:g}"
+    if least.at_best == float("inf"):
+        share = f"{1 - found.max_recall.supported:.0%}"
+        reason = f"the model never produces about {share} of the data, and rejection creates no samples"
+        typer.echo(f"no budget reaches {wanted}: {reason}", err=True)
         raise typer.Exit(3)
+    if not options.as_json:
+        enough = least.supported < float("inf")
+        most = f"{least.supported:.3g}" if enough else "unknown; draw more samples to tell"
+        emit(f"\nsmallest budget with {wanted}: {most}; at best {least.at_best:.3g}")
 
 
 # --------------------------------------------------------------------------------------------------------------- usage
@@ -332,9 +339,9 @@ def _check_usage(options: ImproveOptions) -> None:
     checks.budget(1.0 if options.budget is None else options.budget)
     if not plan and options.budget is None:
         raise wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
-    checks.positive("--lam", 1.0 if options.lam is None else options.lam)
-    if plan and options.lam is not None:
-        raise wrong("--lam", "--plan predicts budgets, not trade-offs; remove --lam, or remove --plan")
+    checks.positive("--centrality", 1.0 if options.centrality is None else options.centrality)
+    if plan and options.centrality is not None:
+        raise wrong("--centrality", "--plan predicts budgets, not trade-offs; remove --centrality, or remove --plan")
     if plan and (out is not None or images):
         raise wrong("--plan", "--plan writes nothing; remove --out, --copy and --link, or remove --plan")
     least = options.min_precision is not None
@@ -351,13 +358,15 @@ def _check_set_usage(options: ImproveOptions) -> None:
     from precall.theory import checks
 
     option = options.folder_option
+    if options.folder is None and options.budget is not None:
+        raise wrong("--lam", "--lam is the slope λ of a fine-tuning set; with --budget use --centrality")
     if options.lam is None:
         raise wrong("--lam", f"pass the trade-off of the fine-tuning set, as in --lam 10 {option} tuning/")
     checks.positive("--lam", options.lam)
     if options.folder is None:
-        way = "pass --budget to keep samples at this trade-off, or a new folder for a fine-tuning set: --target tuning/"
+        way = "pass a new folder for a fine-tuning set, as in --lam 10 --target tuning/"
         raise wrong("--lam", way)
-    names = ["budget", "plan", "out", "min_precision", "at_recall"]
+    names = ["budget", "centrality", "plan", "out", "min_precision", "at_recall"]
     names += [] if options.surplus is None else ["target", "size"]
     if given := [flag(name) for name in names if getattr(options, name) not in (None, False)]:
         raise wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(given)}")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
-from precall.improve.planning import Plan, plan
+from precall.improve.evidence import Evidence
+from precall.improve.planning import Plan, planned
 from precall.metrics.category_levels import with_shared_levels
 from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import device_of, same_dimension
 from precall.metrics.inputs import Side, side
-from precall.metrics.neighbors.centrality import centrality, ranks
+from precall.metrics.neighbors.centrality import centrality as neighbor_counts
+from precall.metrics.neighbors.centrality import ranks
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
@@ -39,19 +42,24 @@ class JudgedSamples:
     fake: Side
     result: ClassifierResult
 
-    @property
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What the held-out ratios support about a selection."""
+        return Evidence.of(self.result.held_out)
+
+    @cached_property
     def plan(self) -> Plan:
         """The effect of each budget."""
-        return plan(self.result.spectrum)
+        return planned(self.result.spectrum, self.evidence)
 
-    def log_weights(self, lam: float) -> tuple[Array, Array]:
-        """How much more often than in the data real and fake samples like these are to occur at λ, as logarithms."""
+    def log_weights(self, centrality: float) -> tuple[Array, Array]:
+        """How much more often than in the data real and fake samples like these are to occur, as logarithms."""
         real, fake = self.real.features, self.fake.features
         device = torch.device(device_of(real))
-        counts = centrality(real, device)
-        found = (ranks(one, like=counts) for one in (counts, centrality(real, device, fake)))
+        counts = neighbor_counts(real, device)
+        found = (ranks(one, like=counts) for one in (counts, neighbor_counts(real, device, fake)))
         with np.errstate(divide="ignore"):
-            of_real, of_fake = (np.log(weights(low=low, high=high, lam=lam)) for low, high in found)
+            of_real, of_fake = (np.log(weights(low=low, high=high, lam=centrality)) for low, high in found)
         return of_real, of_fake
 
 
@@ -79,11 +87,11 @@ def judge(
     )
 
 
-def notes_on_samples(judged: JudgedSamples, lam: float = 1.0) -> tuple[str, ...]:
+def notes_on_samples(judged: JudgedSamples, centrality: float = 1.0) -> tuple[str, ...]:
     """Notes that depend on the two sample sets."""
     notes, p_value = [], judged.result.p_value
     if p_value > INSIGNIFICANT:
-        effect = "the selection is mostly random" if lam == 1 else "centrality alone decides"
+        effect = "the selection is mostly random" if centrality == 1 else "centrality alone decides"
         notes.append(
             f"the classifiers cannot distinguish `fake` from `real` (p = {p_value:.2g}), so {effect}. "
             "Pass more samples, or use another encoder."

@@ -24,7 +24,7 @@ from precall.metrics.registry import METRICS, SCORES, metric_of
 from precall.metrics.score import encoded, named, plain
 from precall.metrics.several_encoders import disagreements, each_encoder
 from precall.report.galleries import fitting, galleries
-from precall.report.summary import BUDGETS, headline, improvable, ranking, recommendation
+from precall.report.summary import budgeted, headline, improvable, ranking, recommendation
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
@@ -307,8 +307,11 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
             "curve": one.curve.points(),
             "divergences": {label: one.spectrum.divergence(key) for key, label in DIVERGENCE_NAMES.items()},
             "frontier": {"precision": frontier.precision, "recall": frontier.recall},
-            # the best curve with each budget, if a budget improves the model at all
-            "budgets": [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else [],
+            # the supported curve with each budget, if a budget improves the model at all
+            "budgets": [
+                {"budget": K, **_points(curve.supported)}
+                for K, curve in (budgeted(one) if improvable(one) else {}).items()
+            ],
             "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
             "fairness": " ".join(filter(None, [_missing_groups(one), _gaps(one.fairness) if one.fairness else ""])),
         }
