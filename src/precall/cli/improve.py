@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from precall.cli.blending import run_blend
 from precall.cli.console import bars, command_line, emit, note, tell_skipped
 from precall.cli.options import EncodingOptions, flag, takes, wrong
 from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
@@ -36,7 +37,7 @@ class ImproveOptions(EncodingOptions):
 
     Options:
         real (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
-        fake (FILE): The model's samples, of the same kind.
+        fake ([NAME=]FILE): The model's samples, of the same kind; with --blend, several times.
         budget (K): Keep about one sample in K.
         out (FILE): Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl
             (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed.
@@ -45,7 +46,6 @@ class ImproveOptions(EncodingOptions):
             data that the model produces less than a tenth as often, up to a tenth of the set; 1 mends everything. With
             --surplus: 10 is what the model invents, 0.1 nearly every draw, except where the model misses the data.
         target (FOLDER): New folder for the samples on which to fine-tune the model: draws to keep, data to add.
-        centrality (X): With --budget: above 1, prefer central samples too (precision); below 1, the others (recall).
         seed (N): Seed of everything random.
         as_json: Print JSON.
 
@@ -54,6 +54,10 @@ class ImproveOptions(EncodingOptions):
         size (N): With --target: number of samples; by default as many as possible.
 
     Planning a budget:
+        blend: Mix several models (--fake a=… --fake b=…) for the largest precision at --lam, within --budget, or for
+            the largest recall at --min-precision.
+        cost (NAME=X): With --blend: cost of a draw of a model; --budget is then the mean cost of a kept sample.
+        centrality (X): With --budget: above 1, prefer central samples too (precision); below 1, the others (recall).
         min_precision (X): With --plan: compute the smallest budget that reaches this precision.
         at_recall (X): With --min-precision: the recall at which it is required.
 
@@ -66,17 +70,19 @@ class ImproveOptions(EncodingOptions):
     """
 
     real: str
-    fake: str
+    fake: list[str]
     budget: float | None = None
     out: Path | None = None
     plan: bool = False
     lam: float | None = None
     target: Path | None = None
-    centrality: float | None = None
     seed: int = 0
     as_json: bool = False
     surplus: Path | None = None
     size: int | None = None
+    blend: bool = False
+    cost: list[str] | None = None
+    centrality: float | None = None
     min_precision: float | None = None
     at_recall: float | None = None
     estimator: str = "auto"
@@ -103,7 +109,7 @@ def improve(options: ImproveOptions) -> None:
     \b
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
-      precall improve --real data/ --fake samples/ --budget 4 --centrality 3 --out a.txt
+      precall improve --real data/ --fake samples/ --budget 4 --centrality 3
       precall improve --real real.npy --fake a.npy --plan
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
       precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
@@ -113,18 +119,24 @@ def improve(options: ImproveOptions) -> None:
     """
     from precall.improve.judging import ESTIMATORS, judge
 
+    if options.blend:
+        run_blend(options)
+        return
+    if len(options.fake) > 1 or options.cost:
+        raise wrong("--fake", "several models, and --cost, need --blend")
+    fake = options.fake[0]
     folder, estimator = options.folder, options.estimator
     if folder is not None or options.size is not None or options.lam is not None:
         _check_set_usage(options)
     else:
         _check_usage(options)
-    options.check(options.real, options.fake)
+    options.check(options.real, fake)
     if estimator not in ESTIMATORS:
         raise wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
-    data, samples = options.opened(options.real), options.opened(options.fake)
+    data, samples = options.opened(options.real), options.opened(fake)
     write = None if options.out is None else _writer(options, options.out, samples)
     if folder is not None:
-        check_new(folder, (options.real, options.fake), options.folder_option)
+        check_new(folder, (options.real, fake), options.folder_option)
         write_rows = writer_of(real=data, fake=samples, link=options.link)
     with _sample_warnings_as_notes(), bars() as progress:
         judged = judge(
@@ -196,7 +208,7 @@ def _sample_warnings_as_notes() -> Iterator[None]:
 def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[[Selection], None]:
     """A function that writes the kept samples to `out`. An impossible output is refused before the computation."""
     suffix = out.suffix.lower()
-    for source in (options.fake, options.real):
+    for source in (options.fake[0], options.real):
         if out.resolve().is_relative_to(Path(source).resolve()):
             raise ValueError(
                 f"--out must not be, or lie inside, one of the sources; got {out} and {source}. Choose another path."
@@ -207,7 +219,7 @@ def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[
         raise wrong("--out", f"expected a file ({' '.join(FILES)}), or a folder with --copy or --link; got {out}")
     if suffix == ".jsonl" and samples.kind != "text":
         raise ValueError(f"--out {out} takes texts; {samples.name} holds {samples.kind}. Use .txt, .npy or .json.")
-    if suffix in (".csv", ".tsv") and (samples.kind != "table" or Path(options.fake).suffix.lower() != suffix):
+    if suffix in (".csv", ".tsv") and (samples.kind != "table" or Path(options.fake[0]).suffix.lower() != suffix):
         raise ValueError(
             f"--out {out} takes the rows of a {suffix} table; got {samples.name}. Use .txt, .npy or .json."
         )

@@ -2,7 +2,7 @@
 
 A plan for an estimated curve promises too much in two ways. Data that no draw resembles get a large but finite ratio,
 as if a large budget would produce them. And the samples are selected by estimated ratios, which lose a part of the gain
-that the exact ratios would bring. `Evidence` bounds both, from ratios that were not trained on the samples.
+that the exact ratios would bring. `RatioSupport` bounds both, from ratios that were not trained on the samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 UNSEEN = -math.log(0.05)  # 95 % upper bound on the expected number of what is not among the draws
-PLATEAU = 0.5  # mass beyond a ratio is a plateau if this part of it remains beyond four times the ratio
+PLATEAU = 0.5  # mass beyond a ratio is a plateau if this part of it remains beyond at least four times the ratio
+RESOLVED = 5.0  # largest ratio beyond which mass is counted
 SHARED = 0.5  # errors that the models share, as a part of those in which they differ (benchmarks/plans.py)
 DEVIATIONS = 2.0  # standard errors of α(1) between the estimate and either end of a range
 
@@ -46,8 +47,8 @@ def unsupported(high: Array, other: Array) -> Unsupported:
         M(λ) = sup_t F(t) − λ G(t),    F(t), G(t): shares of the two sets with a log-ratio above t
 
     is the mass beyond λ times the other density. It is read at the largest λ that the samples resolve: if the ratio
-    were λ there, three of the other samples would be expected. Mass that remains there from λ/4 on is never produced;
-    mass that falls is only rare.
+    were λ there, three of the other samples would be expected. Mass that remains there from λ/4 (or 5) on is never
+    produced; mass that falls is only rare.
 
     Args:
         high: log-ratios of the set whose mass is sought, large where it exceeds the other, shape (n,).
@@ -69,7 +70,8 @@ def unsupported(high: Array, other: Array) -> Unsupported:
     above = np.append(n - np.searchsorted(np.sort(high), edges, side="right"), n) / n  # F where G is 0, 1/m, …, 1
     count = np.arange(m + 1)
     beyond = float((above / (1 + count / UNSEEN)).max())  # solves M(λ) = λ · UNSEEN/m
-    excess = above - beyond / UNSEEN / 4 * count
+    resolved = min(beyond * m / UNSEEN / 4, RESOLVED)
+    excess = above - resolved * count / m
     share, inside = float(excess.max()), int(excess.argmax())
     if beyond < PLATEAU * share:
         return Unsupported(0.0, 0.0, 1.0)
@@ -79,7 +81,7 @@ def unsupported(high: Array, other: Array) -> Unsupported:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RatioSupport:
     """Held-out log-ratios of both sample sets, and those of other models that check what a selection by them realises.
 
     Attributes:
@@ -93,7 +95,7 @@ class Evidence:
     checks: tuple[Array, ...]
 
     @classmethod
-    def of(cls, held_out: HeldOutScores) -> Evidence:
+    def of(cls, held_out: HeldOutScores) -> RatioSupport:
         """The evidence of held-out scores. The models of smaller training sets check those of larger ones."""
         real, log_ratio = held_out.real, held_out.log_ratios()[0]
         checks = []

@@ -1,16 +1,17 @@
-"""`judge`: cross-fitted ratios of two sample sets, from which samples are selected and targets are made."""
+"""`judge`: cross-fitted ratios of two sample sets, from which samples are selected, and `plan`: what budgets buy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from precall.improve.evidence import Evidence
-from precall.improve.planning import Plan, planned
+from precall.improve.evidence import RatioSupport
+from precall.improve.planning import RECALLS, Plan, of_assessment, planned
 from precall.metrics.category_levels import with_shared_levels
 from precall.metrics.classifiers.estimators import MEMBERS, classify
 from precall.metrics.classifiers.result import ClassifierResult
@@ -21,7 +22,11 @@ from precall.metrics.neighbors.centrality import ranks
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
+from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import weights
+
+if TYPE_CHECKING:
+    from precall.metrics.results import Assessment
 
 ESTIMATORS = ("auto", *MEMBERS)
 REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this
@@ -43,9 +48,9 @@ class JudgedSamples:
     result: ClassifierResult
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RatioSupport:
         """What the held-out ratios support about a selection."""
-        return Evidence.of(self.result.held_out)
+        return RatioSupport.of(self.result.held_out)
 
     @cached_property
     def plan(self) -> Plan:
@@ -85,6 +90,55 @@ def judge(
     return JudgedSamples(
         data, model, classify(estimator, real=data.features, fake=model.features, seed=seed, progress=judging)
     )
+
+
+def plan(
+    spectrum: RatioSpectrum | Assessment | None = None,
+    budgets: Iterable[float] | None = None,
+    *,
+    real: object | None = None,
+    fake: object | None = None,
+    recalls: Iterable[float] = RECALLS,
+) -> Plan:
+    """Predict precision, recall and cost of optimal budgeted rejection at several budgets.
+
+    For a spectrum, the numbers are exact: no rule with K draws per kept sample does better, at any λ. For samples, each
+    number is a range: what the samples support, and what is possible at best.
+
+    Args:
+        spectrum: the known spectrum of the data and the model, or an assessment, whose classifiers then tell what its
+            samples support. Leave it out to pass `real` and `fake`.
+        budgets: K ≥ 1, mean number of draws per kept sample. The default is 1, 1.5, 2, 3, 5, 10, … up to the largest
+            useful budget.
+        real: the data, as in `assess`; the spectrum is then estimated with the metric "auto".
+        fake: samples of the model, as in `assess`.
+        recalls: recalls at which precision is tabulated.
+
+    Returns:
+        The plan, which also computes `least_budget(precision=, recall=)`.
+
+    Example:
+        >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
+        >>> for outcome in plan(spectrum, recalls=[0.9]).outcomes:
+        ...     round(outcome.budget, 3), str(outcome.precision[0]), str(outcome.area)
+        (1.0, '0.450', '0.793')
+        (1.5, '0.675', '0.927')
+        (2.0, '0.900', '0.981')
+        (2.5, '1.000', '1.000')
+
+    References:
+        Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection.
+    """
+    if spectrum is not None and not (real is None and fake is None):
+        raise ValueError("pass either `spectrum`, or `real` and `fake`; got both.")
+    if isinstance(spectrum, RatioSpectrum):
+        return planned(spectrum, None, budgets, recalls)
+    if spectrum is not None:
+        return planned(*of_assessment(spectrum), budgets, recalls)
+    if real is None or fake is None:
+        raise ValueError("pass `spectrum`, or both `real` and `fake`, as in `plan(report)`.")
+    judged = judge(real=real, fake=fake)
+    return planned(judged.result.spectrum, judged.evidence, budgets, recalls)
 
 
 def notes_on_samples(judged: JudgedSamples, centrality: float = 1.0) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""`plan`: the effect of each rejection budget, predicted before anything is drawn, as a range.
+"""Plans: the effect of each rejection budget, predicted before anything is drawn, as a range.
 
 After optimal rejection, a point of recall b and precision π(b) has precision `min(1, K π(b))` at the same recall,
 because `alpha_K(λ) = min(1, K alpha(λ/K))`. For a known spectrum this is exact. For an estimated one it is the best
-that could happen; `Evidence` adds what the samples support.
+that could happen; `RatioSupport` adds what the samples support.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.improve.evidence import Evidence
+from precall.improve.evidence import RatioSupport
 from precall.metrics.score import plain
 from precall.printing import aligned
 from precall.theory import checks
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
-
-if TYPE_CHECKING:
-    from precall.metrics.results import Assessment
 
 BUDGETS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 RECALLS = (0.5, 0.8, 0.9)
@@ -89,7 +86,7 @@ class Plan:
     spectrum: RatioSpectrum
     recalls: tuple[float, ...]
     outcomes: tuple[Outcome, ...]
-    evidence: Evidence | None = None
+    evidence: RatioSupport | None = None
 
     def __repr__(self) -> str:
         at = [f"precision at {recall:g}" for recall in self.recalls]
@@ -154,7 +151,7 @@ class Plan:
 
         Example:
             >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
-            >>> round(plan(spectrum).alpha(1.0, budget=2).at_best, 12), round(spectrum.refined(2).alpha(1.0), 12)
+            >>> round(planned(spectrum).alpha(1.0, budget=2).at_best, 12), round(spectrum.refined(2).alpha(1.0), 12)
             (0.9, 0.9)
         """
         return Range(*(one.alpha(checks.nonnegative("lam", lam)) for one in self.refined(budget)))
@@ -185,10 +182,10 @@ class Plan:
 
         Example:
             >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
-            >>> round(plan(spectrum).least_budget(precision=0.9, recall=0.9).supported, 12)
+            >>> round(planned(spectrum).least_budget(precision=0.9, recall=0.9).supported, 12)
             2.0
             >>> dropped = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.0, 0.5, 0.5])
-            >>> plan(dropped).least_budget(precision=0.9, recall=0.6).at_best, plan(dropped).max_recall.at_best
+            >>> planned(dropped).least_budget(precision=0.9, recall=0.6).at_best, planned(dropped).max_recall.at_best
             (inf, 0.5)
 
         References:
@@ -222,55 +219,9 @@ class Plan:
         }
 
 
-def plan(
-    spectrum: RatioSpectrum | Assessment | None = None,
-    budgets: Iterable[float] | None = None,
-    *,
-    real: object | None = None,
-    fake: object | None = None,
-    recalls: Iterable[float] = RECALLS,
-) -> Plan:
-    """Predict precision, recall and cost of optimal budgeted rejection at several budgets.
-
-    For a spectrum, the numbers are exact: no rule with K draws per kept sample does better, at any λ. For samples, each
-    number is a range: what the samples support, and what is possible at best.
-
-    Args:
-        spectrum: the known spectrum of the data and the model, or an assessment, whose classifiers then tell what its
-            samples support. Leave it out to pass `real` and `fake`.
-        budgets: K ≥ 1, mean number of draws per kept sample. The default is 1, 1.5, 2, 3, 5, 10, … up to the largest
-            useful budget.
-        real: the data, as in `assess`; the spectrum is then estimated with the metric "auto".
-        fake: samples of the model, as in `assess`.
-        recalls: recalls at which precision is tabulated.
-
-    Returns:
-        The plan, which also computes `least_budget(precision=, recall=)`.
-
-    Example:
-        >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
-        >>> for outcome in plan(spectrum, recalls=[0.9]).outcomes:
-        ...     round(outcome.budget, 3), str(outcome.precision[0]), str(outcome.area)
-        (1.0, '0.450', '0.793')
-        (1.5, '0.675', '0.927')
-        (2.0, '0.900', '0.981')
-        (2.5, '1.000', '1.000')
-
-    References:
-        Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection.
-    """
-    if spectrum is not None and not (real is None and fake is None):
-        raise ValueError("pass either `spectrum`, or `real` and `fake`; got both.")
-    source = _estimated(real, fake) if spectrum is None else spectrum
-    evidence = None
-    if not isinstance(source, RatioSpectrum):
-        source, evidence = _of_assessment(source)
-    return planned(source, evidence, budgets, recalls)
-
-
 def planned(
     spectrum: RatioSpectrum,
-    evidence: Evidence | None,
+    evidence: RatioSupport | None = None,
     budgets: Iterable[float] | None = None,
     recalls: Iterable[float] = RECALLS,
 ) -> Plan:
@@ -282,44 +233,37 @@ def planned(
     return Plan(spectrum, at, tuple(_outcome(spectrum, evidence, at, K) for K in chosen), evidence)
 
 
-def _of_assessment(report: Any) -> tuple[RatioSpectrum, Evidence | None]:
+def of_assessment(report: Any) -> tuple[RatioSpectrum, RatioSupport | None]:
     """The spectrum of an assessment, and the evidence of its classifiers if they were not lost in a file."""
     if not isinstance(getattr(report, "spectrum", None), RatioSpectrum):
         got = type(report).__name__
         raise ValueError(f"`spectrum` must be a RatioSpectrum or an Assessment; got {got}. Pass `report`.")
     found = report.classifiers.get(report.estimator)
-    return report.spectrum, None if found is None else Evidence.of(found.held_out)
+    return report.spectrum, None if found is None else RatioSupport.of(found.held_out)
 
 
-def _estimated(real: object | None, fake: object | None) -> Assessment:
-    """The assessment of two sample sets."""
-    from precall.metrics.assessment import assess
-
-    if real is None or fake is None:
-        raise ValueError("pass `spectrum`, or both `real` and `fake`, as in `plan(report)`.")
-    return assess(real=real, fake={"model": fake}, metrics=("auto",))["model"]
-
-
-def _default_budgets(spectrum: RatioSpectrum, evidence: Evidence | None) -> list[float]:
+def _default_budgets(spectrum: RatioSpectrum, evidence: RatioSupport | None) -> list[float]:
     M = _useful_budget(spectrum, evidence)
     worth = [K for K in BUDGETS if K == 1 or K < M * (1 - ROUNDING)]
     return [*worth, M] if worth[-1] < M * (1 - ROUNDING) and worth[-1] < BUDGETS[-1] else worth
 
 
-def _useful_budget(spectrum: RatioSpectrum, evidence: Evidence | None) -> float:
+def _useful_budget(spectrum: RatioSpectrum, evidence: RatioSupport | None) -> float:
     if evidence is None:
         return spectrum.max_budget
     values = np.array([float(evidence.realised(K).alpha(1.0)) for K in GRID.tolist()])
     return float(GRID[np.argmax(values >= values.max() - GAIN)])
 
 
-def _refined(spectrum: RatioSpectrum, evidence: Evidence | None, K: float) -> Range:
+def _refined(spectrum: RatioSpectrum, evidence: RatioSupport | None, K: float) -> Range:
     if evidence is None:
         return Range(*(2 * (spectrum.refined(K),)))
     return Range(evidence.supported(K), evidence.at_best(spectrum, K))
 
 
-def _outcome(spectrum: RatioSpectrum, evidence: Evidence | None, recalls: tuple[float, ...], budget: float) -> Outcome:
+def _outcome(
+    spectrum: RatioSpectrum, evidence: RatioSupport | None, recalls: tuple[float, ...], budget: float
+) -> Outcome:
     K = min(budget, spectrum.max_budget)
     perfect = _perfect_recall(spectrum, K)
     kappa = 1 / perfect if perfect > 0 else math.inf

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from precall.improve.planning import Range, plan
+from precall.improve.planning import Range, of_assessment, planned
 from precall.metrics.score import FAR
 from precall.metrics.verdict import Kind
 from precall.theory.spectrum import RatioSpectrum
@@ -110,7 +110,7 @@ def _unsure(one: Assessment, name: str) -> str | None:
 
 def budgeted(one: Assessment) -> dict[int, Range]:
     """The curves that each budget reaches: supported by the samples, and at best. `precall improve` plans the same."""
-    found = plan(one, BUDGETS)
+    found = planned(*of_assessment(one), BUDGETS)
     return {K: Range(one.spectrum, one.spectrum) if K == 1 else found.refined(K) for K in BUDGETS}
 
 
