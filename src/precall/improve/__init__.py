@@ -6,7 +6,8 @@ samples (`judging`, `selection`), the samples on which to fine-tune a model or a
 the prediction of what a budget achieves (`planning`, `evidence`), the best mixture of models (`blending`), and the
 sampling-time knobs of a generator (`knobs`) with the choice of the cheapest one that reaches a trade-off (`choosing`).
 Training does not belong here: see `precall.tune`, which this room never imports. Acceptance rules and other
-mathematics without samples are in `precall.theory`, and the estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
+mathematics without samples are in `precall.theory`, and the estimation of ratios from two sample sets is in
+`precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ from precall.metrics.inputs import side
 from precall.metrics.score import plain, readings
 from precall.printing import aligned
 from precall.theory import checks
-from precall.theory.arrays import Array, Flags, to_numpy
+from precall.theory.arrays import Array, Flags, Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
 
-ROWS = 8000  # samples in a linear programme
+GROUP = 150  # samples in a group of similar ratios, in which a blend is chosen by counting
 SLOPES = (1e-2, 1e2)  # range of λ in the search for a precision
 STEPS = 12  # steps of that search
-CELLS = 12  # cells of similar ratio per half in which a blend is predicted
+CELLS = 6  # cells of similar ratio in which a blend is predicted
 FRUGAL = 1e-5  # a draw more must gain this much
 NAMED = 0.005  # a smaller weight counts as none
 
@@ -93,9 +93,6 @@ class Ratios:
 
     p: Array
     q: Array
-
-    def rows(self, rows: Any) -> Ratios:
-        return Ratios(self.p[rows], self.q[rows])
 
     def alpha(self, lam: float, v: Array) -> float:
         """`min(1, ∫ min(λ p, Σ v q))`."""
@@ -178,7 +175,18 @@ def blend(
         same_dimension(real=data.features, fake=one.features)
     ratios, label, fold = class_ratios([to_numpy(one.features) for one in (data, *models)], seed=seed)
     found = Ratios(ratios[:, 0], ratios[:, 1:])
-    return _Problem(found, label, fold, names, price, K, budget is None, seed).solved(lam, precision_at_least)
+    group = _grouped(ratios, seed)
+    return _Problem(found, label, fold, names, price, K, budget is None, group).solved(lam, precision_at_least)
+
+
+def _grouped(ratios: Array, seed: int) -> Index:
+    """Groups of samples whose ratios are similar."""
+    from sklearn.cluster import KMeans
+
+    where = np.sqrt(ratios / ratios.sum(axis=1, keepdims=True))
+    return np.asarray(
+        KMeans(max(8, min(64, len(ratios) // GROUP)), n_init=1, random_state=seed).fit_predict(where), dtype=np.intp
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +200,7 @@ class _Problem:
     costs: Array
     budget: float
     single: bool
-    seed: int
+    group: Index
 
     def solved(self, lam: float, precision: float | None) -> Blend:
         """The best blend at λ, or at the smallest λ with this precision."""
@@ -235,7 +243,7 @@ class _Problem:
 
         The samples are counted in cells of similar ratio, so that errors of single ratios average out.
         """
-        p, q = [], []
+        p, q = np.zeros((2, CELLS))
         for k, v in enumerate(draws):
             if not v.any():
                 return None
@@ -246,10 +254,10 @@ class _Problem:
             cell = np.searchsorted(np.quantile(score, np.linspace(0, 1, CELLS + 1)[1:-1]), score, side="right")
             real = self.label[half] == 0
             weight = mass[self.label[half]]
-            p.append(np.bincount(cell[real], weight[real], CELLS))
-            q.append(np.bincount(cell[~real], weight[~real], CELLS))
+            p += np.bincount(cell[real], weight[real], CELLS) / len(draws)
+            q += np.bincount(cell[~real], weight[~real], CELLS) / len(draws)
         budget = max(1.0, float(np.mean([v.sum() for v in draws])))
-        return RatioSpectrum.from_masses(p=np.concatenate(p) / len(p), q=np.concatenate(q) / len(q)).refined(budget)
+        return RatioSpectrum.from_masses(p=p, q=q).refined(budget)
 
     def _draws(self, k: int) -> float:
         """Draws of model k alone that the budget pays; none if it does not pay for one."""
@@ -257,18 +265,24 @@ class _Problem:
         return draws if draws >= 1 else 0.0
 
     def _best(self, lam: float, rows: Flags, allowed: Flags) -> Array:
-        chosen = np.flatnonzero(rows)
-        if chosen.size > ROWS:
-            chosen = np.random.default_rng(self.seed).choice(chosen, ROWS, replace=False)
         costs, budget = (np.ones(len(self.names)), 1.0) if self.single else (self.costs, self.budget)
-        return self.ratios.rows(chosen).best(lam, budget, costs, allowed)
+        return self._counted(rows).best(lam, budget, costs, allowed)
+
+    def _counted(self, rows: Flags) -> Ratios:
+        """The share of each set in each group of similar ratios: errors of single ratios average out."""
+        groups = int(self.group.max()) + 1
+        place = self.label[rows] * groups + self.group[rows]
+        counts = np.bincount(place, minlength=(len(self.names) + 1) * groups).reshape(-1, groups)
+        shares = groups * counts / counts.sum(axis=1, keepdims=True)
+        return Ratios(shares[0], shares[1:].T)
 
     def _slope(self, precision: float, every: Flags) -> float:
         """The smallest λ at which the best blend has this precision: the recall α(λ)/λ is then the largest."""
         low, high = (math.log(end) for end in SLOPES)
         rows = np.ones(len(self.fold), dtype=bool)
+        counted = self._counted(rows)
         for _ in range(STEPS):
             middle = (low + high) / 2
             v = self._best(math.exp(middle), rows, every)
-            low, high = (low, middle) if self.ratios.alpha(math.exp(middle), v) >= precision else (middle, high)
+            low, high = (low, middle) if counted.alpha(math.exp(middle), v) >= precision else (middle, high)
         return math.exp(high)
