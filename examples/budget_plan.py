@@ -17,10 +17,10 @@ def generator(n, rng):
 
 fake = generator(500, rng)
 report = precall.assess(real=real, fake=fake, metrics=("quadratic",))
-offered = plan(report.spectrum, budgets=[1, 1.5, 2, 3])
+offered = plan(report, budgets=[1, 1.5, 2, 3])
 print(offered)
 
-budget = offered.least_budget(precision=0.8, recall=0.5)
+budget = offered.least_budget(precision=0.8, recall=0.5).supported
 print(f"precision 0.8 at recall 0.5 takes {budget:.2f} draws per sample")
 
 samples, labels = np.concatenate([real, fake]), np.arange(1000) < 500

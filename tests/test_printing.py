@@ -131,9 +131,9 @@ def test_a_selection_says_what_it_keeps_and_what_that_should_do():
     kept = select(real=rng.normal(size=(300, 2)), fake=rng.normal(1.0, 1.0, (300, 2)), budget=2, estimator="linear")
     first, second = repr(kept).splitlines()
     assert first == "kept 150 of 300"
-    assert second == f"predicted, at best: {kept.changes}"
-    before = kept.spectrum_before.total_variation
-    assert f"total variation {before:.3f} → {kept.predicted.total_variation:.3f}" in second
+    assert second == f"predicted: {kept.changes}"
+    before, low, high = (one.total_variation for one in (kept.spectrum_before, kept.predicted, kept.supported))
+    assert f"total variation {before:.3f} → {low:.3f}–{high:.3f}" in second
 
 
 def test_what_a_selection_predicts_has_its_name(halved):

@@ -24,13 +24,13 @@ import torch
 from torch import nn
 
 from experiments.common.arguments import parser
+from experiments.common.real_start import RealStart
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.transport import Transport
 from experiments.verine_2024 import gaussians25_networks as networks
 from experiments.verine_2024.gaussians25_networks import SIGMA, TARGET, Recipe, data, quality
 from precall.improve import LatentGenerator, Ratio, sample
-from precall.improve.chains import Metropolis
 from precall.improve.gradient_flow import GradientFlow
 from precall.improve.ratio import log_ratios
 
@@ -67,7 +67,7 @@ BUDGETS: dict[str, tuple[str | Transport | GradientFlow, tuple[float, ...]]] = {
 class Plan(NamedTuple):
     """What to measure: a sampling method at a budget, over a number of generations."""
 
-    method: str | Metropolis | Transport | GradientFlow
+    method: str | RealStart | Transport | GradientFlow
     budget: float
     generations: int
 
@@ -123,7 +123,7 @@ def averaged(plan: Plan, runs: list[tuple[float, ...]]) -> Row:
 def table_plans(samplers: Samplers, *, smoke: bool) -> dict[str, Plan]:
     """The rows of the table."""
     many, few = (2, 1) if smoke else (100, 10)
-    real_start = Metropolis(start=log_ratios(samplers.ratio, samplers.held_out["real"]))
+    real_start = RealStart(log_ratios(samplers.ratio, samplers.held_out["real"]))
     plans = {
         "none": Plan("none", 1, many),
         "obrs": Plan("obrs", 2.5, many),

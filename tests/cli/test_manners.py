@@ -155,10 +155,10 @@ def test_copies_are_shown_when_they_are_requested():
     assert "copies" not in repr(plain)
 
 
-def test_a_plan_from_samples_is_that_of_their_spectrum():
+def test_a_plan_from_samples_is_that_of_their_assessment():
     x = np.random.default_rng(0).normal(size=(2, 100, 2))
-    spectrum = precall.assess(real=x[0], fake=x[1] + 1, metrics=("auto",)).spectrum
-    assert improve.plan(real=x[0], fake=x[1] + 1).to_dict() == improve.plan(spectrum).to_dict()
+    report = precall.assess(real=x[0], fake=x[1] + 1, metrics=("auto",))
+    assert improve.plan(real=x[0], fake=x[1] + 1).to_dict() == improve.plan(report).to_dict()
 
 
 @pytest.mark.parametrize("given", [{}, {"real": np.zeros((60, 2))}, {"fake": np.zeros((60, 2))}])

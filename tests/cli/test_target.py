@@ -189,7 +189,7 @@ def test_a_target_inside_a_source_is_refused(run, images):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--lam", 5), "pass --budget to keep samples at this trade-off, or a new folder"),
+        (("--lam", 5), "pass a new folder for a fine-tuning set"),
         (("--target", "out"), "pass the trade-off of the fine-tuning set"),
         (("--size", 5), "pass the trade-off of the fine-tuning set"),
         (("--lam", 5, "--target", "out", "--budget", 2), "remove --budget"),

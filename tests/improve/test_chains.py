@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precall.improve.chains import Metropolis, accepted, last_states
+from precall.improve.chains import accepted, last_states
 from precall.improve.sampling import SamplingError, sample
 
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
@@ -46,26 +46,8 @@ def test_the_data_is_invariant():
     n, K = 20_000, 3
     draws = generator(n * K, rng).reshape(n, K)
     draws[:, 0] = rng.choice(3, size=n, p=P)
-    last = last_states(LOG_R[draws.ravel()], np.arange(n + 1) * K, rng, None)
+    last = last_states(LOG_R[draws.ravel()], np.arange(n + 1) * K, rng)
     assert shares(draws.ravel()[last]) == pytest.approx(P, abs=0.015)
-
-
-def test_a_start_at_real_samples_makes_every_draw_a_proposal():
-    start = LOG_R[np.random.default_rng(1).choice(3, size=5000, p=P)]
-    kept = sample(generator, ratio, method=Metropolis(start=start), budget=4, n=20_000)
-    r = P / Q
-    stays = 1 - (Q[None] * np.minimum(1, r[None] / r[:, None])).sum(axis=1)  # at a real sample, per step
-    never = P * stays**4
-    assert 0.2 < never.sum() < 0.8
-    # P = P T⁴ less the chains that never left their real sample
-    assert shares(kept.samples) == pytest.approx((P - never) / (1 - never.sum()), abs=0.015)
-    assert kept.draws == pytest.approx(80_000 / (1 - never.sum()), rel=0.02)
-
-
-def test_a_start_that_no_draw_can_match_is_given_up():
-    with pytest.raises(SamplingError, match="too few chains have left it; 0 of 50") as caught:
-        sample(generator, ratio, method=Metropolis(start=[900.0]), budget=2, n=50)
-    assert caught.value.partial.draws < 50_000
 
 
 def test_a_fractional_budget_is_the_mean_number_of_draws():
@@ -79,7 +61,7 @@ def test_a_chain_leaves_ratio_zero_at_once_and_comes_back_never():
     with np.errstate(divide="ignore"):
         log_r = np.log(np.array([1.0, 0.5, 0.0]))
     draws = np.array([2, 2, 1, 0, 1, 2, 2, 2])  # two chains of four
-    last = last_states(log_r[draws], np.array([0, 4, 8]), np.random.default_rng(0), None)
+    last = last_states(log_r[draws], np.array([0, 4, 8]), np.random.default_rng(0))
     assert draws[last[0]] in (0, 1)
     assert draws[last[1]] == 1
 

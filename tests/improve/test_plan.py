@@ -9,6 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precall.improve import plan
+from precall.improve.evidence import unsupported
+from precall.improve.judging import judge
+from precall.metrics.assessment import assess
 from precall.theory.acceptance import obrs
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, budgets, pairs
@@ -26,12 +29,12 @@ def spectrum_of(pair):
 def test_the_prediction_is_the_refined_spectrum(pair, budget, share):
     spectrum = spectrum_of(pair)
     prediction, refined = plan(spectrum, [budget], recalls=[share]), spectrum.refined(budget)
-    np.testing.assert_allclose(prediction.alpha(SLOPES, budget=budget), refined.alpha(SLOPES), atol=1e-12)
+    np.testing.assert_allclose(prediction.alpha(SLOPES, budget=budget).supported, refined.alpha(SLOPES), atol=1e-12)
     (outcome,) = prediction.outcomes
-    assert outcome.area == pytest.approx(refined.area, abs=1e-12)
-    assert outcome.f8 == pytest.approx(refined.f_score(8), abs=1e-12)
-    assert outcome.f1_8 == pytest.approx(refined.f_score(1 / 8), abs=1e-12)
-    assert outcome.tv == pytest.approx(refined.total_variation, abs=1e-12)
+    assert outcome.area.supported == outcome.area.at_best == pytest.approx(refined.area, abs=1e-12)
+    assert outcome.f8.supported == outcome.f8.at_best == pytest.approx(refined.f_score(8), abs=1e-12)
+    assert outcome.f1_8.supported == outcome.f1_8.at_best == pytest.approx(refined.f_score(1 / 8), abs=1e-12)
+    assert outcome.tv.supported == outcome.tv.at_best == pytest.approx(refined.total_variation, abs=1e-12)
 
 
 @given(pairs(), budgets, st.floats(0.02, 0.98))
@@ -41,10 +44,10 @@ def test_precision_and_recall_are_the_refined_ones_away_from_jumps(pair, budget,
     prediction, refined = plan(spectrum, [budget], recalls=[share]), spectrum.refined(budget)
     around = np.clip(share + np.array([1e-9, -1e-9]), 0, 1)
     low, high = refined.precision(recall=around)
-    assert low - 1e-7 <= prediction.precision(recall=share, budget=budget) <= high + 1e-7
+    assert low - 1e-7 <= prediction.precision(recall=share, budget=budget).at_best <= high + 1e-7
     assert prediction.outcomes[0].precision[0] == prediction.precision(recall=share, budget=budget)
     low, high = refined.recall(precision=around)
-    assert low - 1e-7 <= prediction.recall(precision=share, budget=budget) <= high + 1e-7
+    assert low - 1e-7 <= prediction.recall(precision=share, budget=budget).at_best <= high + 1e-7
 
 
 @given(pairs(), budgets)
@@ -63,39 +66,24 @@ def test_rate_and_slopes_are_those_of_the_rule(pair, budget):
 
 
 @given(pairs(), st.floats(1, 30), st.floats(1.001, 3))
-def test_more_draws_never_buy_less_and_each_buys_less_than_the_one_before(pair, budget, more):
-    spectrum = spectrum_of(pair)
-    less, much = plan(spectrum, [budget, budget * more]).outcomes
+def test_more_draws_never_buy_less(pair, budget, more):
+    less, much = plan(spectrum_of(pair), [budget, budget * more]).outcomes
     for better in ("area", "f8", "f1_8"):
-        assert getattr(much, better) >= getattr(less, better) - 1e-12
-    assert much.tv <= less.tv + 1e-12
-    assert all(b >= a - 1e-12 for a, b in zip(less.precision, much.precision, strict=True))
-    assert much.area_per_draw <= less.area_per_draw + 1e-9
-    # concave: the chord lies between the slopes at its ends
-    chord = (much.area - less.area) / (budget * more - budget)
-    assert much.area_per_draw - 1e-6 <= chord <= less.area_per_draw + 1e-6
-
-
-@given(pairs(), st.floats(1.01, 20), shares)
-def test_density_of_benefit_is_the_derivative(pair, budget, share):
-    spectrum, h = spectrum_of(pair), 1e-6
-    here, there = plan(spectrum, [budget, budget + h], recalls=[share]).outcomes
-    curvature_and_kinks = here.area_per_draw - there.area_per_draw + 1e-7
-    assert abs((there.area - here.area) / h - here.area_per_draw) <= curvature_and_kinks + 1e-6
-    if there.precision[0] < 1:
-        assert (there.precision[0] - here.precision[0]) / h == pytest.approx(here.precision_per_draw[0], abs=1e-6)
+        assert getattr(much, better).at_best >= getattr(less, better).at_best - 1e-12
+    assert much.tv.at_best <= less.tv.at_best + 1e-12
+    assert all(b.at_best >= a.at_best - 1e-12 for a, b in zip(less.precision, much.precision, strict=True))
 
 
 @given(pairs(), st.floats(0.01, 1), shares)
 def test_least_budget_is_attained_and_minimal(pair, precision, recall):
     spectrum = spectrum_of(pair)
     found = plan(spectrum)
-    least = found.least_budget(precision=precision, recall=recall)
+    least = found.least_budget(precision=precision, recall=recall).supported
     if math.isinf(least):
         assert spectrum.refined(1e9).precision(recall=min(1.0, recall + 1e-9)) == 0
         return
     assert 1 <= least <= found.max_budget * (1 + 1e-12)
-    assert found.precision(recall=recall, budget=least) == pytest.approx(precision, abs=1e-9) or least == 1
+    assert found.precision(recall=recall, budget=least).supported == pytest.approx(precision, abs=1e-9) or least == 1
     refined = spectrum.refined(least * (1 + 1e-9))
     assert refined.alpha(precision / recall if recall else math.inf) >= precision - 1e-8
     if least > 1 + 1e-6:
@@ -106,22 +94,22 @@ def test_least_budget_is_attained_and_minimal(pair, precision, recall):
 def test_least_budget_does_not_take_recall_for_precision():
     found = plan(LOPSIDED)
     # alpha = 0.2 + 0.05 λ around λ = 0.8, where beta is 0.3
-    assert found.least_budget(precision=0.9, recall=0.3) == pytest.approx(0.9 / 0.24)
-    assert found.least_budget(precision=0.3, recall=0.9) == pytest.approx(0.3 / found.spectrum.precision(recall=0.9))
-    assert found.least_budget(precision=0.24, recall=0.29) == 1
-    assert found.least_budget(precision=0.05, recall=0.96) == math.inf
-    assert found.max_recall == pytest.approx(0.95)
+    assert found.least_budget(precision=0.9, recall=0.3).at_best == pytest.approx(0.9 / 0.24)
+    assert found.least_budget(precision=0.3, recall=0.9).at_best == pytest.approx(
+        0.3 / found.spectrum.precision(recall=0.9)
+    )
+    assert found.least_budget(precision=0.24, recall=0.29).at_best == 1
+    assert found.least_budget(precision=0.05, recall=0.96).at_best == math.inf
+    assert found.max_recall.at_best == pytest.approx(0.95)
 
 
 def test_budgets_end_where_draws_buy_nothing():
     found = plan(RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.125, 0.875]))
     assert [outcome.budget for outcome in found.outcomes] == [1, 1.5, 2, 3, 4]
-    assert found.outcomes[-1].area == 1
-    assert found.outcomes[-1].area_per_draw == 0
-    assert found.outcomes[-1].precision_per_draw == (0, 0, 0)
+    assert found.outcomes[-1].area.at_best == 1
     beyond, infinite = plan(found.spectrum, [7, math.inf]).outcomes
     assert (beyond.acceptance_rate, infinite.acceptance_rate) == (0.25, 0.25)
-    assert found.alpha(SLOPES, budget=math.inf) == pytest.approx(np.minimum(1, SLOPES))
+    assert found.alpha(SLOPES, budget=math.inf).at_best == pytest.approx(np.minimum(1, SLOPES))
 
 
 @pytest.mark.parametrize(
@@ -146,10 +134,61 @@ def test_max_budget_is_the_largest_ratio_over_its_mean(pair):
     assert spectrum_of(pair).max_budget == pytest.approx(max(1.0, expected))
 
 
+# ------------------------------------------------------------------------------------------------ estimated spectra
+
+
+@pytest.fixture(scope="module")
+def incomplete():
+    """10 % of the data are never produced, and 20 % of the draws are junk."""
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(2, 1000, 4))
+    real[:100, 0] += 6
+    fake[:200, 1] += 6
+    return judge(real=real, fake=fake).plan
+
+
+def test_what_is_never_produced_limits_every_budget(incomplete):
+    supported, at_best = incomplete.max_recall
+    assert abs(supported - 0.9) < 0.03
+    assert supported <= at_best < 0.93
+    assert incomplete.least_budget(precision=0.9, recall=0.95) == (math.inf, math.inf)
+    assert incomplete.least_budget(precision=0.9, recall=0.8).supported < 2
+    assert incomplete.max_budget < 2  # the truth is 1.25
+    assert incomplete.evidence.never_produced.bound < 0.01
+    worst, best = incomplete.outcomes[-1].tv
+    assert 0.05 < best < 0.1 < worst
+    assert abs(incomplete.max_precision.supported - 0.8) < 0.04
+    assert "never produces about" in repr(incomplete)
+
+
+def test_a_selection_and_its_plan_agree(incomplete):
+    """One computation: a budget beyond the useful one changes the prediction by nothing that counts."""
+    wide, narrow = (incomplete.refined(K).supported for K in (50.0, incomplete.max_budget))
+    assert wide.total_variation == pytest.approx(narrow.total_variation, abs=0.03)
+
+
+def test_what_is_rare_is_not_never_produced():
+    rng = np.random.default_rng(1)
+    assert unsupported(rng.normal(size=2000) + 2, rng.normal(size=2000)).share == 0  # a tail without an end
+    rare = unsupported(*(np.where(rng.random(1000) < share, 3.0, rng.normal(size=1000)) for share in (0.1, 0.02)))
+    assert rare.share == 0
+    never = unsupported(np.where(rng.random(1000) < 0.3, 5.0, rng.normal(size=1000)), rng.normal(size=1000))
+    assert abs(never.share - 0.3) < 0.03
+    assert never.low < never.share
+
+
+def test_an_assessment_brings_its_own_evidence():
+    rng = np.random.default_rng(0)
+    report = assess(real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + 1, metrics=("linear",))
+    low, high = plan(report, [2]).outcomes[0].area
+    assert low < report.spectrum.refined(2).area <= high
+    assert plan(report.spectrum, [2]).outcomes[0].area.supported == report.spectrum.refined(2).area
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: plan([0.5, 0.5]), "`spectrum` must be a RatioSpectrum; got list"),
+        (lambda: plan([0.5, 0.5]), "`spectrum` must be a RatioSpectrum or an Assessment; got list"),
         (lambda: plan(LOPSIDED, [0.5]), "`budget` must be at least 1"),
         (lambda: plan(LOPSIDED, []), "`budgets` must hold at least one"),
         (lambda: plan(LOPSIDED, recalls=[1.2]), "`recalls` must be between 0 and 1"),

@@ -63,9 +63,9 @@ def test_tensors_and_a_device_change_nothing_on_the_cpu():
 
     rng = np.random.default_rng(0)
     real, fake = rng.normal(size=(200, 3)), rng.normal(size=(300, 3)) + 0.5
-    plain = select(real=real, fake=fake, budget=3, lam=3, estimator=QUICK)
+    plain = select(real=real, fake=fake, budget=3, centrality=3, estimator=QUICK)
     placed = select(
-        real=torch.as_tensor(real), fake=torch.as_tensor(fake), budget=3, lam=3, estimator=QUICK, device="cpu"
+        real=torch.as_tensor(real), fake=torch.as_tensor(fake), budget=3, centrality=3, estimator=QUICK, device="cpu"
     )
     assert placed.indices.tolist() == plain.indices.tolist()
     with pytest.raises(ValueError, match="`device` must be one of auto, cpu, cuda, mps"):
@@ -232,7 +232,7 @@ def test_result_is_plain_json(judged):
     assert (said["n_real"], said["n_fake"], said["seed"], said["estimator"]) == (600, 700, 3, "boosting")
     assert said["acceptance_rate"] == 0.5
     assert said["before"]["f1_8"] < said["predicted"]["f1_8"]
-    assert found.plan.least_budget(precision=0.9, recall=0.5) > 1
+    assert found.plan.least_budget(precision=0.9, recall=0.5).at_best > 1
 
 
 def test_texts_and_their_positions(tmp_path, monkeypatch):
@@ -281,10 +281,10 @@ def wide():
     return judge(real=rng.normal(size=(800, 12)), fake=1.2 * rng.normal(size=(2400, 12)), estimator="quadratic")
 
 
-def test_lam_trades_recall_for_precision(wide):
+def test_centrality_trades_recall_for_precision(wide):
     fresh, found = np.random.default_rng(5).normal(size=(800, 12)), []
     for lam in (0.2, 1.0, 3.0):
-        kept = selection(wide, budget=4, lam=lam)
+        kept = selection(wide, budget=4, centrality=lam)
         scores = sweep(real=fresh, fake=wide.fake.features[kept.indices], k=5)
         found.append((float(scores.precision()), float(scores.recall()), len(kept)))
     precision, recall, n = zip(*found, strict=True)
@@ -293,23 +293,23 @@ def test_lam_trades_recall_for_precision(wide):
     assert recall[0] > recall[1] > recall[2] + 0.05
 
 
-def test_at_lam_1_nothing_changes(wide):
-    plain, same = (selection(wide, budget=3, **words) for words in ({}, {"lam": 1.0}))
+def test_with_centrality_1_nothing_changes(wide):
+    plain, same = (selection(wide, budget=3, **words) for words in ({}, {"centrality": 1.0}))
     assert np.array_equal(plain.indices, same.indices)
-    nearly = selection(wide, budget=3, lam=1.0001)
+    nearly = selection(wide, budget=3, centrality=1.0001)
     assert np.abs(nearly.acceptance - plain.acceptance).max() < 0.01
     for lam in (0.1, 1.0, 10.0):  # two estimates of the same curve
         assert nearly.predicted.alpha(lam) == pytest.approx(plain.predicted.alpha(lam), abs=0.05)
 
 
 @pytest.mark.parametrize("lam", [0.3, 3.0])
-def test_a_tilted_law_is_right_at_its_own_lam(lam):
+def test_a_tilted_law_is_right_at_its_own_slope(lam):
     """A perfect model and a sufficient budget: α(λ) = min(1, λ), and not at λ = 1."""
     rng = np.random.default_rng(0)
     same = judge(real=rng.normal(size=(1000, 12)), fake=rng.normal(size=(4000, 12)), estimator=QUICK)
     with pytest.warns(RatioWarning, match="centrality alone decides"):
-        kept = selection(same, budget=3.5, lam=lam)
+        kept = selection(same, budget=3.5, centrality=lam)
     assert kept.predicted.alpha(lam) >= min(1, lam) - 0.03
     assert kept.predicted.alpha(1.0) < 0.93
-    assert f"at λ = {lam:g}" in repr(kept)
-    assert json.loads(json.dumps(kept.to_dict()))["lam"] == lam
+    assert f"with centrality {lam:g}" in repr(kept)
+    assert json.loads(json.dumps(kept.to_dict()))["centrality"] == lam

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from precall.cli.blending import run_blend
 from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.options import EncodingOptions, flag, takes, wrong
 from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
@@ -36,14 +37,14 @@ class ImproveOptions(EncodingOptions):
 
     Options:
         real (FILE): The data: a folder or zip of images, .npy, .npz, .csv, .txt, …
-        fake (FILE): The model's samples, of the same kind.
+        fake ([NAME=]FILE): The model's samples, of the same kind; with --blend, several times.
         budget (K): Keep about one sample in K.
         out (FILE): Output file or folder: .txt (one name per line), .npy (positions), .json (the full result), .jsonl
             (texts), .csv or .tsv (rows), or a folder of images with --copy or --link. Without it, names are printed.
         plan: Predict the effect of each budget; keep nothing.
-        lam (X): The trade-off λ. With --budget: above 1, prefer central samples too (precision); below 1, the others
-            (recall). With --target: 10 mends what the model invents, 0.1 what it misses. With --surplus: 10 is what the
-            model invents, 0.1 nearly every draw, except where the model misses the data.
+        lam (X): The slope λ. With --target: 10 replaces draws that are 10 times as frequent as in the data; 0.1 adds
+            data that the model produces less than a tenth as often, up to a tenth of the set; 1 mends everything. With
+            --surplus: 10 is what the model invents, 0.1 nearly every draw, except where the model misses the data.
         target (FOLDER): New folder for the samples on which to fine-tune the model: draws to keep, data to add.
         seed (N): Seed of everything random.
         as_json: Print JSON.
@@ -53,6 +54,10 @@ class ImproveOptions(EncodingOptions):
         size (N): With --target: number of samples; by default as many as possible.
 
     Planning a budget:
+        blend: Mix several models (--fake a=… --fake b=…) for the largest precision at --lam, within --budget, or for
+            the largest recall at --min-precision.
+        cost (NAME=X): With --blend: cost of a draw of a model; --budget is then the mean cost of a kept sample.
+        centrality (X): With --budget: above 1, prefer central samples too (precision); below 1, the others (recall).
         min_precision (X): With --plan: compute the smallest budget that reaches this precision.
         at_recall (X): With --min-precision: the recall at which it is required.
 
@@ -65,7 +70,7 @@ class ImproveOptions(EncodingOptions):
     """
 
     real: str
-    fake: str
+    fake: list[str]
     budget: float | None = None
     out: Path | None = None
     plan: bool = False
@@ -75,6 +80,9 @@ class ImproveOptions(EncodingOptions):
     as_json: bool = False
     surplus: Path | None = None
     size: int | None = None
+    blend: bool = False
+    cost: list[str] | None = None
+    centrality: float | None = None
     min_precision: float | None = None
     at_recall: float | None = None
     estimator: str = "auto"
@@ -101,7 +109,7 @@ def improve(options: ImproveOptions) -> None:
     \b
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
-      precall improve --real data/ --fake samples/ --budget 4 --lam 3 --out a.txt
+      precall improve --real data/ --fake samples/ --budget 4 --centrality 3
       precall improve --real real.npy --fake a.npy --plan
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
       precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
@@ -111,18 +119,24 @@ def improve(options: ImproveOptions) -> None:
     """
     from precall.improve.judging import ESTIMATORS, judge
 
+    if options.blend:
+        run_blend(options)
+        return
+    if len(options.fake) > 1 or options.cost:
+        raise wrong("--fake", "several models, and --cost, need --blend")
+    fake = options.fake[0]
     folder, estimator = options.folder, options.estimator
-    if folder is not None or options.size is not None or (options.lam is not None and options.budget is None):
+    if folder is not None or options.size is not None or options.lam is not None:
         _check_set_usage(options)
     else:
         _check_usage(options)
-    options.check(options.real, options.fake)
+    options.check(options.real, fake)
     if estimator not in ESTIMATORS:
         raise wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
-    data, samples = options.opened(options.real), options.opened(options.fake)
+    data, samples = options.opened(options.real), options.opened(fake)
     write = None if options.out is None else _writer(options, options.out, samples)
     if folder is not None:
-        check_new(folder, (options.real, options.fake), options.folder_option)
+        check_new(folder, (options.real, fake), options.folder_option)
         write_rows = writer_of(real=data, fake=samples, link=options.link)
     with _sample_warnings_as_notes(), bars() as progress:
         judged = judge(
@@ -162,7 +176,7 @@ def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
     from precall.improve.selection import selection
     from precall.improve.targets import surplus_of, target_of
 
-    lam = 1.0 if options.lam is None else options.lam
+    lam, centrality = (1.0 if value is None else value for value in (options.lam, options.centrality))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # printed as notes
         if options.surplus is not None:
@@ -170,7 +184,7 @@ def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
         if options.target is not None:
             return target_of(judged, lam=lam, size=options.size, seed=options.seed)
         assert options.budget is not None
-        return selection(judged, budget=options.budget, lam=lam, seed=options.seed)
+        return selection(judged, budget=options.budget, centrality=centrality, seed=options.seed)
 
 
 @contextmanager
@@ -194,7 +208,7 @@ def _sample_warnings_as_notes() -> Iterator[None]:
 def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[[Selection], None]:
     """A function that writes the kept samples to `out`. An impossible output is refused before the computation."""
     suffix = out.suffix.lower()
-    for source in (options.fake, options.real):
+    for source in (options.fake[0], options.real):
         if out.resolve().is_relative_to(Path(source).resolve()):
             raise ValueError(
                 f"--out must not be, or lie inside, one of the sources; got {out} and {source}. Choose another path."
@@ -205,7 +219,7 @@ def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[
         raise wrong("--out", f"expected a file ({' '.join(FILES)}), or a folder with --copy or --link; got {out}")
     if suffix == ".jsonl" and samples.kind != "text":
         raise ValueError(f"--out {out} takes texts; {samples.name} holds {samples.kind}. Use .txt, .npy or .json.")
-    if suffix in (".csv", ".tsv") and (samples.kind != "table" or Path(options.fake).suffix.lower() != suffix):
+    if suffix in (".csv", ".tsv") and (samples.kind != "table" or Path(options.fake[0]).suffix.lower() != suffix):
         raise ValueError(
             f"--out {out} takes the rows of a {suffix} table; got {samples.name}. Use .txt, .npy or .json."
         )
@@ -296,27 +310,32 @@ def _stands(target: Path, samples: ImageFiles, index: int, *, link: bool) -> boo
 
 
 def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
-    from precall.improve.planning import plan
+    from precall.improve.planning import planned
 
     found, precision, recall, least = judged.plan, options.min_precision, options.at_recall, None
     if options.budget is not None:
-        found = plan(found.spectrum, sorted({options.budget, *(outcome.budget for outcome in found.outcomes)}))
+        budgets = sorted({options.budget, *(outcome.budget for outcome in found.outcomes)})
+        found = planned(found.spectrum, found.evidence, budgets)
     if precision is not None and recall is not None:
         least = found.least_budget(precision=precision, recall=recall)
-    enough = least is not None and least < float("inf")
     if options.as_json:
-        asked = {"precision": precision, "recall": recall, "least_budget": least if enough else None}
-        given = {} if least is None else asked
-        emit(json.dumps(found.to_dict() | given | {"command": command_line()}, indent=1))
+        known = None if least is None else [K if float("inf") > K else None for K in least]
+        asked = {} if least is None else {"precision": precision, "recall": recall, "least_budget": known}
+        emit(json.dumps(found.to_dict() | asked | {"command": command_line()}, indent=1))
     else:
         emit(repr(found))
-        if enough:
-            emit(f"\nsmallest budget with precision {precision:g} at recall {recall:g}: {least:.4g}")
-    if least is not None and not enough:
-        share = f"{1 - found.spectrum.beta(0.1):.0%}"
-        reason = f"the model hardly ever produces {share} of the data, and rejection creates no samples"
-        alert(f"no budget reaches precision {precision:g} at recall {recall:g}: {reason}")
+    if least is None:
+        return
+    wanted = f"precision {precision:g} at recall {recall:g}"
+    if least.at_best == float("inf"):
+        share = f"{1 - found.max_recall.supported:.0%}"
+        reason = f"the model never produces about {share} of the data, and rejection creates no samples"
+        alert(f"no budget reaches {wanted}: {reason}")
         raise typer.Exit(3)
+    if not options.as_json:
+        enough = least.supported < float("inf")
+        most = f"{least.supported:.3g}" if enough else "unknown; draw more samples to tell"
+        emit(f"\nsmallest budget with {wanted}: {most}; at best {least.at_best:.3g}")
 
 
 # --------------------------------------------------------------------------------------------------------------- usage
@@ -332,9 +351,9 @@ def _check_usage(options: ImproveOptions) -> None:
     checks.budget(1.0 if options.budget is None else options.budget)
     if not plan and options.budget is None:
         raise wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
-    checks.positive("--lam", 1.0 if options.lam is None else options.lam)
-    if plan and options.lam is not None:
-        raise wrong("--lam", "--plan predicts budgets, not trade-offs; remove --lam, or remove --plan")
+    checks.positive("--centrality", 1.0 if options.centrality is None else options.centrality)
+    if plan and options.centrality is not None:
+        raise wrong("--centrality", "--plan predicts budgets, not trade-offs; remove --centrality, or remove --plan")
     if plan and (out is not None or images):
         raise wrong("--plan", "--plan writes nothing; remove --out, --copy and --link, or remove --plan")
     least = options.min_precision is not None
@@ -351,13 +370,15 @@ def _check_set_usage(options: ImproveOptions) -> None:
     from precall.theory import checks
 
     option = options.folder_option
+    if options.folder is None and options.budget is not None:
+        raise wrong("--lam", "--lam is the slope λ of a fine-tuning set; with --budget use --centrality")
     if options.lam is None:
         raise wrong("--lam", f"pass the trade-off of the fine-tuning set, as in --lam 10 {option} tuning/")
     checks.positive("--lam", options.lam)
     if options.folder is None:
-        way = "pass --budget to keep samples at this trade-off, or a new folder for a fine-tuning set: --target tuning/"
+        way = "pass a new folder for a fine-tuning set, as in --lam 10 --target tuning/"
         raise wrong("--lam", way)
-    names = ["budget", "plan", "out", "min_precision", "at_recall"]
+    names = ["budget", "centrality", "plan", "out", "min_precision", "at_recall"]
     names += [] if options.surplus is None else ["target", "size"]
     if given := [flag(name) for name in names if getattr(options, name) not in (None, False)]:
         raise wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(given)}")

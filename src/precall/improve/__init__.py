@@ -3,10 +3,11 @@
 This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
 its methods (`rejection`, `chains`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
 samples (`judging`, `selection`), the samples on which to fine-tune a model or a guide of it (`targets`, `guidance`),
-the prediction of what a budget achieves (`planning`), and the sampling-time knobs of a generator (`knobs`) with the
-choice of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see `precall.tune`,
-which this room never imports. Acceptance rules and other mathematics without samples are in `precall.theory`, and the
-estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first use.
+the prediction of what a budget achieves (`planning`, `evidence`), the best mixture of models (`blending`), and the
+sampling-time knobs of a generator (`knobs`) with the choice of the cheapest one that reaches a trade-off (`choosing`).
+Training does not belong here: see `precall.tune`, which this room never imports. Acceptance rules and other
+mathematics without samples are in `precall.theory`, and the estimation of ratios from two sample sets is in
+`precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
+    from precall.improve.blending import Blend as Blend
+    from precall.improve.blending import blend as blend
     from precall.improve.choosing import DialChoice as DialChoice
     from precall.improve.choosing import DialSetting as DialSetting
     from precall.improve.choosing import dial as dial
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.guidance import Guided as Guided
     from precall.improve.guidance import RatioGuided as RatioGuided
+    from precall.improve.judging import plan as plan
     from precall.improve.knobs import CentralKnob as CentralKnob
     from precall.improve.knobs import FunctionKnob as FunctionKnob
     from precall.improve.knobs import Knob as Knob
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from precall.improve.knobs import TruncationKnob as TruncationKnob
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.planning import Plan as Plan
-    from precall.improve.planning import plan as plan
     from precall.improve.ratio import Ratio as Ratio
     from precall.improve.ratio import RatioWarning as RatioWarning
     from precall.improve.sampling import Refined as Refined
@@ -50,6 +53,7 @@ _HOME = {
     "Guided": "guidance",
     "Knob": "knobs",
     "LatentGenerator": "latent",
+    "Blend": "blending",
     "Plan": "planning",
     "Ratio": "ratio",
     "RatioGuided": "guidance",
@@ -59,8 +63,9 @@ _HOME = {
     "SamplingError": "sampling",
     "Selection": "selection",
     "TruncationKnob": "knobs",
+    "blend": "blending",
     "dial": "choosing",
-    "plan": "planning",
+    "plan": "judging",
     "sample": "sampling",
     "sample_with_rejection": "diffusion",
     "select": "selection",

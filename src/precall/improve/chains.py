@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from precall.improve.interfaces import Samples
 from precall.improve.ratio import warn_if_concentrated
-from precall.improve.sampling import SamplingError, Source, taken
-from precall.theory import checks
+from precall.improve.sampling import Source, taken
 from precall.theory.acceptance import metropolis
 from precall.theory.arrays import Array, Flags, Index
-
-PATIENCE = 10  # chains that start at real samples give up after this many times the budget
 
 
 @final
@@ -29,29 +25,16 @@ class Metropolis:
     model gets closer to P with every step. Chains run in parallel. With a fractional K, some chains see one draw more
     than others.
 
-    Attributes:
-        start: log-ratios of real samples; each chain starts at a random one of them, and all K draws are proposals. A
-            chain that never leaves its start yields no sample, so that a sample costs more than K draws. If None,
-            chains start at their first draw.
-
     References:
         Turner et al. (2019), section 3; Verine (2024), eq. 6.8 (docs/errata.md, VER-54).
     """
-
-    start: npt.ArrayLike | None = field(default=None, repr=False)
 
     def batches(self, source: Source, budget: float) -> Iterator[Samples]:
         """Last states of as many chains as fit into a batch."""
         if math.isinf(budget):
             raise ValueError("`budget` must be finite for chains; got inf. Pass the number of draws per sample.")
-        start = None if self.start is None else checks.vector("start", self.start)
-        first, chain, most = True, 0, PATIENCE * (1000 + budget * source.remaining)
+        first, chain = True, 0
         while True:
-            if source.draws > most:
-                raise SamplingError(
-                    "`start` must hold log-ratios that are not far above those of the draws; after "
-                    f"{source.draws:,} draws too few chains have left it"
-                )
             count = min(source.remaining, max(1, int(source.batch_size // budget)))
             begins = np.floor(np.arange(chain, chain + count + 1) * budget).astype(np.intp)
             chain, begins = chain + count, begins - begins[0]
@@ -60,26 +43,20 @@ class Metropolis:
             if first:
                 warn_if_concentrated(log_r)
                 first = False
-            yield taken(x, last_states(log_r, begins, source.coins, start))
+            yield taken(x, last_states(log_r, begins, source.coins))
 
 
-def last_states(log_r: Array, begins: Index, rng: np.random.Generator, start: Array | None) -> Index:
-    """Index of the last state of each chain; chain i has the draws from begins[i] up to begins[i + 1].
-
-    Chains that never left a start in `start` are omitted.
-    """
+def last_states(log_r: Array, begins: Index, rng: np.random.Generator) -> Index:
+    """Index of the last state of each chain; chain i has the draws from begins[i] up to begins[i + 1]."""
     length = np.diff(begins)
     u = 1 - rng.random(int(begins[-1]))  # in (0, 1], so that a proposal of ratio 0 is never accepted
-    if start is None:
-        state, value, first = begins[:-1].copy(), log_r[begins[:-1]], 1
-    else:
-        state, value, first = np.full(length.size, -1), rng.choice(start, size=length.size), 0
-    for t in range(first, int(length.max(initial=0))):  # all chains in parallel
+    state, value = begins[:-1].copy(), log_r[begins[:-1]]
+    for t in range(1, int(length.max(initial=0))):  # all chains in parallel
         chain = np.flatnonzero(length > t)
         proposal = begins[chain] + t
         moves = accepted(u[proposal], current=value[chain], proposed=log_r[proposal])
         state[chain[moves]], value[chain[moves]] = proposal[moves], log_r[proposal[moves]]
-    return state[state >= 0]
+    return state
 
 
 def accepted(u: Array, *, current: Array, proposed: Array) -> Flags:

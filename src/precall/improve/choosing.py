@@ -10,7 +10,7 @@ import numpy as np
 
 from precall.improve.interfaces import Samples
 from precall.improve.knobs import Knob
-from precall.improve.planning import Plan, plan
+from precall.improve.planning import Plan, of_assessment, planned
 from precall.metrics.assessment import tradeoff
 from precall.metrics.score import Score
 from precall.metrics.tradeoff import Tradeoff
@@ -70,7 +70,7 @@ class DialChoice:
     @property
     def plan(self) -> Plan:
         """What rejection would add to the chosen setting, by budget."""
-        return plan(self.tradeoff[self.tradeoff.settings[self.chosen.knob][self.chosen.setting]].spectrum)
+        return planned(*of_assessment(self.tradeoff[self.tradeoff.settings[self.chosen.knob][self.chosen.setting]]))
 
     def draw(self, n: int, *, seed: int = 0) -> Samples:
         """Draw n samples at the chosen setting."""

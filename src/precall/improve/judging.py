@@ -1,25 +1,33 @@
-"""`judge`: cross-fitted ratios of two sample sets, from which samples are selected and targets are made."""
+"""`judge`: cross-fitted ratios of two sample sets, from which samples are selected, and `plan`: what budgets buy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from precall.improve.planning import Plan, plan
+from precall.improve.evidence import RatioSupport
+from precall.improve.planning import RECALLS, Plan, of_assessment, planned
 from precall.metrics.category_levels import with_shared_levels
 from precall.metrics.classifiers.estimators import classify
 from precall.metrics.classifiers.panel import MEMBERS
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import device_of, same_dimension
 from precall.metrics.inputs import Side, side
-from precall.metrics.neighbors.centrality import centrality, ranks
+from precall.metrics.neighbors.centrality import centrality as neighbor_counts
+from precall.metrics.neighbors.centrality import ranks
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
+from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import weights
+
+if TYPE_CHECKING:
+    from precall.metrics.results import Assessment
 
 ESTIMATORS = ("auto", *MEMBERS)
 REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this
@@ -40,19 +48,24 @@ class JudgedSamples:
     fake: Side
     result: ClassifierResult
 
-    @property
+    @cached_property
+    def evidence(self) -> RatioSupport:
+        """What the held-out ratios support about a selection."""
+        return RatioSupport.of(self.result.held_out)
+
+    @cached_property
     def plan(self) -> Plan:
         """The effect of each budget."""
-        return plan(self.result.spectrum)
+        return planned(self.result.spectrum, self.evidence)
 
-    def log_weights(self, lam: float) -> tuple[Array, Array]:
-        """How much more often than in the data real and fake samples like these are to occur at λ, as logarithms."""
+    def log_weights(self, centrality: float) -> tuple[Array, Array]:
+        """How much more often than in the data real and fake samples like these are to occur, as logarithms."""
         real, fake = self.real.features, self.fake.features
         device = torch.device(device_of(real))
-        counts = centrality(real, device)
-        found = (ranks(one, like=counts) for one in (counts, centrality(real, device, fake)))
+        counts = neighbor_counts(real, device)
+        found = (ranks(one, like=counts) for one in (counts, neighbor_counts(real, device, fake)))
         with np.errstate(divide="ignore"):
-            of_real, of_fake = (np.log(weights(low=low, high=high, lam=lam)) for low, high in found)
+            of_real, of_fake = (np.log(weights(low=low, high=high, lam=centrality)) for low, high in found)
         return of_real, of_fake
 
 
@@ -80,11 +93,60 @@ def judge(
     )
 
 
-def notes_on_samples(judged: JudgedSamples, lam: float = 1.0) -> tuple[str, ...]:
+def plan(
+    spectrum: RatioSpectrum | Assessment | None = None,
+    budgets: Iterable[float] | None = None,
+    *,
+    real: object | None = None,
+    fake: object | None = None,
+    recalls: Iterable[float] = RECALLS,
+) -> Plan:
+    """Predict precision, recall and cost of optimal budgeted rejection at several budgets.
+
+    For a spectrum, the numbers are exact: no rule with K draws per kept sample does better, at any λ. For samples, each
+    number is a range: what the samples support, and what is possible at best.
+
+    Args:
+        spectrum: the known spectrum of the data and the model, or an assessment, whose classifiers then tell what its
+            samples support. Leave it out to pass `real` and `fake`.
+        budgets: K ≥ 1, mean number of draws per kept sample. The default is 1, 1.5, 2, 3, 5, 10, … up to the largest
+            useful budget.
+        real: the data, as in `assess`; the spectrum is then estimated with the metric "auto".
+        fake: samples of the model, as in `assess`.
+        recalls: recalls at which precision is tabulated.
+
+    Returns:
+        The plan, which also computes `least_budget(precision=, recall=)`.
+
+    Example:
+        >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
+        >>> for outcome in plan(spectrum, recalls=[0.9]).outcomes:
+        ...     round(outcome.budget, 3), str(outcome.precision[0]), str(outcome.area)
+        (1.0, '0.450', '0.793')
+        (1.5, '0.675', '0.927')
+        (2.0, '0.900', '0.981')
+        (2.5, '1.000', '1.000')
+
+    References:
+        Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection.
+    """
+    if spectrum is not None and not (real is None and fake is None):
+        raise ValueError("pass either `spectrum`, or `real` and `fake`; got both.")
+    if isinstance(spectrum, RatioSpectrum):
+        return planned(spectrum, None, budgets, recalls)
+    if spectrum is not None:
+        return planned(*of_assessment(spectrum), budgets, recalls)
+    if real is None or fake is None:
+        raise ValueError("pass `spectrum`, or both `real` and `fake`, as in `plan(report)`.")
+    judged = judge(real=real, fake=fake)
+    return planned(judged.result.spectrum, judged.evidence, budgets, recalls)
+
+
+def notes_on_samples(judged: JudgedSamples, centrality: float = 1.0) -> tuple[str, ...]:
     """Notes that depend on the two sample sets."""
     notes, p_value = [], judged.result.p_value
     if p_value > INSIGNIFICANT:
-        effect = "the selection is mostly random" if lam == 1 else "centrality alone decides"
+        effect = "the selection is mostly random" if centrality == 1 else "centrality alone decides"
         notes.append(
             f"the classifiers cannot distinguish `fake` from `real` (p = {p_value:.2g}), so {effect}. "
             "Pass more samples, or use another encoder."

@@ -251,7 +251,7 @@ def sample(
         ratio: returns log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
         budget: K ≥ 1. It must be a whole number for "dgflow".
         n: number of samples.
-        method: one of the names above, or a sampler object with other settings, such as `Metropolis(start=…)`.
+        method: one of the names above, or a sampler object with other settings, such as `OBRS(pilot=…)`.
         seed: seed of the draws and of the method.
         batch_size: maximum number of samples per call of the generator.
         progress: called with ("samples", kept, n).

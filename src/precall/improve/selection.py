@@ -1,8 +1,8 @@
 """`select`: keep the better part of a finished set of samples, by optimal budgeted rejection with cross-fitted ratios.
 
 Every fake is evaluated by classifiers that were not trained on it. Its calibrated ratio p/q determines the probability
-that it is kept, `a = min(1, τ p/q)`, with τ set by the budget. At a trade-off λ ≠ 1, the data in which central samples
-are more or less frequent take the place of the data. The mathematics is in docs/theory.md, Rejection and Bins.
+that it is kept, `a = min(1, τ p/q)`, with τ set by the budget. With a centrality other than 1, the data in which
+central samples are more or less frequent take the place of the data. See docs/theory.md, Rejection and Bins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.improve.judging import JudgedSamples, judge, notes_on_samples
-from precall.improve.planning import Plan, plan
+from precall.improve.planning import Plan, Range
 from precall.improve.ratio import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.metrics.inputs import Side
@@ -67,20 +67,23 @@ class Selection:
 
     Attributes:
         purpose: "kept" (from `select`), "target" (from `target`) or "surplus" (from `surplus`).
-        lam: trade-off λ.
+        lam: slope λ of a target or a surplus; 1 if kept.
         rows: origin of each chosen sample: in the order of `fake` if kept, otherwise in a random order.
         acceptance: probability of each fake sample to be chosen, shape (n_fake,).
         acceptance_real: probability of each real sample to be added, shape (n_real,); zeros except for a target.
         log_ratios: calibrated log p/q of each fake sample, shape (n_fake,).
         spectrum_before: estimated spectrum of all samples.
-        predicted: spectrum of the kept samples if the ratios were exact, or of a model that fits the target exactly. It
-            is the best possible outcome. None for a surplus.
+        predicted: spectrum of the kept samples at best, or of a model that fits the target exactly. None for a surplus.
         estimator: name of the classifiers that estimated the ratios.
         seed: seed of folds, classifiers and choice.
         notes: notes for the user, one sentence each; they are also issued as warnings.
         protocol: encoder and fingerprint of both sample sets, if samples were encoded.
         budget: requested K, if kept.
         tau: slope τ of `a = min(1, τ p/q)`, if kept.
+        centrality: how much more often central samples are kept; 1 for the proportions of the data.
+        supported: spectrum of the kept samples that the samples support, the lower end of the range up to `predicted`;
+            None if it is not known.
+        plan: the effect of other budgets.
         largest: largest size of the target that these samples allow without repeating one.
         interval: interval of α(λ) of all samples, for a target or a surplus, if the estimator computes one.
     """
@@ -99,6 +102,9 @@ class Selection:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     budget: float | None = None
     tau: float | None = None
+    centrality: float = 1.0
+    supported: RatioSpectrum | None = None
+    plan: Plan | None = None
     largest: int | None = None
     interval: Interval | None = None
 
@@ -111,24 +117,26 @@ class Selection:
             known = "" if self.interval is None else f" [{self.interval.low:.3f}, {self.interval.high:.3f}]"
             alpha = self.spectrum_before.alpha(self.lam)
             lines.append(f"α({self.lam:g}): {alpha:.3f}{known}; a perfect model has {min(1.0, self.lam):g}")
-        return "\n".join([*lines, *([] if self.predicted is None else [f"predicted, at best: {self.changes}"])])
+        how = "predicted" if self.supported is not None else "predicted, at best"
+        return "\n".join([*lines, *([] if self.predicted is None else [f"{how}: {self.changes}"])])
 
     @property
     def summary(self) -> str:
         """How many samples are chosen, in one line."""
         draws = f"{len(self.indices):,} of {self.n_fake:,}"
         if self.purpose == "kept":
-            return f"kept {draws}" + ("" if self.lam == 1 else f" at λ = {self.lam:g}")
+            return f"kept {draws}" + ("" if self.centrality == 1 else f" with centrality {self.centrality:g}")
         data = f" kept, {len(self.added):,} of {self.n_real:,} data added" if self.purpose == "target" else ""
         return f"{self.purpose} at λ = {self.lam:g}: {draws} draws{data}"
 
     @property
     def changes(self) -> str:
-        """Scores of the curve before and as predicted, as in "area 0.612 → 0.745"; empty for a surplus."""
+        """Scores of the curve before and as predicted, as in "area 0.612 → 0.701–0.745"; empty for a surplus."""
         if self.predicted is None:
             return ""
-        old, new = readings(self.spectrum_before), readings(self.predicted)
-        return ", ".join(f"{word} {old[name]:.3f} → {new[name]:.3f}" for name, word in READINGS.items())
+        ends = [readings(one) for one in (self.supported or self.predicted, self.predicted)]
+        old, new = readings(self.spectrum_before), {name: Range(*(one[name] for one in ends)) for name in READINGS}
+        return ", ".join(f"{word} {old[name]:.3f} → {new[name]}" for name, word in READINGS.items())
 
     @cached_property
     def indices(self) -> Index:
@@ -165,14 +173,18 @@ class Selection:
         """`(Σ r)²/Σ r²` of the ratios: the number of samples that carry the mass at large budgets."""
         return effective_sample_size(self.log_ratios)
 
-    @property
-    def plan(self) -> Plan:
-        """The effect of other budgets."""
-        return plan(self.spectrum_before)
-
     def to_dict(self) -> dict[str, Any]:
         """The selection as JSON-compatible values; what does not belong to its purpose is None."""
-        simple = ("purpose", "lam", "budget", "tau", "largest", "acceptance_rate", "effective_sample_size")
+        simple = (
+            "purpose",
+            "lam",
+            "centrality",
+            "budget",
+            "tau",
+            "largest",
+            "acceptance_rate",
+            "effective_sample_size",
+        )
         arrays = ("indices", "ids", "log_ratios", "acceptance", "notes", "protocol")
         known = self.interval
         return {
@@ -183,6 +195,7 @@ class Selection:
             "alpha": self.spectrum_before.alpha(self.lam),
             "alpha_interval": None if known is None else [known.low, known.high],
             "before": readings(self.spectrum_before),
+            "supported": None if self.supported is None else readings(self.supported),
             "predicted": None if self.predicted is None else readings(self.predicted),
             **{name: plain(getattr(self, name)) for name in arrays},
             "rows": [asdict(row) for row in self.rows],
@@ -194,7 +207,7 @@ def select(
     real: Any,
     fake: Any,
     budget: float,
-    lam: float = 1.0,
+    centrality: float = 1.0,
     estimator: str = "auto",
     encoder: Any = None,
     seed: int = 0,
@@ -215,9 +228,9 @@ def select(
         real: the data, at least 50 samples in any form that `precall.assess` accepts.
         fake: the model's samples, at least 50 of them.
         budget: K ≥ 1, number of samples per kept sample.
-        lam: trade-off λ. At λ = 1 the kept samples resemble the data. λ = 3 also prefers central samples, as if the
-            data had the fifth of the samples that are near neighbours of most others three times as often: more
-            precision, less recall. λ = 0.3 prefers the others. A large budget lets λ have a larger effect.
+        centrality: at 1 the kept samples resemble the data. 3 also prefers central samples, as if the data had the
+            fifth of the samples that are near neighbours of most others three times as often: more precision, less
+            recall. 0.3 prefers the others. A large budget lets it have a larger effect.
         estimator: classifier that estimates the ratios: "auto", the stacked panel, or one of its members, which is
             faster.
         encoder: encoder of samples that are not features, as in `precall.assess`.
@@ -238,29 +251,33 @@ def select(
     References:
         Verine (2024), Thm 6.2.1; Madow (1949), on systematic sampling; docs/theory.md, Rejection.
     """
-    K, lam = checks.budget(budget), checks.positive("lam", lam)
+    K, centrality = checks.budget(budget), checks.positive("centrality", centrality)
     judged = judge(
         real=real, fake=fake, estimator=estimator, encoder=encoder, seed=seed, device=device, progress=progress
     )
-    return selection(judged, budget=K, lam=lam, seed=seed)
+    return selection(judged, budget=K, centrality=centrality, seed=seed)
 
 
-def selection(judged: JudgedSamples, *, budget: float, lam: float = 1.0, seed: int = 0) -> Selection:
-    """The selection for a budget and λ. Several can share the same judged samples."""
-    if lam == 1:
+def selection(judged: JudgedSamples, *, budget: float, centrality: float = 1.0, seed: int = 0) -> Selection:
+    """The selection for a budget and a centrality. Several can share the same judged samples."""
+    supported = None
+    if centrality == 1:
         log_r = judged.result.log_ratio_fake
         choice = choose(log_ratios=log_r, budget=budget, seed=seed)
-        predicted = judged.result.spectrum.refined(len(log_r) / len(choice.indices))
+        supported, predicted = judged.plan.refined(len(log_r) / len(choice.indices))
     else:
-        choice, predicted = _tilted(judged, budget, lam, seed)
+        choice, predicted = _tilted(judged, budget, centrality, seed)
     return concluded(
         judged,
         "kept",
         fake=(choice.indices, choice.acceptance),
-        lam=lam,
+        lam=1.0,
+        centrality=centrality,
         seed=seed,
         notes=choice.notes,
         predicted=predicted,
+        supported=supported,
+        plan=judged.plan,
         budget=checks.budget(budget),
         tau=choice.tau,
     )
@@ -285,7 +302,7 @@ def concluded(
         fake: the chosen rows of the fakes, and the probability of each fake.
         real: the same of the data; nothing of it if None.
         shuffle: random generator of the order of the rows; None to keep theirs.
-        lam: trade-off λ.
+        lam: slope λ.
         notes: notes on the choice, which follow those on the samples.
         **facts: further attributes of the result.
     """
@@ -293,7 +310,7 @@ def concluded(
     added, probabilities = (np.empty(0, np.intp), np.zeros(len(result.log_ratio_real))) if real is None else real
     rows = [ChosenRow("fake", *place) for place in _places(judged.fake, fake[0])]
     rows += [ChosenRow("real", *place) for place in _places(judged.real, added)]
-    notes = (*notes_on_samples(judged, lam if purpose == "kept" else 1.0), *notes)
+    notes = (*notes_on_samples(judged, facts.get("centrality", 1.0)), *notes)
     for note in notes:
         warnings.warn(note, RatioWarning, stacklevel=4)
     return Selection(
@@ -317,12 +334,12 @@ def _places(one: Side, rows: Index) -> list[tuple[int, str]]:
     return [(at, one.identity(int(row))) for at, row in zip(positions.tolist(), rows, strict=True)]
 
 
-def _tilted(judged: JudgedSamples, budget: float, lam: float, seed: int) -> tuple[Choice, RatioSpectrum]:
-    """The choice towards the data in the proportions of λ, and the predicted spectrum.
+def _tilted(judged: JudgedSamples, budget: float, centrality: float, seed: int) -> tuple[Choice, RatioSpectrum]:
+    """The choice towards the data with central samples more often, and the predicted spectrum.
 
     The kept samples have the ratio `p/q̃ = r · E_Q[a]/a`.
     """
-    (of_real, of_fake), result = judged.log_weights(lam), judged.result
+    (of_real, of_fake), result = judged.log_weights(centrality), judged.result
     choice = choose(log_ratios=result.log_ratio_fake + of_fake, budget=budget, seed=seed)
     log_rate = math.log(choice.acceptance.mean())
     with np.errstate(divide="ignore"):

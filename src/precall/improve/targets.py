@@ -48,7 +48,8 @@ def target(
     Args:
         real: the data, at least 50 samples in any form that `precall.assess` accepts.
         fake: draws of the model, at least 50 of them.
-        lam: trade-off λ > 0. λ = 10 mends what the model invents, λ = 0.1 what it misses, and λ = 1 everything.
+        lam: slope λ > 0. λ = 10 replaces draws that are more than 10 times as frequent as in the data. λ = 0.1 adds
+            data that the model produces less than a tenth as often, up to a tenth of the set. λ = 1 mends everything.
         size: number of samples in the set; the largest possible number if None.
         estimator: classifier that estimates the ratios, as in `select`.
         encoder: encoder of samples that are not features, as in `precall.assess`.

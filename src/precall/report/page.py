@@ -27,7 +27,7 @@ from precall.metrics.several_encoders import disagreements, each_encoder
 from precall.printing import shown
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import (
-    BUDGETS,
+    budgeted,
     findings,
     headline,
     improvable,
@@ -344,8 +344,11 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
             "curve": one.curve.points(),
             "divergences": {label: one.spectrum.divergence(key) for key, label in DIVERGENCE_NAMES.items()},
             "frontier": {"precision": frontier.precision, "recall": frontier.recall},
-            # the best curve with each budget, if a budget improves the model at all
-            "budgets": [{"budget": K, **_points(one.spectrum.refined(K))} for K in BUDGETS] if improvable(one) else [],
+            # the supported curve with each budget, if a budget improves the model at all
+            "budgets": [
+                {"budget": K, **_points(curve.supported)}
+                for K, curve in (budgeted(one) if improvable(one) else {}).items()
+            ],
             "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
             "fairness": " ".join(filter(None, [_missing_groups(one), _gaps(one.fairness) if one.fairness else ""])),
         }

@@ -106,7 +106,7 @@ function drawDetail() {
   drawMap();
   $("budget").replaceChildren();
   $("groups").replaceChildren();
-  lines($("budget"), "budget", (m.budgets || []).map(b => ({name: "K = " + b.budget, x: b.beta, y: b.alpha})), {...square, title: `${m.name}: best curve with K draws per kept sample`});
+  lines($("budget"), "budget", (m.budgets || []).map(b => ({name: "K = " + b.budget, x: b.beta, y: b.alpha})), {...square, title: `${m.name}: curve with K draws per kept sample`});
   lines($("groups"), "groups", (m.groups || []).map(g => ({name: g.name, x: g.beta, y: g.alpha})), {...square, title: `${m.name}: one curve per group`});
   $("budget-box").hidden = !(m.budgets || []).length;
   $("groups-box").hidden = !(m.groups || []).length && !m.fairness;

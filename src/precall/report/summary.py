@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from precall.improve.planning import Range, of_assessment, planned
 from precall.metrics.score import FAR
 from precall.metrics.verdict import Kind
 from precall.printing import shown
@@ -103,8 +104,7 @@ def improvable(one: Assessment) -> bool:
     """Whether a sampling budget would bring the model closer to the data by a margin worth its cost."""
     if one.estimator is None or one.verdict.kind not in _CURABLE:
         return False
-    total = SHARES["total variation"]
-    return total(one.spectrum) - total(one.spectrum.refined(BUDGETS[-1])) >= GAIN
+    return max(_gains(one, budgeted(one), "total variation").values()) >= GAIN
 
 
 def recommendation(one: Assessment) -> str:
@@ -118,7 +118,7 @@ def recommendation(one: Assessment) -> str:
     share, otherwise = ("total variation", _TRAIN) if len(one.verdict.kinds) > 1 else _CURABLE[kind]
     otherwise = {_BROADER: broader, _NARROWER: narrower}.get(otherwise, otherwise)
     score = "tv" if share == "total variation" else share
-    curation = _curation(one.spectrum, share)
+    curation = _curation(one, share)
     if one.verdict.kinds == (Kind.DROPS,) and curation is not None:
         continued = curation[0].lower() + curation[1:]
         curation = f"{broader} If it produces the missed samples too rarely rather than never, {continued}"
@@ -186,15 +186,29 @@ def _unsure(one: Assessment, name: str) -> str | None:
     return f"Collect more samples: the interval of the {what} spans {points} points."
 
 
-def _curation(spectrum: RatioSpectrum, share: str) -> str | None:
-    """The smallest budget with at least half of what the largest one gains, or None if that is too little."""
-    values = {budget: SHARES[share](spectrum.refined(budget)) for budget in BUDGETS}
-    before, gain = values[1], values[1] - values[BUDGETS[-1]]
-    if gain < GAIN:
+def budgeted(one: Assessment) -> dict[int, Range]:
+    """The curves that each budget reaches: supported by the samples, and at best. `precall improve` plans the same."""
+    found = planned(*of_assessment(one), BUDGETS)
+    return {K: Range(one.spectrum, one.spectrum) if K == 1 else found.refined(K) for K in BUDGETS}
+
+
+def _gains(one: Assessment, curves: Mapping[int, Range], share: str) -> dict[int, float]:
+    """How much each budget lowers a share, by what the samples support."""
+    return {K: SHARES[share](one.spectrum) - SHARES[share](curve.supported) for K, curve in curves.items()}
+
+
+def _curation(one: Assessment, share: str) -> str | None:
+    """The smallest budget with at least half of what the best one gains, or None if that is too little."""
+    curves, before = budgeted(one), SHARES[share](one.spectrum)
+    gains = _gains(one, curves, share)
+    most = max(gains.values())
+    if most < GAIN:
         return None
-    budget = next(K for K in BUDGETS if before - values[K] >= gain / 2)
+    budget = next(K for K in BUDGETS if gains[K] >= most / 2)
     what = share if share == "total variation" else f"{share} share"
-    change = f"{what} {100 * before:.0f} % → {100 * values[budget]:.0f} %"
+    ends = [100 * SHARES[share](spectrum) for spectrum in curves[budget]]
+    after = f"{ends[0]:.0f} %" if round(ends[0]) == round(ends[1]) else f"{ends[1]:.0f} to {ends[0]:.0f} %"
+    change = f"{what} {100 * before:.0f} % → {after}"
     return f"Curate: draw {budget} samples for each one that you keep (`precall improve`): {change}, estimated."
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from precall.tune.custom_networks import Build, Shape
 from precall.tune.data import TrainingData
-from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator
+from precall.tune.models.biggan import GENERATOR, BigGANDiscriminator, BigGANGenerator
 from precall.tune.models.flows import NICE, RealNVP
 from precall.tune.models.glow import Glow
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
@@ -168,4 +168,7 @@ def _image(shape: Shape) -> tuple[int, int, int]:
 def _side(shape: Shape) -> int:
     if shape[1] != shape[2]:
         raise ValueError(f"`model` biggan requires square images; got {shape[1]} × {shape[2]}. Use conv or glow.")
+    if shape[1] not in GENERATOR:
+        sides = " or ".join(f"{side} × {side}" for side in GENERATOR)
+        raise ValueError(f"`model` biggan requires images of {sides}; got {shape[1]} × {shape[1]}. Use conv or glow.")
     return shape[1]

@@ -185,7 +185,7 @@ class PRObjective(RatioObjective):
         lam: λ > 0.
         smoothing: τ > 0 of the smoothed form, in units of log r. Small values approximate D_λ closely but have flat
             regions; large values give larger gradients.
-        form: "smoothed", or "tail" for the objective of the thesis' experiments.
+        form: "tail", the objective of `precall tune --objective pr` and of the thesis' experiments, or "smoothed".
         critic: divergence with which the discriminator is trained: a smooth row, such as "gan" (a logistic classifier)
             or "chi2". `PRObjective(lam, form="tail", critic="linear_chi2")` is the published loss of PR-GANs, with a
             linear discriminator that is cut off at −2.
@@ -196,7 +196,7 @@ class PRObjective(RatioObjective):
         >>> objective.log_ratio(logits).tolist()
         [-1.0, 0.0, 1.0]
         >>> round(objective.generator_loss(logits).item(), 4)
-        -0.6451
+        -0.9119
 
     References:
         Verine (2024), Alg. 3 with docs/errata.md, VER-43; docs/theory.md, Training losses.
@@ -204,7 +204,7 @@ class PRObjective(RatioObjective):
 
     lam: float = 1.0
     smoothing: float = 1.0
-    form: str = "smoothed"
+    form: str = "tail"
     critic: str | Divergence = "gan"
 
     def __post_init__(self) -> None:

@@ -25,8 +25,8 @@ def spectral_bound(W: Tensor) -> Tensor:
 
     Example:
         >>> W = torch.diag(torch.tensor([3.0, 1.0]))
-        >>> round(spectral_bound(W).item(), 4)
-        3.0
+        >>> round(spectral_bound(W).item(), 4), round(spectral_bound(0 * W).item(), 4)
+        (3.0, 0.0)
 
     References:
         Delattre et al. (2023).
@@ -34,11 +34,16 @@ def spectral_bound(W: Tensor) -> Tensor:
     G = W.T @ W if W.shape[0] >= W.shape[1] else W @ W.T
     log_norm: Tensor = W.new_zeros(())
     for i in range(SQUARINGS):
-        norm = torch.linalg.matrix_norm(G)  # Frobenius
+        norm = _frobenius(G)
         log_norm = log_norm + norm.log() / 2**i
         G = (G / norm) @ (G / norm)
-    log_norm = log_norm + torch.linalg.matrix_norm(G).log() / 2**SQUARINGS
+    log_norm = log_norm + _frobenius(G).log() / 2**SQUARINGS
     return (log_norm / 2).exp()
+
+
+def _frobenius(G: Tensor) -> Tensor:
+    """The Frobenius norm, positive even for a matrix of zeros, so that its logarithm has a gradient."""
+    return torch.linalg.matrix_norm(G).clamp(min=torch.finfo(G.dtype).tiny)
 
 
 class Contraction(nn.Module):

@@ -1,0 +1,288 @@
+"""`blend`: the best mixture of several models, checkpoints or settings at a slope λ, with rejection on top.
+
+With models q_1, …, q_M and a mean of v_m draws of model m per kept sample, rejection reaches precision
+
+    α(λ) = min(1, ∫ min(λ p, Σ v_m q_m)),    Σ v_m = K,
+
+which is concave in v: a linear programme on samples. The mathematics is in docs/theory.md, Rejection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precall.improve.class_ratios import class_ratios
+from precall.metrics.features import same_dimension
+from precall.metrics.inputs import side
+from precall.metrics.score import plain, readings
+from precall.printing import aligned
+from precall.theory import checks
+from precall.theory.arrays import Array, Flags, Index, to_numpy
+from precall.theory.spectrum import RatioSpectrum
+
+GROUP = 150  # samples in a group of similar ratios, in which a blend is chosen by counting
+SLOPES = (1e-2, 1e2)  # range of λ in the search for a precision
+STEPS = 12  # steps of that search
+CELLS = 6  # cells of similar ratio in which a blend is predicted
+FRUGAL = 1e-5  # a draw more must gain this much
+NAMED = 0.005  # a smaller weight counts as none
+
+
+@dataclass(frozen=True)
+class BlendMember:
+    """One of the blended models.
+
+    Attributes:
+        weight: its share of the draws.
+        alone: α(λ) of this model alone, with the same budget.
+        without: α(λ) of the best blend without it: how much it matters.
+    """
+
+    weight: float
+    alone: float
+    without: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Blend:
+    """The best mixture of several models. It prints as a table.
+
+    Attributes:
+        weights: share of the draws of each model, by name; they sum to one.
+        predicted: spectrum of the data and the blend after rejection, on samples that did not choose the weights.
+        members: what each model contributes, by name.
+        lam: slope λ at which the blend is best.
+        budget: K, draws per kept sample; 1 without rejection.
+        acceptance: for each model, the probability to keep each of its given samples if their numbers are in proportion
+            to the weights.
+    """
+
+    weights: Mapping[str, float]
+    predicted: RatioSpectrum
+    members: Mapping[str, BlendMember]
+    lam: float
+    budget: float
+    acceptance: Mapping[str, Array]
+
+    def __repr__(self) -> str:
+        head = ["model", "weight", f"α({self.lam:.3g}) alone", "best without it"]
+        rows = [
+            [name, f"{one.weight:.1%}", f"{one.alone:.3f}", f"{one.without:.3f}"] for name, one in self.members.items()
+        ]
+        alpha = float(self.predicted.alpha(self.lam))
+        reached = f"α = {alpha:.3f}, recall {min(1.0, alpha / self.lam):.3f}"
+        return "\n".join(
+            [*aligned([head, *rows], right=True), "", f"blend, {self.budget:.3g} draws per sample: {reached}"]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The blend as JSON-compatible values."""
+        members = {name: vars(one) for name, one in self.members.items()}
+        simple = {"weights": dict(self.weights), "lam": self.lam, "budget": self.budget, "members": members}
+        return {**plain(simple), "alpha": float(self.predicted.alpha(self.lam)), "predicted": readings(self.predicted)}
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """Densities of the data and the models relative to the pooled density, at pooled samples."""
+
+    p: Array
+    q: Array
+
+    def alpha(self, lam: float, v: Array) -> float:
+        """`min(1, ∫ min(λ p, Σ v q))`."""
+        return min(1.0, float(np.minimum(lam * self.p, self.q @ v).mean()))
+
+    def best(self, lam: float, budget: float, costs: Array, allowed: Flags) -> Array:
+        """Draws v of each model per kept sample with the largest α(λ), by a linear programme."""
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_matrix, eye, hstack, vstack
+
+        n, m = self.q.shape
+        below = hstack([csr_matrix(-self.q), eye(n)])  # t ≤ Σ v q
+        spent = np.append(costs, np.zeros(n))[None]  # Σ c v ≤ budget
+        one = np.append(-np.ones(m), np.zeros(n))[None]  # Σ v ≥ 1
+        limits = [(0, None if ok else 0) for ok in allowed] + [(0, top) for top in lam * self.p]
+        found = linprog(
+            np.append(np.full(m, FRUGAL), np.full(n, -1 / n)),
+            A_ub=vstack([below, csr_matrix(spent), csr_matrix(one)]),
+            b_ub=np.concatenate([np.zeros(n), [budget, -1.0]]),
+            bounds=limits,
+            method="highs",
+        )
+        return np.zeros(m) if found.x is None else np.asarray(found.x[:m])  # none if the budget pays for no draw
+
+
+def blend(
+    *,
+    real: Any,
+    fakes: Mapping[str, Any],
+    lam: float = 1.0,
+    budget: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    precision_at_least: float | None = None,
+    encoder: Any = None,
+    seed: int = 0,
+    device: str | None = None,
+) -> Blend:
+    """Mix several models so that the blend has the largest precision α(λ), and reject within a budget.
+
+    A blend is at least as good as its best member, and better where the members miss different data. Weights are
+    chosen and predicted on different folds. If no blend is better than a member there, that member has the weight 1.
+
+    Args:
+        real: the data, as in `precall.assess`.
+        fakes: samples of each model, by name: at least two models, of any numbers of samples.
+        lam: slope λ; large values favour precision, small values recall.
+        budget: K ≥ 1, draws per kept sample; with `costs`, the largest mean cost of a kept sample. None: no
+            rejection.
+        costs: cost of a draw of each model; 1 for models that are not named.
+        precision_at_least: if given, the blend has the largest recall at this precision, and `lam` follows from it.
+        encoder: encoder of samples that are not features, as in `precall.assess`.
+        seed: seed of folds and classifiers.
+        device: where encoders run, as in `precall.assess`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> left, right = rng.normal(-4, 1, (400, 1)), rng.normal(4, 1, (400, 1))
+        >>> real = np.concatenate([rng.normal(-4, 1, (280, 1)), rng.normal(4, 1, (120, 1))])
+        >>> found = blend(real=real, fakes={"left": left, "right": right})
+        >>> round(found.weights["left"], 1), bool(found.predicted.alpha(1.0) > 0.85 > found.members["left"].alone)
+        (0.7, True)
+
+    References:
+        docs/theory.md, Rejection.
+    """
+    lam = checks.positive("lam", lam)
+    names = list(fakes) if isinstance(fakes, Mapping) else []
+    if len(names) < 2:
+        raise ValueError("`fakes` must be a mapping of at least two names to sample sets, as in {'a': a, 'b': b}.")
+    if unknown := sorted(set(costs or {}) - set(names)):
+        raise ValueError(f"`costs` must name models of `fakes`; got {', '.join(unknown)}.")
+    price = np.array([checks.positive("costs", (costs or {}).get(name, 1.0)) for name in names])
+    K = 1.0 if budget is None else checks.positive("budget", budget)
+    if budget is not None and costs is None:
+        checks.budget(budget)
+    how: dict[str, Any] = {"encoder": encoder, "loaded": {}, "device": device}
+    data = side("real", real, **how)
+    models = [side("fake", fakes[name], reference=data, **how) for name in names]
+    for one in models:
+        same_dimension(real=data.features, fake=one.features)
+    ratios, label, fold = class_ratios([to_numpy(one.features) for one in (data, *models)], seed=seed)
+    found = Ratios(ratios[:, 0], ratios[:, 1:])
+    group = _grouped(ratios, seed)
+    return _Problem(found, label, fold, names, price, K, budget is None, group).solved(lam, precision_at_least)
+
+
+def _grouped(ratios: Array, seed: int) -> Index:
+    """Groups of samples whose ratios are similar."""
+    from sklearn.cluster import KMeans
+
+    where = np.sqrt(ratios / ratios.sum(axis=1, keepdims=True))
+    return np.asarray(
+        KMeans(max(8, min(64, len(ratios) // GROUP)), n_init=1, random_state=seed).fit_predict(where), dtype=np.intp
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """A blend to be found: ratios at all samples, and what may be spent."""
+
+    ratios: Ratios
+    label: Array
+    fold: Array
+    names: list[str]
+    costs: Array
+    budget: float
+    single: bool
+    group: Index
+
+    def solved(self, lam: float, precision: float | None) -> Blend:
+        """The best blend at λ, or at the smallest λ with this precision."""
+        every = np.ones(len(self.names), dtype=bool)
+        if precision is not None:
+            lam = self._slope(float(checks.unit("precision_at_least", precision)), every)
+        v = self._best(lam, np.ones(len(self.fold), dtype=bool), every)
+        if not v.any():
+            raise ValueError(f"`budget` must pay for one draw of the cheapest model; got {self.budget:g}. Raise it.")
+        predicted = self._crossed(lam, every)
+        singles = [np.eye(len(self.names))[k] * self._draws(k) for k in range(len(self.names))]
+        spectra = [self._spectrum([one, one]) for one in singles]
+        alone = [0.0 if one is None else float(one.alpha(lam)) for one in spectra]
+        top = int(np.argmax(alone))
+        if predicted is None or float(predicted.alpha(lam)) < alone[top]:  # the blend is no better on other samples
+            v, predicted = singles[top], spectra[top]
+        assert predicted is not None
+        left_out = [self._crossed(lam, every & (np.arange(len(every)) != k)) for k in range(len(every))]
+        without = [0.0 if one is None else float(one.alpha(lam)) for one in left_out]
+        v = np.where(v < NAMED * v.sum(), 0.0, v)
+        K, weights = max(1.0, float(v.sum())), v / v.sum()
+        mixed = self.ratios.q @ weights
+        keep = np.minimum(1.0, lam * self.ratios.p / np.maximum(K * mixed, 1e-12)) if K > 1 else np.ones(len(mixed))
+        members = zip(self.names, weights.tolist(), alone, without, strict=True)
+        return Blend(
+            weights=dict(zip(self.names, weights.tolist(), strict=True)),
+            predicted=predicted,
+            members={name: BlendMember(*numbers) for name, *numbers in members},
+            lam=lam,
+            budget=K,
+            acceptance={name: keep[self.label == k + 1] for k, name in enumerate(self.names)},
+        )
+
+    def _crossed(self, lam: float, allowed: Flags) -> RatioSpectrum | None:
+        """The spectrum of the best blend of some models, on samples other than those that chose it."""
+        return self._spectrum([self._best(lam, self.fold % 2 != k, allowed) for k in (0, 1)])
+
+    def _spectrum(self, draws: list[Array]) -> RatioSpectrum | None:
+        """The spectrum after rejection with `draws[k]` of each model on half k of the samples; None without draws.
+
+        The samples are counted in cells of similar ratio, so that errors of single ratios average out.
+        """
+        p, q = np.zeros((2, CELLS))
+        for k, v in enumerate(draws):
+            if not v.any():
+                return None
+            half = self.fold % 2 == k
+            sizes = np.bincount(self.label[half], minlength=len(v) + 1)
+            mass = np.append(1.0, v / v.sum()) / np.maximum(sizes, 1)
+            score = self.ratios.p[half] / np.maximum(self.ratios.q[half] @ v, 1e-12)
+            cell = np.searchsorted(np.quantile(score, np.linspace(0, 1, CELLS + 1)[1:-1]), score, side="right")
+            real = self.label[half] == 0
+            weight = mass[self.label[half]]
+            p += np.bincount(cell[real], weight[real], CELLS) / len(draws)
+            q += np.bincount(cell[~real], weight[~real], CELLS) / len(draws)
+        budget = max(1.0, float(np.mean([v.sum() for v in draws])))
+        return RatioSpectrum.from_masses(p=p, q=q).refined(budget)
+
+    def _draws(self, k: int) -> float:
+        """Draws of model k alone that the budget pays; none if it does not pay for one."""
+        draws = 1.0 if self.single else self.budget / float(self.costs[k])
+        return draws if draws >= 1 else 0.0
+
+    def _best(self, lam: float, rows: Flags, allowed: Flags) -> Array:
+        costs, budget = (np.ones(len(self.names)), 1.0) if self.single else (self.costs, self.budget)
+        return self._counted(rows).best(lam, budget, costs, allowed)
+
+    def _counted(self, rows: Flags) -> Ratios:
+        """The share of each set in each group of similar ratios: errors of single ratios average out."""
+        groups = int(self.group.max()) + 1
+        place = self.label[rows] * groups + self.group[rows]
+        counts = np.bincount(place, minlength=(len(self.names) + 1) * groups).reshape(-1, groups)
+        shares = groups * counts / counts.sum(axis=1, keepdims=True)
+        return Ratios(shares[0], shares[1:].T)
+
+    def _slope(self, precision: float, every: Flags) -> float:
+        """The smallest λ at which the best blend has this precision: the recall α(λ)/λ is then the largest."""
+        low, high = (math.log(end) for end in SLOPES)
+        rows = np.ones(len(self.fold), dtype=bool)
+        counted = self._counted(rows)
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            v = self._best(math.exp(middle), rows, every)
+            low, high = (low, middle) if counted.alpha(math.exp(middle), v) >= precision else (middle, high)
+        return math.exp(high)

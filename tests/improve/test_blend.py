@@ -1,0 +1,89 @@
+"""Blends: the programme against hand calculation, the choice on samples, and the command."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from precall.cli import app
+from precall.improve import blend
+from precall.improve.blending import Ratios
+
+EVERY = np.ones(2, dtype=bool)
+
+
+def exact(p, *models):
+    """Ratios at three equally likely cells."""
+    return Ratios(3 * np.array(p), 3 * np.array(models).T)
+
+
+def test_the_best_weights_at_a_tie():
+    ratios = exact([0.6, 0.4, 0.0], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
+    v = ratios.best(1.0, 1.0, np.ones(2), EVERY)
+    np.testing.assert_allclose(v, [0.6, 0.4], atol=1e-6)
+    assert ratios.alpha(1.0, v) == pytest.approx(0.8)
+
+
+def test_a_budget_is_spent_where_it_pays():
+    """Half of the second model is junk, so that it takes two of its draws for 0.4 of the data."""
+    ratios = exact([0.6, 0.4, 0.0], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
+    np.testing.assert_allclose(ratios.best(1.0, 2.0, np.ones(2), EVERY), [0.6, 0.8], atol=1e-6)
+    dear = ratios.best(1.0, 1.0, np.array([1.0, 5.0]), EVERY)
+    np.testing.assert_allclose(dear, [1.0, 0.0], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def halves():
+    """Two models that each miss one mode of the data."""
+    rng = np.random.default_rng(0)
+    modes = [rng.normal((shift, 0), 1, (n, 2)) for n, shift in ((420, -4), (180, 4), (600, -4), (600, 4))]
+    return {"real": np.concatenate(modes[:2]), "fakes": {"left": modes[2], "right": modes[3]}}
+
+
+def test_members_that_miss_different_modes_are_blended(halves):
+    found = blend(**halves)
+    assert found.weights["left"] == pytest.approx(0.7, abs=0.04)
+    assert sum(found.weights.values()) == pytest.approx(1)
+    assert found.predicted.alpha(1.0) > 0.87 > found.members["left"].alone > found.members["right"].alone
+    assert found.members["left"].without == pytest.approx(found.members["right"].alone, abs=0.02)
+    assert "left" in repr(found)
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_a_slope_and_a_precision_move_the_weights(halves):
+    precise = blend(**halves, precision_at_least=0.95)
+    assert precise.lam > 1
+    assert precise.predicted.alpha(precise.lam) == pytest.approx(0.95, abs=0.04)
+    with_budget = blend(**halves, budget=2.0)
+    assert with_budget.budget <= 2 + 1e-6
+    assert {name: len(one) for name, one in with_budget.acceptance.items()} == {"left": 600, "right": 600}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"fakes": {"a": np.zeros((60, 2))}}, "at least two"),
+        ({"lam": 0}, "`lam` must be positive"),
+        ({"budget": 0.5}, "`budget` must be at least 1"),
+        ({"costs": {"middle": 2.0}}, "`costs` must name models"),
+        ({"costs": {"left": 9.0, "right": 9.0}, "budget": 2.0}, "must pay for one draw"),
+    ],
+)
+def test_wrong_input_costs_a_sentence(halves, change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        blend(**{**halves, **change})
+
+
+def test_the_command_prints_and_writes_the_blend(halves, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, x in (("real", halves["real"]), *halves["fakes"].items()):
+        np.save(f"{name}.npy", x)
+    words = ["improve", "--real", "real.npy", "--fake", "a=left.npy", "--fake", "right.npy", "--blend"]
+    done = CliRunner().invoke(app, [*words, "--out", "blend.json"])
+    assert done.exit_code == 0, done.output
+    assert "best without it" in done.stdout
+    saved = json.loads((tmp_path / "blend.json").read_text())
+    assert set(saved["weights"]) == {"a", "right"}
+    assert CliRunner().invoke(app, words[:-1]).exit_code == 2
+    assert CliRunner().invoke(app, [*words, "--plan"]).exit_code == 2
