@@ -403,3 +403,17 @@ def test_json_that_takes_gigabytes(tmp_path):
     (tmp_path / "results.json").write_bytes(b"[" + b"{}," * 12_000_000 + b"{}]")
     with pytest.raises(ValueError, match="PRECALL_MAX_BYTES"):
         precall.load(tmp_path / "results.json")
+
+
+@pytest.mark.parametrize("name", ["text", "a"])
+@pytest.mark.parametrize("write", [pq.write_table, None])
+def test_two_columns_of_one_name(tmp_path, name, write):
+    table = pa.table([pa.array(["x", "y"]), pa.array(["z", "z"])], names=[name, name])
+    path = tmp_path / ("a.arrow" if write is None else "a.parquet")
+    if write is None:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        write(table, path)
+    with pytest.raises(ValueError, match="different names"):
+        open_samples(path)
