@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from safetensors.numpy import save_file
 
 import precall
@@ -417,3 +418,14 @@ def test_two_columns_of_one_name(tmp_path, name, write):
         write(table, path)
     with pytest.raises(ValueError, match="different names"):
         open_samples(path)
+
+
+def test_a_jpeg_of_very_many_scans(tmp_path):
+    """Each scan takes 12 bytes and visits all pixels."""
+    made = io.BytesIO()
+    Image.new("L", (1000, 1000)).save(made, "JPEG", progressive=True)
+    head, mark, scan = made.getvalue()[:-2].rpartition(b"\xff\xda")
+    (tmp_path / "a.jpg").write_bytes(head + (mark + scan) * 10_000)
+    refused(tmp_path / "a.jpg", "very many scans")
+    (tmp_path / "a.jpg").write_bytes(made.getvalue())
+    assert open_samples(tmp_path / "a.jpg")[0].shape == (1000, 1000, 3)
