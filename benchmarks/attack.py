@@ -61,7 +61,7 @@ def _arguments(name: str, seed: int, first: int, last: int, deadline: float | No
 PARTS: dict[str, tuple[tuple[str, ...], Attack, float, int, str]] = {
     "inputs": (tuple(TARGETS), _inputs, 0.35, 8, "damaged files"),
     "formats": (tuple(AWARE), _formats, 0.35, 8, "files with one field changed"),
-    "oddities": (tuple(oddities.ODD), oddities.run, 0.25, 2, "files of odd kinds"),
+    "oddities": (tuple(oddities.ODD), oddities.run, 0.25, 1, "files of odd kinds"),
     "arguments": (("arguments",), _arguments, 0.25, 15, "command lines"),
     "kills": (tuple(kills.SCENARIOS), kills.run, 0.25, 1, "kills"),
     "flips": (flips.TARGETS, flips.run, 0.1, 1, "flipped bits"),

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from safetensors.numpy import save_file
 
 import precall
@@ -403,3 +404,28 @@ def test_json_that_takes_gigabytes(tmp_path):
     (tmp_path / "results.json").write_bytes(b"[" + b"{}," * 12_000_000 + b"{}]")
     with pytest.raises(ValueError, match="PRECALL_MAX_BYTES"):
         precall.load(tmp_path / "results.json")
+
+
+@pytest.mark.parametrize("name", ["text", "a"])
+@pytest.mark.parametrize("write", [pq.write_table, None])
+def test_two_columns_of_one_name(tmp_path, name, write):
+    table = pa.table([pa.array(["x", "y"]), pa.array(["z", "z"])], names=[name, name])
+    path = tmp_path / ("a.arrow" if write is None else "a.parquet")
+    if write is None:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        write(table, path)
+    with pytest.raises(ValueError, match="different names"):
+        open_samples(path)
+
+
+def test_a_jpeg_of_very_many_scans(tmp_path):
+    """Each scan takes 12 bytes and visits all pixels."""
+    made = io.BytesIO()
+    Image.new("L", (1000, 1000)).save(made, "JPEG", progressive=True)
+    head, mark, scan = made.getvalue()[:-2].rpartition(b"\xff\xda")
+    (tmp_path / "a.jpg").write_bytes(head + (mark + scan) * 10_000)
+    refused(tmp_path / "a.jpg", "very many scans")
+    (tmp_path / "a.jpg").write_bytes(made.getvalue())
+    assert open_samples(tmp_path / "a.jpg")[0].shape == (1000, 1000, 3)

@@ -185,6 +185,8 @@ def open_records(records: Records, key: str | None, on_error: ErrorPolicy) -> Sa
     if not len(records):
         raise ValueError(f"`{shown(records.name)}` must contain at least one row; got none.")
     kinds = column_kinds(records)
+    if len(kinds) < len(records.schema):
+        raise ValueError(f"`{shown(records.name)}` must have columns of different names; two have the same name.")
     name = _chosen(kinds, key, records.name)
     if name is None:
         return _table(records, on_error)

@@ -29,6 +29,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "PPM", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", ".pgm", ".pnm", ".tif", ".tiff"})
 SIGNATURES = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"P4\n", b"P5\n", b"P6\n", b"II*\0", b"MM\0*")
 
+SCAN, MOST_SCANNED = b"\xff\xda", 1 << 33  # a scan of a JPEG visits all pixels; a progressive one has about ten scans
 MEMBER = 4  # times as much memory as a line of a file takes the entry of a zip, which has 46 bytes at least
 
 # How image files are converted to pixels; part of the protocol of every image encoder.
@@ -168,6 +169,8 @@ def decode_image(data: bytes, *, on_frames: Callable[[], None] = lambda: None) -
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _check_size(image, len(data))
+            if data.count(SCAN) * image.width * image.height > MOST_SCANNED and image.format == "JPEG":
+                raise ValueError("its pixels are stored in very many scans, which take minutes to decode; refused")
             _check_range(image)
             if getattr(image, "is_animated", False):
                 on_frames()

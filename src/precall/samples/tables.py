@@ -141,6 +141,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
             rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
+    _check_width(len(rows[0]) if rows else 0)
     header = rows.pop(0) if _has_header(rows) else []
     if not rows:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
@@ -254,10 +255,14 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max(reversed(DELIMITERS), key=lines[0].count) if lines else ","
 
 
+def _check_width(columns: int) -> None:
+    if columns > COLUMNS:
+        raise ValueError(f"a table must have at most {COLUMNS:,} columns; got {columns:,}. Save numbers as .npy.")
+
+
 def column_names(header: Sequence[str]) -> tuple[str, ...]:
     """The names of the columns; empty ones become `"column 3"`, and the second `"x"` becomes `"x (2)"`."""
-    if len(header) > COLUMNS:
-        raise ValueError(f"a table must have at most {COLUMNS:,} columns; got {len(header):,}. Save numbers as .npy.")
+    _check_width(len(header))
     names: dict[str, int] = {}  # with how often each was given
     for place, given in enumerate(header, 1):
         name = one = given.strip() or f"column {place}"
