@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
 DOCS = ROOT / "docs"
+LONG, PICTURES = 2100, 20  # words and pictures of a page from which its sections are folded
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]+)[^)]*\)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -81,9 +82,22 @@ def _kept(match: re.Match[str], page: Path) -> str:
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Write formulas as MathML, which browsers display without a script; a dollar in a docstring is a dollar."""
+    """Write formulas as MathML, which browsers display without a script, and fold the sections of long pages."""
     plain = page.file.src_uri.startswith("reference/")
-    return FORMULA.sub(lambda match: f"${match[2]}$" if plain else _mathml(match), html)
+    html = FORMULA.sub(lambda match: f"${match[2]}$" if plain else _mathml(match), html)
+    return html if plain else _folded(html)
+
+
+def _folded(html: str) -> str:
+    """A long page with its sections folded: one that would be much taller than ten screens."""
+    if len(re.sub(r"<[^>]*>", " ", html).split()) < LONG and html.count("<img") < PICTURES:
+        return html
+    return re.sub(
+        r"(<h2.*?</h2>)(.*?)(?=<h2|\Z)",
+        r"\1<details><summary>Show this section</summary>\2</details>",
+        html,
+        flags=re.DOTALL,
+    )
 
 
 def _mathml(match: re.Match[str]) -> str:

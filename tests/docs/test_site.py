@@ -93,3 +93,14 @@ def test_pictures_are_small():
     pictures = [*(DOCS / "images").glob("*.png"), *(DOCS / "cards").glob("*.svg")]
     assert {"demo-1280.png", "demo-400.png"} <= {path.name for path in pictures}
     assert max(path.stat().st_size for path in pictures) <= 200_000
+
+
+def test_no_page_is_taller_than_twelve_thousand_pixels(site, browser):
+    """Pages that people read; those of the reference are looked up by name."""
+    tall, page = {}, browser.new_page(viewport={"width": 1280, "height": 900})
+    for path in sorted(path for path in site.rglob("*.html") if "reference" not in path.parts):
+        page.goto(path.as_uri())
+        height = page.evaluate("document.documentElement.scrollHeight")
+        tall |= {path.name: height} if height > 12_000 else {}
+    page.close()
+    assert tall == {}

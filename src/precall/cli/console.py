@@ -175,7 +175,7 @@ def _printable_usage() -> Iterator[None]:
         if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
             error.message = "\n".join(map(shown, error.message.split("\n")))  # type: ignore[attr-defined]
             said = fitted(f"Error: {error.format_message()}").removeprefix("Error: ")
-            error.format_message = lambda: said  # type: ignore[attr-defined]
+            error.format_message = lambda: said
         raise
 
 

@@ -115,7 +115,8 @@ def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
     names = [name for name in reference.columns if not reference.choice.leaves_out(name)]
     inferred = {name: kind_of(name, reference.cells(name)) for name in names if name not in given}
     typed = {name: kind for name, kind in reference.types.items() if inferred.get(name) != "identifier"}
-    return {name: (inferred | typed | given)[name] for name in names}
+    known = {**inferred, **typed, **given}
+    return {name: known[name] for name in names}
 
 
 def _column(reference: TableRows, name: str, kind: ColumnKind) -> Column:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -171,11 +171,14 @@ class Tradeoff(Comparison):
             raise ValueError("the settings of a saved trade-off must name each of its assessments once.")
         return cls(comparison.assessments, settings=settings)
 
-    def plot(self) -> Figure:
-        """Matplotlib figure: precision over recall along the knob, and the envelope of each model."""
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure: precision over recall along the knob, and the envelope of each model.
+
+        With `style="paper"`, it shows the curve of each setting, as for other comparisons.
+        """
         from precall.report import tradeoff  # how a result draws and prints itself
 
-        return tradeoff.plot(self)
+        return tradeoff.plot(self) if style == "screen" else super().plot(style)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the self-contained page of all settings, which begins with the figure of the trade-off."""

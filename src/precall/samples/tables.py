@@ -187,7 +187,7 @@ def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
         on_error=on_error,
         columns=column_names(list(columns)),
         rows=rows,
-        types=typed(dict(zip(columns, map(str, source.dtypes), strict=True))),
+        types=typed(dict(zip(columns, map(str, getattr(source, "dtypes", ())), strict=False))),
     )
 
 
