@@ -19,7 +19,7 @@ from precall.networks import evaluating
 from precall.theory.arrays import Array
 
 KIND = {"kind": "precall ratio", "version": "1"}
-WIDTH = 128
+WIDTH = 64
 STEPS, BATCH = 800, 256
 NOISE = 0.15  # of standardised inputs in training
 MEMBERS = 3  # networks whose mean is the ratio
@@ -28,6 +28,9 @@ LIMIT = 1 << 28  # bytes of a file
 
 class RatioNetwork(nn.Module):
     """The mean of a few perceptrons that map standardised features and their squares to log p/q."""
+
+    mean: Tensor
+    scale: Tensor
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -50,7 +53,7 @@ class RatioNetwork(nn.Module):
     def members(self, z: Tensor) -> Tensor:
         """The log-ratio by each perceptron, shape (members, n)."""
         h = torch.addmm(self.first[-1], torch.cat([z, z.square() / 3], 1), self.first[:-1]).relu()
-        h = h.unflatten(1, (MEMBERS, WIDTH)).transpose(0, 1)
+        h = h.reshape(-1, MEMBERS, WIDTH).transpose(0, 1)
         h = torch.baddbmm(self.second[:, -1:], h, self.second[:, :-1]).relu()
         return torch.einsum("mnw,mw->mn", h, self.last[:, :-1]) + self.last[:, -1:]
 
@@ -88,8 +91,8 @@ def distilled(*, real: Array, fake: Array, log_real: Array, log_fake: Array, see
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = RatioNetwork(features.shape[1])
-    network.mean = torch.as_tensor(features.mean(axis=0))  # type: ignore[assignment]
-    network.scale = torch.as_tensor(np.maximum(features.std(axis=0), 1e-6))  # type: ignore[assignment]
+    network.mean = torch.as_tensor(features.mean(axis=0))
+    network.scale = torch.as_tensor(np.maximum(features.std(axis=0), 1e-6))
     z = network.standardised(torch.as_tensor(features))
     goal = torch.as_tensor(np.concatenate([log_real, log_fake])).float().sigmoid()
     weight = torch.as_tensor(share)
@@ -100,7 +103,7 @@ def distilled(*, real: Array, fake: Array, log_real: Array, log_fake: Array, see
         logits = network.members(noisy)
         loss = binary_cross_entropy_with_logits(logits, goal[rows].expand_as(logits))
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         for group in optimizer.param_groups:
             group["lr"] = 3e-3 * (1 + math.cos(math.pi * step / STEPS)) / 2
         optimizer.step()

@@ -32,6 +32,7 @@ from precall.tune.objective_state import restore, state_of
 
 FORMS = ("smoothed", "tail")
 PLAYS = ("minimax", "nonsaturating")
+PLAIN = 0.45  # share of the steps in which a generator without density is trained as a plain GAN, before λ acts
 CRITICS = (*DIVERGENCES, *FAMILIES, LinearChiSquared.name)  # by what a discriminator may be trained
 
 
@@ -92,6 +93,9 @@ class FGAN:
     def log_ratio(self, logits: Tensor) -> Tensor:
         """`log (f*)'(T)`. Raises a `ValueError` for "tv" and "pr:λ", whose conjugates carry no ratio."""
         return _tensor(self.row.log_ratio(logits))
+
+
+GAN = FGAN("gan", play="nonsaturating")
 
 
 def naive_dual(lam: float) -> FGAN:
@@ -461,8 +465,29 @@ class Scheduled:
         restore(self.latest, {name.removeprefix("objective."): value for name, value in state.items()})
 
 
+class Schedule(Scheduled):
+    """The schedule of `precall tune` as one object: a plain GAN first, then λ moves from 1 to its value.
+
+    Pass it to `Trainer`, or call `schedule.at(step)` for the objective of a step in your own loop.
+
+    Args:
+        lam: λ > 0; large values favour precision, small values recall.
+        steps: number of steps of the whole training.
+        plain: share of the steps with the plain GAN; 0 to fine-tune a trained model. `form` is that of `PRObjective`.
+
+    Example:
+        >>> [getattr(Schedule(10.0, steps=1000).at(step), "lam", None) for step in (0, 450, 999)]
+        [None, 1.0, 10.0]
+    """
+
+    def __init__(self, lam: float, steps: int, *, plain: float = PLAIN, form: str = "tail") -> None:
+        first = int(checks.unit("plain", plain) * checks.count("steps", steps))
+        objective, moving = PRObjective(lam, form=form), max(1, (steps - first) // 4)
+        super().__init__(objective, moving, {"lam": 1.0}, GAN if first else None, first)
+
+
 def objective_at(objective: Any, step: int) -> Any:
-    """The objective at a step, which differs from the final one if it is `Scheduled`."""
+    """The objective at a step."""
     return objective.at(step) if isinstance(objective, Scheduled) else objective
 
 
