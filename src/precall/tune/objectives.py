@@ -101,8 +101,7 @@ GAN = FGAN("gan", play="nonsaturating")
 def naive_dual(lam: float) -> FGAN:
     """The variational game of D_λ itself, provided to show that its training stalls. Use `PRObjective` instead.
 
-    Its conjugate is linear on [0, λ], so the optimal discriminator is a step function. The better the discriminator
-    becomes, the smaller are the gradients of the generator. It carries no ratio.
+    The optimal discriminator is a step function, whose gradients vanish. It carries no ratio.
 
     Args:
         lam: λ > 0.
@@ -411,8 +410,7 @@ class DensityPR:
 class Scheduled:
     """An objective whose fields move geometrically from start values to their final values during the first steps.
 
-    The state of the objective, such as the τ of `OBRSObjective`, passes from each step to the next. Another objective
-    may come first.
+    The state of the objective, such as the τ of `OBRSObjective`, passes to the next step. Another may come first.
 
     Args:
         objective: the final objective.
@@ -468,10 +466,10 @@ class Scheduled:
 class Schedule(Scheduled):
     """The schedule of `precall tune` as one object: a plain GAN first, then λ moves from 1 to its value.
 
-    Pass it to `Trainer`, or call `schedule.at(step)` for the objective of a step in your own loop.
+    Pass it to `Trainer`, or call `at(step)` in your own loop.
 
     Args:
-        lam: λ > 0; large values favour precision, small values recall.
+        lam: λ > 0, as in `PRObjective`.
         steps: number of steps of the whole training.
         plain: share of the steps with the plain GAN; 0 to fine-tune a trained model. `form` is that of `PRObjective`.
 
@@ -492,7 +490,7 @@ def objective_at(objective: Any, step: int) -> Any:
 
 
 def final_objective(objective: Any) -> Any:
-    """The objective after its schedule, if it has one."""
+    """The objective after its schedule."""
     return objective.objective if isinstance(objective, Scheduled) else objective
 
 
