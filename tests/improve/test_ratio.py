@@ -83,6 +83,22 @@ def test_a_classifier_states_real_over_fake_whatever_its_prior():
         assert ratio(at) == pytest.approx(exact(at), abs=0.1)
 
 
+def test_the_panel_is_distilled_into_a_network_that_can_be_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(400, 3)), rng.normal((1, 0, 0), 1, (400, 3))
+    ratio, x = Ratio.fitted(real=real, fake=fake, classifier="auto"), rng.normal(0.5, 1, (2000, 3))
+    assert np.corrcoef(ratio(x), 0.5 - x[:, 0])[0, 1] > 0.95
+    ratio.save(tmp_path / "a.ratio")
+    np.testing.assert_array_equal(Ratio.load(tmp_path / "a.ratio")(x), ratio(x))
+    with pytest.raises(ValueError, match="can be saved"):
+        Ratio(lambda x: x).save(tmp_path / "b.ratio")
+    whole = (tmp_path / "a.ratio").read_bytes()
+    for damage in (b"", b"not a ratio", whole[:-8], whole.replace(b"precall ratio", b"another thing")):
+        (tmp_path / "c.ratio").write_bytes(damage)
+        with pytest.raises(ValueError, match=r"c\.ratio: "):
+            Ratio.load(tmp_path / "c.ratio")
+
+
 def test_an_unfitted_classifier_is_refused():
     from sklearn.linear_model import LogisticRegression
 

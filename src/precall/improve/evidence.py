@@ -179,4 +179,4 @@ def capped(ratios: Array, mean: float) -> Array:
     rest = np.arange(order.size, 0, -1)
     below = np.append(0.0, np.cumsum(order)[:-1])
     k = int(np.argmax(below + rest * order > mean * order.size))  # the cap lies between the ratios k − 1 and k
-    return np.minimum(ratios, (mean * order.size - below[k]) / rest[k])
+    return np.asarray(np.minimum(ratios, (mean * order.size - below[k]) / rest[k]))

@@ -8,11 +8,13 @@ before it is used, and its `reliability` checked. The mathematics is in docs/the
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -172,18 +174,22 @@ class Ratio:
         *,
         real: Samples,
         fake: Samples,
-        classifier: BinaryClassifier | None = None,
+        classifier: BinaryClassifier | Literal["auto"] = "auto",
         encode: Callable[[Any], Samples] | None = None,
         seed: int = 0,
     ) -> Ratio:
-        """Fit a ratio: a classifier is trained on one half of the samples and calibrated on the other half.
+        """Fit a ratio to samples.
+
+        "auto" estimates held-out ratios with the panel that `select` uses, and trains a small network to follow them.
+        The network is fast, and can be saved. Any other classifier is trained on one half of the samples and calibrated
+        on the other half.
 
         Args:
             real: real samples.
             fake: draws of the model.
-            classifier: an unfitted scikit-learn classifier; gradient-boosted trees if None.
+            classifier: "auto", or an unfitted scikit-learn classifier.
             encode: maps samples to features. If None, each sample is flattened.
-            seed: seed of the random halves and of the trees.
+            seed: seed of folds, halves and classifiers.
 
         Example:
             >>> rng = np.random.default_rng(0)
@@ -191,10 +197,12 @@ class Ratio:
             >>> bool(ratio(np.array([[-1.0]]))[0] < 0 < ratio(np.array([[2.0]]))[0])
             True
         """
+        if isinstance(classifier, str):
+            checks.choice("classifier", classifier, ("auto",))
+            return cls._distilled(real, fake, encode, seed)
         from sklearn.base import clone
-        from sklearn.ensemble import HistGradientBoostingClassifier
 
-        model: BinaryClassifier = clone(classifier) if classifier else HistGradientBoostingClassifier(random_state=seed)
+        model: BinaryClassifier = clone(classifier)
         rng = np.random.default_rng(seed)
         (real, real_held), (fake, fake_held) = (_halves(name, x, rng) for name, x in (("real", real), ("fake", fake)))
         features = [_encoded(x, encode) for x in (real, fake)]
@@ -202,6 +210,38 @@ class Ratio:
         model.fit(np.concatenate(features), labels)
         ratio = cls.from_classifier(model, prior=float(labels.mean()), encode=encode)
         return ratio.calibrated(real=real_held, fake=fake_held)
+
+    @classmethod
+    def _distilled(cls, real: Samples, fake: Samples, encode: Callable[[Any], Samples] | None, seed: int) -> Ratio:
+        """The network that follows the panel."""
+        from precall.improve.distillation import NetworkScore, distilled
+        from precall.metrics.classifiers.estimators import classify
+
+        for name, x in (("real", real), ("fake", fake)):
+            _enough(name, x)
+        sides = {"real": _encoded(real, encode), "fake": _encoded(fake, encode)}
+        found = classify("auto", **sides, seed=seed)
+        network = distilled(**sides, log_real=found.log_ratio_real, log_fake=found.log_ratio_fake, seed=seed)
+        return cls(NetworkScore(network, encode))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a ratio of `Ratio.fitted(classifier="auto")` to a file that holds arrays and no code.
+
+        Raises:
+            ValueError: for other ratios, and for one with `encode`, which is a function.
+        """
+        from precall.improve.distillation import NetworkScore, save_network
+
+        if not isinstance(self.score, NetworkScore) or self.score.encode is not None or self.calibration is not None:
+            raise ValueError('only a ratio of `Ratio.fitted(classifier="auto")` without `encode` can be saved.')
+        save_network(self.score.network, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Ratio:
+        """The ratio of a file that `save` wrote; any other file is refused."""
+        from precall.improve.distillation import NetworkScore, load_network
+
+        return cls(NetworkScore(load_network(Path(path))))
 
     def calibrated(self, *, fake: Samples, real: Samples | None = None, method: str = "isotonic") -> Ratio:
         """This ratio, calibrated on held-out samples that were not used to train it.
@@ -445,9 +485,13 @@ def _encoded(x: Samples, encode: Callable[[Any], Samples] | None) -> npt.NDArray
     return array.reshape(len(array), -1)
 
 
-def _halves(name: str, x: Samples, rng: np.random.Generator) -> tuple[Samples, Samples]:
-    """Two random halves."""
+def _enough(name: str, x: Samples) -> None:
     if len(x) < FEWEST:
         raise ValueError(f"`{name}` must hold at least {FEWEST} samples to learn a ratio from; got {len(x)}.")
+
+
+def _halves(name: str, x: Samples, rng: np.random.Generator) -> tuple[Samples, Samples]:
+    """Two random halves."""
+    _enough(name, x)
     order = rng.permutation(len(x))
     return x[order[: len(x) // 2]], x[order[len(x) // 2 :]]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from precall.tune.objectives import Hinge as Hinge
     from precall.tune.objectives import OBRSObjective as OBRSObjective
     from precall.tune.objectives import PRObjective as PRObjective
+    from precall.tune.objectives import Schedule as Schedule
     from precall.tune.objectives import Scheduled as Scheduled
     from precall.tune.objectives import naive_dual as naive_dual
     from precall.tune.recipes import Recipe as Recipe
@@ -49,6 +50,7 @@ _HOME = {
     "OBRSObjective": "objectives",
     "PRObjective": "objectives",
     "Recipe": "recipes",
+    "Schedule": "objectives",
     "Scheduled": "objectives",
     "ScoreMatching": "score_matching",
     "SelfNormalised": "self_normalised",

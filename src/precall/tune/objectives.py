@@ -32,6 +32,7 @@ from precall.tune.objective_state import restore, state_of
 
 FORMS = ("smoothed", "tail")
 PLAYS = ("minimax", "nonsaturating")
+PLAIN = 0.45  # share of the steps in which a generator without density is trained as a plain GAN, before λ acts
 CRITICS = (*DIVERGENCES, *FAMILIES, LinearChiSquared.name)  # by what a discriminator may be trained
 
 
@@ -94,11 +95,13 @@ class FGAN:
         return _tensor(self.row.log_ratio(logits))
 
 
+GAN = FGAN("gan", play="nonsaturating")
+
+
 def naive_dual(lam: float) -> FGAN:
     """The variational game of D_λ itself, provided to show that its training stalls. Use `PRObjective` instead.
 
-    Its conjugate is linear on [0, λ], so the optimal discriminator is a step function. The better the discriminator
-    becomes, the smaller are the gradients of the generator. It carries no ratio.
+    The optimal discriminator is a step function, whose gradients vanish. It carries no ratio.
 
     Args:
         lam: λ > 0.
@@ -407,8 +410,7 @@ class DensityPR:
 class Scheduled:
     """An objective whose fields move geometrically from start values to their final values during the first steps.
 
-    The state of the objective, such as the τ of `OBRSObjective`, passes from each step to the next. Another objective
-    may come first.
+    The state of the objective, such as the τ of `OBRSObjective`, passes to the next step. Another may come first.
 
     Args:
         objective: the final objective.
@@ -461,13 +463,34 @@ class Scheduled:
         restore(self.latest, {name.removeprefix("objective."): value for name, value in state.items()})
 
 
+class Schedule(Scheduled):
+    """The schedule of `precall tune` as one object: a plain GAN first, then λ moves from 1 to its value.
+
+    Pass it to `Trainer`, or call `at(step)` in your own loop.
+
+    Args:
+        lam: λ > 0, as in `PRObjective`.
+        steps: number of steps of the whole training.
+        plain: share of the steps with the plain GAN; 0 to fine-tune a trained model. `form` is that of `PRObjective`.
+
+    Example:
+        >>> [getattr(Schedule(10.0, steps=1000).at(step), "lam", None) for step in (0, 450, 999)]
+        [None, 1.0, 10.0]
+    """
+
+    def __init__(self, lam: float, steps: int, *, plain: float = PLAIN, form: str = "tail") -> None:
+        first = int(checks.unit("plain", plain) * checks.count("steps", steps))
+        objective, moving = PRObjective(lam, form=form), max(1, (steps - first) // 4)
+        super().__init__(objective, moving, {"lam": 1.0}, GAN if first else None, first)
+
+
 def objective_at(objective: Any, step: int) -> Any:
-    """The objective at a step, which differs from the final one if it is `Scheduled`."""
+    """The objective at a step."""
     return objective.at(step) if isinstance(objective, Scheduled) else objective
 
 
 def final_objective(objective: Any) -> Any:
-    """The objective after its schedule, if it has one."""
+    """The objective after its schedule."""
     return objective.objective if isinstance(objective, Scheduled) else objective
 
 

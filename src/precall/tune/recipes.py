@@ -29,7 +29,17 @@ from precall.tune.custom_networks import Build, Shape, building, imported
 from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out
 from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
 from precall.tune.labels import ClassLabels
-from precall.tune.objectives import FGAN, Area, DensityPR, Hinge, OBRSObjective, PRObjective, Scheduled
+from precall.tune.objectives import (
+    GAN,
+    PLAIN,
+    Area,
+    DensityPR,
+    Hinge,
+    OBRSObjective,
+    PRObjective,
+    Schedule,
+    Scheduled,
+)
 from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
 
@@ -37,9 +47,7 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 OBJECTIVES = ("pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood")
-GAN = FGAN("gan", play="nonsaturating")
 DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
-PLAIN = 0.45  # share of the steps in which a generator without density is trained as a plain GAN, before λ acts
 HELD_OUT = 1000  # samples for the scores; with fewer, their intervals are wide
 
 
@@ -122,20 +130,19 @@ class Recipe:
             start, steps = {"power": 0.05}, max(1, int(0.6 * self.steps))
             return DensityPR() if lam == 1 else Scheduled(DensityPR(lam), steps=steps, start=start)
         if kind in ("pr", "tail", "smoothed"):
-            return self._ratio_pr(PRObjective(lam, form="smoothed" if kind == "smoothed" else "tail"), tuned)
+            return self._ratio_pr(lam, "smoothed" if kind == "smoothed" else "tail", tuned)
         if kind == "hinge":
             return Hinge(lam)
         if kind == "area":
             return Area()
         return OBRSObjective("gan", budget) if kind == "obrs" else GAN
 
-    def _ratio_pr(self, objective: PRObjective, tuned: bool) -> PRObjective | Scheduled:
+    def _ratio_pr(self, lam: float, form: str, tuned: bool) -> PRObjective | Scheduled:
         """λ after the likelihood of a flow, or after the steps as a plain GAN."""
         if self.flow:
-            return objective if objective.lam == 1 else Scheduled(objective, max(1, self.steps // 2), {"lam": 1.0})
-        plain = 0 if tuned else self.plain_steps
-        first = None if tuned else GAN
-        return Scheduled(objective, max(1, (self.steps - plain) // 4), {"lam": 1.0}, first, plain)
+            objective = PRObjective(lam, form=form)
+            return objective if lam == 1 else Scheduled(objective, max(1, self.steps // 2), {"lam": 1.0})
+        return Schedule(lam, self.steps, plain=0.0 if tuned else PLAIN, form=form)
 
     @property
     def plain_steps(self) -> int:

@@ -43,7 +43,8 @@ def spectral_bound(W: Tensor) -> Tensor:
 
 def _frobenius(G: Tensor) -> Tensor:
     """The Frobenius norm, positive even for a matrix of zeros, so that its logarithm has a gradient."""
-    return torch.linalg.matrix_norm(G).clamp(min=torch.finfo(G.dtype).tiny)
+    norm: Tensor = torch.linalg.matrix_norm(G)
+    return norm.clamp(min=torch.finfo(G.dtype).tiny)
 
 
 class Contraction(nn.Module):
