@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from precall.engines.registry import ENGINES
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.presets import Preset, preset_named
-from precall.metrics.reference import Reference
+from precall.metrics.reference import BY_PROMPT, Reference
 from precall.metrics.registry import best_estimator, requested
 from precall.metrics.requests import (
     Groups,
@@ -42,6 +42,7 @@ def assess(  # type: ignore[overload-overlap]
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
+    prompts: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
@@ -65,6 +66,7 @@ def assess(
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
+    prompts: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
@@ -87,6 +89,7 @@ def assess(
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
+    prompts: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
@@ -119,6 +122,10 @@ def assess(
         groups: Labels of the samples, `{"real": labels, "fake": labels}`, to assess each group and the gap between
             groups. With several models, `"fake"` maps their names to labels. Groups that only one side has are named
             in the protocol.
+        prompts: The prompt that each sample answers, `{"real": …, "fake": …}`: texts, ids, or an array with features of
+            each prompt. With several models, `"fake"` may map their names to prompts. Pairs of prompt and answer are
+            then assessed in addition (metric "prompts"), by default with auto and c2st of the answers alone; folds,
+            tests and intervals go by prompt. Prompts of one side only are left out and named in the protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
             for their kind. With a list of several, every model is assessed with each of them: the result is that of the
             first one, and its attribute `encoders` holds those of the others.
@@ -164,7 +171,14 @@ def assess(
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
     models = fake if isinstance(fake, Mapping) else {"fake": fake}
     if engine != "local" or work is not None:
-        whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
+        whole = {
+            "holdout": holdout,
+            "groups": groups,
+            "preset": preset,
+            "columns": columns,
+            "kinds": kinds,
+            "prompts": prompts,
+        }
         check_shardable({**whole, "ignore": ignore or None, "show_rows": show_rows or None, "device": device})
         how: dict[str, Any] = {"engine": engine, "ray_address": ray_address, "work": work, "encoder": encoder}
         how |= {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "progress": progress}
@@ -179,6 +193,7 @@ def assess(
         ties=ties,
         seed=seed,
         groups=groups,
+        prompts=prompts,
         encoder=encoder,
         preset=preset,
         columns=columns,
@@ -201,6 +216,7 @@ def assess_each(
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
+    prompts: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
@@ -229,7 +245,7 @@ def assess_each(
     protocol = None if preset is None else _preset(preset, metrics, k, ties)
     if protocol is not None:
         metrics, k, ties = protocol.metrics, protocol.k, protocol.ties
-    names = requested(metrics)
+    names = requested(BY_PROMPT if prompts is not None and metrics is None else metrics)
     check_holdout(names, holdout)
     table = table_choice(columns, ignore, kinds, show_rows)
     settings: dict[str, Any] = {"k": k, "ties": ties, "seed": seed, "device": device, "holdout": holdout}
@@ -238,8 +254,9 @@ def assess_each(
     data = opened_once(real, several)
     references = [_reference(data, {**settings, "encoder": one}) for one in chosen]
     for name, one in fake.items():
-        samples, of_model = opened_once(one, several), groups_of(groups, name)
-        how: dict[str, Any] = {"metrics": names, "name": str(name), "groups": of_model, "progress": progress}
+        samples = opened_once(one, several)
+        how: dict[str, Any] = {"metrics": names, "name": str(name), "progress": progress}
+        how |= {"groups": groups_of(groups, name), "prompts": groups_of(prompts, name, "prompts")}
         yield by_encoder([reference.assess(samples, **how) for reference in references])
 
 

@@ -8,11 +8,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from precall.devices import check_device
 from precall.metrics.assembly import assessed
 from precall.metrics.baseline import real_against_real
 from precall.metrics.category_levels import pooled_notices, with_shared_levels
-from precall.metrics.classifiers.estimators import AUTO
+from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.features import Features, Pair, check_k, device_of, same_dimension, uniform_rows
 from precall.metrics.groups import FairnessGap, GroupRows, fairness, split_groups
 from precall.metrics.inputs import Side, side
@@ -23,12 +25,15 @@ from precall.metrics.notices import notices
 from precall.metrics.parallel import side_by_side
 from precall.metrics.preset_run import available, normalised_sides, reported
 from precall.metrics.presets import Preset
+from precall.metrics.prompts.matching import matched
+from precall.metrics.prompts.pairs import PROMPTS
 from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
 from precall.metrics.registry import METRICS, requested
 from precall.metrics.requests import (
     Groups,
     check_groups,
     check_holdout,
+    check_prompts_alone,
     check_statistics,
 )
 from precall.metrics.results import Assessment
@@ -42,12 +47,16 @@ from precall.metrics.whole_run import WholeRun
 from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
+from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.metrics.neighbors.kernels import Kernel
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
+
+
+BY_PROMPT = (AUTO.name, C2ST.name, PROMPTS.name)  # what is computed if there are prompts, with intervals by prompt
 
 
 @brief
@@ -273,9 +282,12 @@ class Reference:
         metrics: Iterable[str] | None = None,
         name: str = "fake",
         groups: Groups | None = None,
+        prompts: Groups | None = None,
         progress: Progress | None = None,
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
+        if prompts is not None:
+            metrics = BY_PROMPT if metrics is None else {*requested(metrics), *BY_PROMPT}
         names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
         check_holdout(names, self.holdout)
         if self.holdout is not None:
@@ -284,9 +296,13 @@ class Reference:
         found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
         check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
         same_dimension(real=self.features, fake=found.features)
+        real = self.side
+        if prompts is not None:
+            check_prompts_alone(self.preset, groups)
+            real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
         if self.preset is not None and found.moments is None:
             return self._by_preset(self.preset, found, names, name, groups, progress)
-        shared, found = self._sharing_levels(*on_one_grid(self.side, found))
+        shared, found = self._sharing_levels(*on_one_grid(real, found))
         return shared._complete(found, names, name, groups, progress)
 
     def _sharing_levels(self, real: Side, fake: Side) -> tuple[Reference, Side]:
@@ -345,6 +361,13 @@ class Reference:
         found = side(name, source, reference=self.side, progress=progress, **how)
         check_same_encoder(self.side, found)
         return found
+
+    def _encoded_prompts(self, texts: Sequence[str]) -> Array:
+        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
+        of_texts = self.side.samples is not None and self.side.samples.kind == "text"
+        how: dict[str, Any] = {"loaded": self.loaded, "device": self.device, "at_least": 1}
+        found = side("prompts", list(texts), encoder=self.encoder if of_texts else None, **how)
+        return to_numpy(found.features).astype(np.float64)
 
     def _unseen(self, holdout: object) -> Side:
         """The holdout as features."""

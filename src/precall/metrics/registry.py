@@ -14,6 +14,7 @@ from precall.metrics.local_curves import LOCAL_KDE
 from precall.metrics.memorization import MEMORIZATION
 from precall.metrics.metric import Metric
 from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, PROBABILISTIC, SYMMETRIC
+from precall.metrics.prompts.pairs import PROMPTS
 from precall.metrics.score import ScoreInfo
 from precall.theory import checks
 
@@ -22,7 +23,7 @@ METRICS: dict[str, Metric] = {
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
-        *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, FID),
+        *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, PROMPTS, FID),
         *(SFID, KID, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }

@@ -55,13 +55,20 @@ def check_statistics(name: str, found: Side, metrics: Sequence[Metric], groups: 
         raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
 
 
-def groups_of(groups: Groups | None, name: str) -> Groups | None:
-    """The groups of one model."""
+def check_prompts_alone(preset: object | None, groups: Groups | None) -> None:
+    """Check that prompts are not combined with a preset or with groups."""
+    if preset is not None or groups is not None:
+        other = "groups" if preset is None else "preset"
+        raise ValueError(f"`prompts` cannot be combined with `{other}`. Leave one of them out.")
+
+
+def groups_of(groups: Groups | None, name: str, argument: str = "groups") -> Groups | None:
+    """The groups, or the prompts, of one model."""
     if groups is not None and not isinstance(groups, Mapping):
         way_out = 'For a column of tables, pass `{"real": real["name"], "fake": fake["name"]}`.'
-        raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {type(groups).__name__}. {way_out}")
+        raise ValueError(f"`{argument}` must map 'real' and 'fake' to labels; got {type(groups).__name__}. {way_out}")
     if groups is None or not isinstance(labels := groups.get("fake"), Mapping):
         return groups
     if name not in labels:
-        raise ValueError(f"`groups` must hold labels for each model; got none for {name!r}.")
+        raise ValueError(f"`{argument}` must hold labels for each model; got none for {name!r}.")
     return {**groups, "fake": labels[name]}

@@ -206,7 +206,16 @@ class Assessment:
         sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
         storage = next((str(side["storage"]) for side in sides if "storage" in side), None)
         return verdict(
-            Evidence(self.estimator, self.scores, spectrum, self.certificate, self.drift, self.moved, storage)
+            Evidence(
+                self.estimator,
+                self.scores,
+                spectrum,
+                self.certificate,
+                self.drift,
+                self.moved,
+                storage,
+                self.spectra.get("prompts"),
+            )
         )
 
     def to_dict(self) -> dict[str, Any]:

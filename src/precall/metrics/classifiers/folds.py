@@ -32,6 +32,8 @@ class FoldedSamples:
         independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
             rows of one set (see `independent_rows`).
         device: Where members that are torch networks train.
+        unit: The unit that was drawn, such as a prompt, of each row; None if every row is one. Folds, halves, tests and
+            intervals then go by unit, and one row per unit and side is independent.
     """
 
     x: Matrix
@@ -41,10 +43,19 @@ class FoldedSamples:
     identical: int
     independent: Flags
     device: str = "cpu"
+    unit: Index | None = None
 
     @classmethod
     def split(
-        cls, real: Matrix, fake: Matrix, *, folds: int, inner: int, seed: int, device: str = "cpu"
+        cls,
+        real: Matrix,
+        fake: Matrix,
+        *,
+        folds: int,
+        inner: int,
+        seed: int,
+        device: str = "cpu",
+        units: tuple[Index, Index] | None = None,
     ) -> FoldedSamples:
         """Split checked features into folds and halves at random, with `seed`."""
         x, is_real = joined(real, fake)
@@ -52,13 +63,18 @@ class FoldedSamples:
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         first = first_equal_row(x)
-        together = linked_rows(x, kept_together(x, first, is_real), is_real)
+        unit = None if units is None else np.concatenate(units)
+        if unit is None:
+            together = linked_rows(x, kept_together(x, first, is_real), is_real)
+            independent = independent_rows(together, is_real)
+        else:
+            together, independent = _first_of(unit), _first_of(2 * unit + is_real) == np.arange(len(x))
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
         inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
         identical = int(((first != np.arange(len(x))) | (together != np.arange(len(x)))).sum())
-        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real), device)
+        return cls(x, is_real, fold, inner_fold, identical, independent, device, unit)
 
     @property
     def held_out(self) -> Flags:
@@ -87,6 +103,12 @@ class FoldedSamples:
         for k, score in zip(np.unique(self.fold), scores, strict=True):
             pooled[self.fold == k] = score
         return pooled
+
+
+def _first_of(labels: Index) -> Index:
+    """Index of the first row with the label of each row."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])
 
 
 def joined(real: Matrix, fake: Matrix) -> tuple[Matrix, Flags]:

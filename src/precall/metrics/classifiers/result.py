@@ -97,13 +97,21 @@ def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, 
     return Score(accuracy, interval, 0.5, n, m, settings)
 
 
-def certify(scores: Array, real: Flags) -> dict[str, Any]:
-    """Certificate, accuracy and p-value from the scores of samples that were not used for training."""
-    called = scores > 0
+def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None) -> dict[str, Any]:
+    """Certificate, accuracy and p-value from the scores of samples that were not used for training.
+
+    Args:
+        scores: Held-out scores.
+        real: Whether each sample is real.
+        counted: Which samples are independent of each other; None for all.
+        unit: The unit that was drawn, of each sample, for the p-value; None if every sample is one.
+    """
+    s, of_data = (scores, real) if counted is None else (scores[counted], real[counted])
+    called = s > 0
     return {
-        "certificate": upper_band(real=scores[real], fake=scores[~real], level=LEVEL),
-        "accuracy": float(called[real].mean() + (~called[~real]).mean()) / 2,
-        "p_value": permutation_p_value(scores, real),
+        "certificate": upper_band(real=s[of_data], fake=s[~of_data], level=LEVEL),
+        "accuracy": float(called[of_data].mean() + (~called[~of_data]).mean()) / 2,
+        "p_value": permutation_p_value(s, of_data) if unit is None else unit_p_value(scores, real, unit),
     }
 
 
@@ -130,6 +138,28 @@ def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
     drawn = np.array([rng.permutation(s)[:n].sum() for _ in range(_permutations(len(s)))])
     rounding = 1e-9 * np.abs(s).sum()  # sums of equal scores in another order are equal
     return _share_as_large(drawn, s[real].sum() - rounding)
+
+
+def unit_p_value(scores: Array, real: Flags, unit: Index, seed: int = 0) -> float:
+    """P-value of the hypothesis P = Q, from scores of samples in units, such as answers to prompts, of both sides.
+
+        T = Σ_u D_u,    D_u = mean of s over the reals of unit u − mean over its fakes
+
+    Under P = Q the sides of a unit can be exchanged, so the signs of the D_u are random. The test is exact for as many
+    reals as fakes per unit, and for many units otherwise.
+
+    Args:
+        scores: Held-out scores, larger meaning more real; clipped to ±`CAP`.
+        real: Whether each sample is real.
+        unit: The unit of each sample; each has samples of both sides.
+        seed: Seed of the signs.
+    """
+    s, (_, place) = np.clip(scores, -CAP, CAP), np.unique(unit, return_inverse=True)
+    means = [np.bincount(place[side], s[side]) / np.bincount(place[side]) for side in (real, ~real)]
+    difference = means[0] - means[1]
+    rng = np.random.default_rng(seed)
+    drawn = np.array([rng.choice((-1.0, 1.0), len(difference)) @ difference for _ in range(_permutations(len(s)))])
+    return _share_as_large(drawn, difference.sum() - 1e-9 * np.abs(difference).sum())
 
 
 def cell_p_value(cells: Sequence[Index], real: Flags, seed: int = 0) -> float:
