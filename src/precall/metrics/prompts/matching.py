@@ -111,7 +111,7 @@ def _kept(number: Mapping[str, Index], prompts: int, seed: int) -> tuple[dict[st
     """The rows of each side to keep, and how many references go with how many answers."""
     count = {name: np.bincount(one[one >= 0], minlength=prompts) for name, one in number.items()}
     each = {  # references per answer, and answers per reference
-        name: max(1, int(np.quantile(count[name] / count[other], RARE, method="lower")))
+        name: max(1, int(np.quantile(count[name] / count[other], RARE, method="higher")))
         for name, other in (("real", "fake"), ("fake", "real"))
     }
     units = np.minimum(count["real"] // each["real"], count["fake"] // each["fake"])
