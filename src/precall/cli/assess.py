@@ -86,8 +86,8 @@ class AssessOptions(ComparingOptions):
         kinds (COLUMN=KIND,…): Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category:
             number, integer, category, ordered, date, boolean, text or identifier.
         show_rows: Let the report contain rows of tables and names of categories.
-        groups (NAME): Assess groups separately: `folders` (the folder of each image), a table's column, or name=file
-            with one label per line, once for `real` and once for each model.
+        groups (NAME): Assess groups separately: `folders` (the folder of each image), a table's column, a field of .jsonl,
+            or name=file with one label per line, once for `real` and once for each model.
 
     Computing:
         ties: closed (≤, Kynkäänniemi) or open (<, Naeem).
@@ -321,13 +321,16 @@ def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSe
 
 def _own_labels(samples: SampleSet, given: str) -> list[str]:
     """The folder each image lies in, or the cell of each row in a column."""
+    from precall.samples.fields import field_of
     from precall.samples.tables import TableRows
+    from precall.samples.texts import TextLines
 
+    if isinstance(samples, TextLines) and samples.is_json:
+        return [str(one) for one in field_of(samples, given)]
     if isinstance(samples, TableRows):
         expected = f"one of its columns ({', '.join(samples.columns)})"
         if given in samples.columns:
-            at = samples.columns.index(given)
-            return [row[at].strip() if at < len(row) else "" for row in samples.rows]  # a short row is skipped
+            return [str(one) for one in field_of(samples, given)]
     elif samples.kind == "images":
         expected = "`folders`, with each image in one"
         folders = [PurePosixPath(name).parent.name for name in samples.ids]

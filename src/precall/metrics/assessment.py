@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -37,7 +37,7 @@ def assess(  # type: ignore[overload-overlap]
     real: object,
     fake: Mapping[str, Any],
     holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
     k: int = 5,
     ties: str = "closed",
     seed: int = 0,
@@ -61,7 +61,7 @@ def assess(
     real: object,
     fake: object,
     holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
     k: int = 5,
     ties: str = "closed",
     seed: int = 0,
@@ -84,7 +84,7 @@ def assess(
     real: object,
     fake: object,
     holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
     k: int = 5,
     ties: str = "closed",
     seed: int = 0,
@@ -115,7 +115,7 @@ def assess(
             Pass about as many samples as `real` has.
         metrics: Names from `precall.metrics.registry.METRICS`, or "quick" for clusters, neighbors, fid and c2st; by
             default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
-            class probabilities.
+            class probabilities. A function `f(real, fake)` of two feature matrices is a metric, too.
         k: Number of neighbours that define a ball in the k-NN scores.
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random; the same seed gives the same numbers.
@@ -211,7 +211,7 @@ def assess_each(
     real: object,
     fake: Mapping[str, Any],
     holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
     k: int = 5,
     ties: str = "closed",
     seed: int = 0,
@@ -268,7 +268,11 @@ def _reference(real: object, settings: Mapping[str, Any]) -> Reference:
 
 
 def tradeoff(
-    *, real: object, fake: Mapping[str, Mapping[float, Any]], metrics: Iterable[str] | None = None, **settings: Any
+    *,
+    real: object,
+    fake: Mapping[str, Mapping[float, Any]],
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
+    **settings: Any,
 ) -> Tradeoff:
     """Precision and recall of models along a sampling knob, such as temperature, truncation, guidance or steps.
 
@@ -298,7 +302,7 @@ def tradeoff(
     return Tradeoff(assess(real=real, fake=samples, metrics=names, **settings).assessments, settings=by_model)
 
 
-def _preset(name: str, metrics: Iterable[str] | None, k: int, ties: str) -> Preset:
+def _preset(name: str, metrics: Iterable[str | Callable[..., Any]] | None, k: int, ties: str) -> Preset:
     """The preset, after checking that no other choice than the default is made beside it."""
     given = None if metrics is None else tuple(requested(metrics))
     return preset_named(name, metrics=given, k=None if k == 5 else k, ties=None if ties == "closed" else ties)

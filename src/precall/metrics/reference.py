@@ -85,14 +85,14 @@ class Reference:
         100
     """
 
-    side: Side
+    side: Side = field(repr=False)
     encoder: Encoder | str | None
     k: int
     ties: str
     seed: int
     progress: Progress | None = field(default=None, repr=False)
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
-    holdout: Side | None = None
+    holdout: Side | None = field(default=None, repr=False)
     device: str | None = None
     preset: Preset | None = None
     swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
@@ -279,7 +279,7 @@ class Reference:
         self,
         fake: object,
         *,
-        metrics: Iterable[str] | None = None,
+        metrics: Iterable[str | Callable[..., Any]] | None = None,
         name: str = "fake",
         groups: Groups | None = None,
         prompts: Groups | None = None,
