@@ -33,9 +33,8 @@ ALLOWED = {
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
 }
 # how results print, draw and write themselves; these imports happen when they are called
-DOORS = {
-    ("precall.metrics.results", f"precall.report.{module}") for module in ("figures", "page", "sample_table", "table")
-}
+DRAWN = ("exports", "figures", "page", "sample_table", "table")
+DOORS = {("precall.metrics.results", f"precall.report.{module}") for module in DRAWN}
 DOORS |= {("precall.metrics.tradeoff", f"precall.report.{module}") for module in ("page", "tradeoff")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
 

@@ -86,8 +86,8 @@ class AssessOptions(ComparingOptions):
         kinds (COLUMN=KIND,…): Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category:
             number, integer, category, ordered, date, boolean, text or identifier.
         show_rows: Let the report contain rows of tables and names of categories.
-        groups (NAME): Assess groups separately: `folders` (the folder of each image), a table's column, a field of .jsonl,
-            or name=file with one label per line, once for `real` and once for each model.
+        groups (NAME): Assess groups separately: `folders` (the folder of each image), a column, a field of .jsonl, or
+            name=file with one label per line, once for `real` and once for each model.
 
     Computing:
         ties: closed (≤, Kynkäänniemi) or open (<, Naeem).

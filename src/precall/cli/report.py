@@ -18,8 +18,15 @@ def report(
         Path, typer.Argument(metavar="FILE", help="results.json, or the folder `precall assess --out` wrote it to.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Write the page to this file (.html), or the curves (.png, .svg or .pdf).")
+        Path | None,
+        typer.Option(
+            help="Write the page to this file (.html), the curves (.png, .svg, .pdf), the table (.csv, .md, .tex), the "
+            "results of a model card (.yaml), or the gates as JUnit XML (.xml)."
+        ),
     ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="FILE is a folder of reports: scores run by run, regressions marked.")
+    ] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Open the page in a browser, and reload it when the results change.")
     ] = False,
@@ -35,19 +42,24 @@ def report(
       precall report report/results.json
       precall report report/results.json --out page.html
       precall report report/results.json --out curves.svg
+      precall report report/results.json --out table.csv
+      precall report runs/ --history
       precall report report/ --serve
     """
     from precall.files import check_output, write_atomically
-    from precall.report import figures, folder, page
+    from precall.report import exports, figures, folder, page
 
     if serve:
         if out is not None:
             raise typer.BadParameter("--serve shows the page and writes nothing; leave out --out", param_hint="--serve")
         return _serve(results)
     if out is not None:
-        if out.suffix.lower() not in (*PAGES, *PICTURES):
-            raise typer.BadParameter(f"expected {' '.join((*PAGES, *PICTURES))}; got {out}", param_hint="--out")
+        known = (*PAGES, *PICTURES, *exports.EXPORTS)
+        if out.suffix.lower() not in known:
+            raise typer.BadParameter(f"expected {' '.join(known)}; got {out}", param_hint="--out")
         check_output(out, sources=[results])
+    if history:
+        return emit(exports.history(exports.runs_in(results, folder.load)))
     found = folder.load(results)
     emit(repr(found))
     if out is None:
@@ -55,6 +67,9 @@ def report(
     if out.suffix.lower() in PAGES:
         page.write(found, out, command=folder.command_of(results), section=folder.section(found))
         note(f"page: {out}")
+    elif out.suffix.lower() in exports.EXPORTS:
+        write_atomically(out, exports.EXPORTS[out.suffix.lower()](found).encode())
+        note(f"table: {out}")
     else:
         write_atomically(out, figures.picture(found, out.suffix[1:].lower(), dpi=100))
         note(f"picture: {out}")

@@ -57,9 +57,10 @@ def load_encoder(
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
             samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d); or `hf:org/model`,
             `st:model`, `timm:model`, `open_clip:model/tag`, `onnx:file`, `torchscript:file`; or a plug-in. A function
-            is imported, and so runs, from Python's own path: `precall` does not search the working directory unless PYTHONPATH names it.
-            A function with several outputs returns them side by side and names their numbers of columns in its
-            attribute `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are the features.
+            is imported, and so runs, from Python's own path: `precall` does not search the working directory unless
+            PYTHONPATH names it. A function with several outputs returns them side by side and names their numbers of
+            columns in its attribute `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are
+            the features.
         weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
             `https://…#sha256=…`. None uses the pinned weights.
         device: For networks, where they run: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.

@@ -33,6 +33,7 @@ from precall.metrics.requests import (
     Groups,
     check_groups,
     check_holdout,
+    check_prompts,
     check_prompts_alone,
     check_statistics,
 )
@@ -290,6 +291,7 @@ class Reference:
             metrics = BY_PROMPT if metrics is None else {*requested(metrics), *BY_PROMPT}
         names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
         check_holdout(names, self.holdout)
+        check_prompts(names, prompts)
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
         check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)

@@ -55,6 +55,12 @@ def check_statistics(name: str, found: Side, metrics: Sequence[Metric], groups: 
         raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
 
 
+def check_prompts(names: Sequence[str], prompts: object | None) -> None:
+    """Check that there are prompts if a metric needs them."""
+    if prompts is None and "prompts" in names:
+        raise ValueError("the metric 'prompts' needs prompts; got none. Pass `prompts=` (--prompt).")
+
+
 def check_prompts_alone(preset: object | None, groups: Groups | None) -> None:
     """Check that prompts are not combined with a preset or with groups."""
     if preset is not None or groups is not None:

@@ -28,6 +28,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.histograms import Clusters
@@ -251,6 +252,10 @@ class Assessment:
         _check_saved(saved, {"$ref": "assessment"})
         return _restored(saved)
 
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row: every score, and the ends of its interval."""
+        return Comparison({self.name: self}).to_frame()
+
     def plot(self) -> Figure:
         """Matplotlib figure of the curve with its band, and of its F-scores."""
         return Comparison({self.name: self}).plot()
@@ -305,6 +310,14 @@ class Comparison(Mapping[str, Assessment]):
     def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
         """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
         return [row for one in self.values() for row in one.sample_table()]
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row per model: every score, and the ends of its interval."""
+        from pandas import DataFrame
+
+        from precall.report import exports
+
+        return DataFrame(exports.rows(self)).set_index("model")
 
     def plot(self) -> Figure:
         """Matplotlib figure of all curves."""
