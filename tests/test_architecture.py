@@ -123,10 +123,10 @@ def floor(module):
     return 1 + max(map(floor, below), default=0)
 
 
-def test_the_metrics_room_has_eight_floors():
-    """`assess` stands on `Reference`, that on sketches, and these on the assembly of an assessment from a run."""
+def test_the_metrics_room_has_nine_floors():
+    """`assess` stands on `Reference`, that on sketches, these on the assembly of a run, and prompts on classifiers."""
     floors = {module: floor(module) for module in trees() if room_of(module) == "metrics"}
-    assert max(floors.values()) == floors["precall.metrics.assessment"] == 8
+    assert max(floors.values()) == floors["precall.metrics.assessment"] == 9
 
 
 def test_every_room_is_known():

@@ -122,4 +122,8 @@ def _write(logger: object, scores: Mapping[str, float], figures: Mapping[str, Fi
 
 def _image(figure: Figure) -> object:
     """Convert the figure to a W&B image; otherwise W&B would convert it to a plotly chart."""
-    return sys.modules["wandb"].Image(figure) if "wandb" in sys.modules else figure
+    if "wandb" not in sys.modules:
+        return figure
+    import matplotlib.pyplot  # noqa: F401 - W&B compares the figure with this module
+
+    return sys.modules["wandb"].Image(figure)
