@@ -99,7 +99,7 @@ PROMPTS = Metric(
                 info.low,
                 info.high,
                 info.better,
-                f"{info.meaning}, of the pairs (prompt, answer)",
+                "of the pairs",
                 OF_PAIRS.get(f"pairs_{info.name}", "json"),  # type: ignore[arg-type]
             )
             for info in CURVE_SCORES
@@ -110,7 +110,7 @@ PROMPTS = Metric(
             0.0,
             1.0,
             None,
-            "total variation between real pairs and real pairs whose answers were exchanged",
+            "total variation of real pairs and exchanged real pairs",
             "page",
         ),
         ScoreInfo(
@@ -119,7 +119,7 @@ PROMPTS = Metric(
             0.0,
             INFINITY,
             None,
-            "squared distance of answers from what their prompt predicts, over that of references",
+            "distance from what the prompt predicts, fakes over reals",
             "page",
         ),
         ScoreInfo(
