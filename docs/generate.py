@@ -160,7 +160,7 @@ def _card_scores(metric: Metric) -> str:
     if metric.is_curve and metric.name != "auto":
         names = ", ".join(f"`{info.name}`" for info in metric.scores)
         return "\n".join([*rows, f"| {names} | [0, 1] | | as for [`auto`](auto.md) |"])
-    rows += [f"| `{info.name}` | {_range(info)} | {info.better} | {info.meaning} |" for info in metric.scores]
+    rows += [f"| `{info.name}` | {_range(info)} | {info.better or '–'} | {info.meaning} |" for info in metric.scores]
     return "\n".join(rows)
 
 

@@ -34,7 +34,7 @@ ALLOWED = {
 }
 # how results print, draw and write themselves; these imports happen when they are called
 RESULTS, TRADEOFF = "precall.metrics.results", "precall.metrics.tradeoff"
-DOORS = {(RESULTS, f"precall.report.{module}") for module in ("figures", "page", "sample_table", "table")}
+DOORS = {(RESULTS, f"precall.report.{module}") for module in ("exports", "figures", "page", "sample_table", "table")}
 DOORS |= {(TRADEOFF, f"precall.report.{module}") for module in ("page", "tradeoff")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
 

@@ -111,7 +111,7 @@ def assert_equal(found, expected, tolerance, scale=1.0):
 
 def metrics(*, slow=True, without=frozenset()):
     return [
-        name for name in METRICS if (slow or name not in SLOW) and name not in (*without, "sfid")
+        name for name in METRICS if (slow or name not in SLOW) and name not in (*without, "sfid", "prompts")
     ]  # see test_presets
 
 
@@ -213,7 +213,7 @@ def test_the_size_of_tiles_changes_nothing_but_the_order_of_sums(name, monkeypat
     assert_equal(numbers((name,)), expected, 1e-12 if name in SUMS else 0)
 
 
-TOGETHER = tuple(name for name in METRICS if name not in ("is", "sfid"))
+TOGETHER = tuple(name for name in METRICS if name not in ("is", "sfid", "prompts"))
 IN_A_PROCESS = """
 import json, sys
 sys.path.insert(0, "tests/metrics")
@@ -254,7 +254,7 @@ def exchangeable():
     return [
         name
         for name in METRICS
-        if {info.name for info in METRICS[name].scores} - ONE_SIDED and name not in ("simon", "sfid")
+        if {info.name for info in METRICS[name].scores} - ONE_SIDED and name not in ("simon", "sfid", "prompts")
     ]
 
 

@@ -21,7 +21,9 @@ CURVE = {info.name for info in CURVE_SCORES}
 PROBABILITIES = rng.dirichlet(np.ones(3), size=110)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "sfid"])  # it needs an encoder: test_presets
+@pytest.mark.parametrize(
+    "name", [name for name in METRICS if name not in ("sfid", "prompts")]
+)  # it needs an encoder: test_presets
 def test_a_metric_yields_the_scores_it_declares_within_their_range(name):
     holdout = REAL[::-1] + 0.01 if name == "memorization" else None
     one = assess(real=REAL, fake=PROBABILITIES if name == "is" else FAKE, holdout=holdout, metrics=(name,))
@@ -62,9 +64,11 @@ def test_quick_is_a_name_for_metrics_that_take_little_time():
 
 def test_direction_is_declared_for_every_score():
     lower = {"fid", "sfid", "kid", "copies", "c2st", "tv", "invented", "missed"}
-    lower |= {"memorized", "closer_to_train", "generalization_gap"}
+    lower |= {"memorized", "closer_to_train", "generalization_gap", "near_duplicates"}
+    lower |= {"pairs_tv", "pairs_invented", "pairs_missed"}
+    neither = {"prompt_dependence", "prompt_spread"}
     assert {name for name, info in SCORES.items() if info.better == "lower"} == lower
-    assert all(info.better in ("higher", "lower") for info in SCORES.values())
+    assert {name for name, info in SCORES.items() if info.better not in ("higher", "lower")} == neither
 
 
 def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):

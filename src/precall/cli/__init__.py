@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import precall
-from precall.cli import assess, cache, cite, demo, encode, improve, presets, reference, report, tradeoff, tune
+from precall.cli import assess, cache, cite, demo, encode, improve, listing, presets, reference, report, tradeoff, tune
 from precall.cli.console import App, ErrorDoor, emit, silenced, tracebacks
 from precall.cli.help_pages import Command
 from precall.cli.notices import show_warnings
@@ -31,6 +31,7 @@ VERBS = (
 )  # fmt: skip
 for command in VERBS:
     app.command(cls=Command)(command)
+app.command("list", cls=Command)(listing.list_names)
 app.add_typer(reference.app, name="reference")
 
 

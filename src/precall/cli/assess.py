@@ -73,6 +73,8 @@ class AssessOptions(ComparingOptions):
     Options:
         fake ([NAME=]FILE): A model's samples; give it several times to compare models.
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
+        prompt (NAME): Field or column with the prompt that each sample answers: assesses pairs of prompt and answer.
+            With --key, the field of the answer (docs/howto/prompts.md).
         quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
             random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
@@ -84,8 +86,8 @@ class AssessOptions(ComparingOptions):
         kinds (COLUMN=KIND,…): Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category:
             number, integer, category, ordered, date, boolean, text or identifier.
         show_rows: Let the report contain rows of tables and names of categories.
-        groups (NAME): Assess groups separately: `folders` (the folder of each image), a table's column, or name=file
-            with one label per line, once for `real` and once for each model.
+        groups (NAME): Assess groups separately: `folders` (the folder of each image), a column, a field of .jsonl, or
+            name=file with one label per line, once for `real` and once for each model.
 
     Computing:
         ties: closed (≤, Kynkäänniemi) or open (<, Naeem).
@@ -112,6 +114,7 @@ class AssessOptions(ComparingOptions):
 
     fake: list[str]
     holdout: str | None = None
+    prompt: str | None = None
     quick: bool = False
     encoder: list[str] | None = None  # type: ignore[assignment]
     preset: str | None = None
@@ -155,6 +158,7 @@ def assess(options: AssessOptions) -> None:
       precall assess --real train.csv --fake fake.csv --holdout test.csv
       precall assess --real real.csv --fake fake.csv --ignore sex --kinds x=number
       precall assess --real real.npy --fake a.npy --quick
+      precall assess --real refs.jsonl --fake ours.jsonl --prompt prompt --key answer
       precall assess --real statistics.npz --fake a.npy --metrics fid
       precall assess --real real.npy --fake a.npy --quick --samples samples.csv
       precall assess --real real.npy --fake a.npy --min-recall 0.1 --gate lower
@@ -203,13 +207,17 @@ def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[
     def collect(one: Assessment) -> None:
         rows.extend(one.sample_table())
 
-    sources = {name: options.opened(path) for name, path in models.items()}
-    data = options.opened(options.real)
+    data, *others = _opened(options, options.real, *models.values())
+    sources = {name: one[0] for name, one in zip(models, others, strict=True)}
+    settings = _settings(options, metrics, data[0], sources)
+    if options.prompt is not None:
+        prompts = {name: one[1] for name, one in zip(models, others, strict=True)}
+        settings |= {"prompts": {"real": data[1], "fake": prompts}}
     found = assessed(
-        data,
+        data[0],
         sources,
-        options.encoders(data),
-        _settings(options, metrics, data, sources),
+        options.encoders(data[0]),
+        settings,
         holdout=None if options.holdout is None else options.opened(options.holdout),
         fresh=options.fresh,
         each=None if options.samples is None else collect,
@@ -217,6 +225,16 @@ def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[
     if options.samples is not None:
         note(f"samples: {sample_table.write(rows, options.samples)}")
     return found
+
+
+def _opened(options: AssessOptions, real: str, *models: str) -> list[tuple[SampleSet, list[Any]]]:
+    """The samples of the data and of the models, with the prompt of each sample if there are prompts."""
+    from precall.samples.fields import open_prompted
+
+    if options.prompt is None:
+        return [(options.opened(path), []) for path in (real, *models)]
+    how: dict[str, Any] = {"prompt": options.prompt, "key": options.key, "on_error": options.on_error}
+    return [open_prompted(path, is_real=i == 0, **how) for i, path in enumerate((real, *models))]
 
 
 def _settings(
@@ -241,7 +259,7 @@ def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[
     from precall.metrics.results import Comparison
     from precall.metrics.sharded import assess_sharded
 
-    for name in ("holdout", "samples", "preset", "groups", "columns", "ignore", "kinds", "show_rows"):
+    for name in ("prompt", "holdout", "samples", "preset", "groups", "columns", "ignore", "kinds", "show_rows"):
         if getattr(options, name) not in (None, False):
             way_out = "leave it out, or use --engine local without --work"
             raise wrong(flag(name), f"it needs all samples in one process; {way_out}")
@@ -303,13 +321,16 @@ def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSe
 
 def _own_labels(samples: SampleSet, given: str) -> list[str]:
     """The folder each image lies in, or the cell of each row in a column."""
+    from precall.samples.fields import field_of
     from precall.samples.tables import TableRows
+    from precall.samples.texts import TextLines
 
+    if isinstance(samples, TextLines) and samples.is_json:
+        return [str(one) for one in field_of(samples, given)]
     if isinstance(samples, TableRows):
         expected = f"one of its columns ({', '.join(samples.columns)})"
         if given in samples.columns:
-            at = samples.columns.index(given)
-            return [row[at].strip() if at < len(row) else "" for row in samples.rows]  # a short row is skipped
+            return [str(one) for one in field_of(samples, given)]
     elif samples.kind == "images":
         expected = "`folders`, with each image in one"
         folders = [PurePosixPath(name).parent.name for name in samples.ids]

@@ -64,7 +64,8 @@ class EncodingOptions:
         from precall.samples.opening import KEYED, takes_key
 
         check_device(self.device)
-        if self.key is not None and not any(map(takes_key, paths)):
+        prompted = getattr(self, "prompt", None) is not None  # answers may then be a column of any table
+        if self.key is not None and not prompted and not any(map(takes_key, paths)):
             raise wrong("--key", f"none of the sources has names to choose from ({' '.join(KEYED)})")
 
     def opened(self, path: str) -> SampleSet:

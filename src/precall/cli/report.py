@@ -18,11 +18,18 @@ def report(
         Path, typer.Argument(metavar="FILE", help="results.json, or the folder `precall assess --out` wrote it to.")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Write the page to this file (.html), or the curves (.png, .svg or .pdf).")
+        Path | None,
+        typer.Option(
+            help="Write the page to this file (.html), the curves (.png, .svg, .pdf), the table (.csv, .md, .tex), the "
+            "results of a model card (.yaml), or the gates as JUnit XML (.xml)."
+        ),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write the curves for a paper to this file (.pdf, .pgf, .svg or .png).")
     ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="FILE is a folder of reports: scores run by run, regressions marked.")
+    ] = False,
     serve: Annotated[
         bool, typer.Option("--serve", help="Open the page in a browser, and reload it when the results change.")
     ] = False,
@@ -39,21 +46,28 @@ def report(
       precall report report/results.json --out page.html
       precall report report/results.json --out curves.svg
       precall report report/results.json --figure curve.pdf
+      precall report report/results.json --out table.csv
+      precall report runs/ --history
       precall report report/ --serve
     """
     from precall.files import check_output, write_atomically
-    from precall.report import figures, folder, page
+    from precall.report import exports, figures, folder, page
 
     if serve:
         if out is not None or figure is not None:
             way_out = "leave out --out and --figure"
             raise typer.BadParameter(f"--serve shows the page and writes nothing; {way_out}", param_hint="--serve")
         return _serve(results)
-    for path, known, option in ((out, (*PAGES, *PICTURES), "--out"), (figure, (*PICTURES, ".pgf"), "--figure")):
+    for path, known, option in (
+        (out, (*PAGES, *PICTURES, *exports.EXPORTS), "--out"),
+        (figure, (*PICTURES, ".pgf"), "--figure"),
+    ):
         if path is not None:
             if path.suffix.lower() not in known:
                 raise typer.BadParameter(f"expected {' '.join(known)}; got {path}", param_hint=option)
             check_output(path, sources=[results])
+    if history:
+        return emit(exports.history(exports.runs_in(results, folder.load)))
     found = folder.load(results)
     emit(repr(found))
     if figure is not None:
@@ -64,6 +78,9 @@ def report(
     if out.suffix.lower() in PAGES:
         page.write(found, out, command=folder.command_of(results), section=folder.section(found))
         note(f"page: {out}")
+    elif out.suffix.lower() in exports.EXPORTS:
+        write_atomically(out, exports.EXPORTS[out.suffix.lower()](found).encode())
+        note(f"table: {out}")
     else:
         write_atomically(out, figures.picture(found, out.suffix[1:].lower(), dpi=100))
         note(f"picture: {out}")

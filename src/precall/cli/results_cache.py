@@ -82,6 +82,8 @@ class ResultsCache:
         groups = self.settings.get("groups")
         labels = None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
         settings = {**self.settings, "groups": labels}
+        if (prompts := self.settings.get("prompts")) is not None:
+            settings["prompts"] = {"real": prompts["real"], "fake": prompts["fake"][name]}
         sides = [_described(one) for one in (self.real, fake)]
         parts = [name, fingerprints, sides, self.encoders, settings, self.made_with]
         key = hashing.combined(json.dumps(part) for part in parts)

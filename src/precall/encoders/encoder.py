@@ -64,6 +64,7 @@ class Encoder:
         forward: Converts `SLOTS` prepared samples to features of shape (SLOTS, d).
         tensors: The same features as a differentiable function; None if there is none. Images are resized as by
             `prepare`, but not rounded to whole grey levels.
+        cuts: Whether a text is longer than the encoder reads; None if it reads everything.
 
     Example:
         >>> twice = Encoder("twice", "features", {}, prepare=lambda x: 2 * x, forward=np.stack)
@@ -77,6 +78,7 @@ class Encoder:
     prepare: Callable[[Any], Any]
     forward: Callable[[list[Any]], Any]
     tensors: TensorEncoder | None = None
+    cuts: Callable[[str], bool] | None = None
 
     def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
         """Compute the features of a batch of any size."""

@@ -227,7 +227,10 @@ def _prepared(samples: SampleSet, encoder: Encoder, group: range) -> list[object
 
 def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> object:
     try:
-        return encoder.prepare(samples.read(index))
+        sample = samples.read(index)
+        if encoder.cuts is not None and isinstance(sample, str) and encoder.cuts(sample):
+            samples.notice("cut", index)
+        return encoder.prepare(sample)
     except SampleError as error:
         return error
     except ValueError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,7 +37,7 @@ def dinov2(*, weights: str | Path | None = None, device: str | None = None) -> E
     """
     model, source = _pretrained("dinov2", "AutoModel", DINOV2, weights)
     resizing = Resizing(224, "bicubic")
-    network = _Reading(model, lambda output: output.last_hidden_state[:, 0])
+    network = Reading(model, lambda output: output.last_hidden_state[:, 0])
     return image_network("dinov2", network, resizing, IMAGENET, _protocol(resizing, model, source, IMAGENET), device)
 
 
@@ -49,7 +49,7 @@ def clip(*, weights: str | Path | None = None, device: str | None = None) -> Enc
     """
     model, source = _pretrained("clip", "CLIPVisionModelWithProjection", CLIP_MODEL, weights)
     resizing = Resizing(224, "bicubic", crop=True)
-    network = _Reading(model, lambda output: output.image_embeds)
+    network = Reading(model, lambda output: output.image_embeds)
     return image_network("clip", network, resizing, CLIP, _protocol(resizing, model, source, CLIP), device)
 
 
@@ -61,23 +61,53 @@ def minilm(*, weights: str | Path | None = None, device: str | None = None) -> E
     """
     model, source = _pretrained("minilm", "AutoModel", MINILM, weights)
     load = partial(_transformers("minilm").AutoTokenizer.from_pretrained, source)
-    tokenizer = _loaded(load, downloadable=source == MINILM)
+    tokenizer = hub_loaded(load, downloadable=source == MINILM)
+    return text_encoder("minilm", model, tokenizer, "mean, unit length", {"model": source}, device)
+
+
+def text_encoder(
+    name: str, model: nn.Module, tokenizer: Any, pooling: str, known: Mapping[str, str], device: str | None
+) -> Encoder:
+    """An encoder from a model of tokens: the mean, the first or the last of its vectors.
+
+    Args:
+        name: Its name.
+        model: The model.
+        tokenizer: Its tokenizer.
+        pooling: "mean", "mean, unit length", "cls" or "last".
+        known: What the protocol says about the model.
+        device: Where it runs.
+    """
     place = on_device(model, device)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "right"
+    most = min(MAX_TOKENS, tokenizer.model_max_length)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
+        import torch
+
         with evaluating():
-            tokens = tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+            tokens = tokenizer(texts, padding=True, truncation=True, max_length=most, return_tensors="pt")
             tokens = {name: tensor.to(place) for name, tensor in tokens.items()}
             vectors = model(**tokens).last_hidden_state
             mask = tokens["attention_mask"][..., None].to(vectors.dtype)
-            mean = (vectors * mask).sum(1) / mask.sum(1)
-            return np.asarray((mean / mean.norm(dim=1, keepdim=True)).float().cpu())
+            if pooling.startswith("mean"):
+                found = (vectors * mask).sum(1) / mask.sum(1)
+            else:
+                last = mask[..., 0].sum(1).long() - 1 if pooling == "last" else torch.zeros_like(mask[:, 0, 0]).long()
+                found = vectors[torch.arange(len(vectors)), last]
+            length = found.norm(dim=1, keepdim=True) if pooling.endswith("unit length") else 1.0
+            return np.asarray((found / length).float().cpu())
 
-    protocol = {"model": source, "weights": state_hash(model), "tokens": MAX_TOKENS, "pooling": "mean, unit length"}
-    return Encoder("minilm", "text", protocol | _library() | versions(place), str, forward)
+    def cuts(text: str) -> bool:
+        return len(text) > most - 2 and bool(len(tokenizer(text, truncation=False, verbose=False)["input_ids"]) > most)
+
+    protocol = {**known, "weights": state_hash(model), "tokens": most, "pooling": pooling}
+    return Encoder(name, "text", protocol | _library() | versions(place), str, forward, cuts=cuts)
 
 
-class _Reading:
+class Reading:
     """A `transformers` image model that returns one of its outputs."""
 
     def __init__(self, model: nn.Module, read: Callable[[Any], Tensor]) -> None:
@@ -102,9 +132,9 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
     source = str(weights or (folder if folder.is_dir() else name))
     try:
         if source == name:
-            _check_available(name)
+            check_available(name)
         load = partial(getattr(_transformers(encoder), model).from_pretrained, source, use_safetensors=True)
-        return _loaded(load, downloadable=source == name), source
+        return hub_loaded(load, downloadable=source == name), source
     except (OSError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
@@ -115,7 +145,7 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
         ) from None
 
 
-def _loaded(load: Callable[..., Any], *, downloadable: bool) -> Any:
+def hub_loaded(load: Callable[..., Any], *, downloadable: bool) -> Any:
     """Load something from files on this machine if they are there, without asking the network, else from the hub."""
     try:
         return load(local_files_only=True)
@@ -126,7 +156,7 @@ def _loaded(load: Callable[..., Any], *, downloadable: bool) -> Any:
         return load()
 
 
-def _check_available(name: str) -> None:
+def check_available(name: str) -> None:
     """Raise an `OSError` at once if a model is neither in the hub's cache nor can be downloaded."""
     if sys.modules.get("transformers") is None and find_spec("transformers") is None:
         return  # the caller says what to install

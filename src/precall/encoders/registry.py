@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any, cast
 
 from precall.encoders import hub, networks, plain
 from precall.encoders.encoder import SLOTS, Encoder
+from precall.encoders.forms import FORMS
 from precall.encoders.table import table_encoder
+from precall.plugins import loaded, plugins
 from precall.printing import shown
 from precall.samples import SampleSet, hashing
 from precall.samples.sampleset import Kind
@@ -52,10 +55,12 @@ def load_encoder(
 
     Args:
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
-            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d). It is imported, and so
-            runs, from Python's own path: `precall` does not search the working directory unless PYTHONPATH names it.
-            A function with several outputs returns them side by side and names their numbers of columns in its
-            attribute `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are the features.
+            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d); or `hf:org/model`,
+            `st:model`, `timm:model`, `open_clip:model/tag`, `onnx:file`, `torchscript:file`; or a plug-in. A function
+            is imported, and so runs, from Python's own path: `precall` does not search the working directory unless
+            PYTHONPATH names it. A function with several outputs returns them side by side and names their numbers of
+            columns in its attribute `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are
+            the features.
         weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
             `https://…#sha256=…`. None uses the pinned weights.
         device: For networks, where they run: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
@@ -68,13 +73,7 @@ def load_encoder(
         >>> load_encoder("pixels").protocol["resize"]["size"]
         32
     """
-    if ":" in str(name):
-        make: Callable[..., Encoder] = lambda: custom_encoder(name)  # noqa: E731
-    elif isinstance(name, str) and name in ENCODERS:
-        make = ENCODERS[name]
-    else:
-        known = ", ".join(ENCODERS)
-        raise ValueError(f"`encoder` must be one of {known}, or package.module:function; got {name!r}.")
+    make = _maker(name)
     taken = signature(make).parameters
     options: dict[str, Any] = {"weights": weights, "device": device, "reference": reference}
     if unwanted := [option for option in ("weights", "device") if options[option] is not None and option not in taken]:
@@ -82,6 +81,32 @@ def load_encoder(
     if "reference" in taken and reference is None:
         raise ValueError(f"encoder `{name}` needs `reference`, the real set on which it is fitted.")
     return make(**{option: value for option, value in options.items() if option in taken})
+
+
+def _maker(name: object) -> Callable[..., Encoder]:
+    """What makes the encoder of this name: one of precall's own, a form such as `hf:…`, a function, or a plug-in."""
+    if isinstance(name, str) and name in ENCODERS:
+        return ENCODERS[name]
+    form, colon, rest = str(name).partition(":")
+    if colon and form in FORMS:
+        return partial(FORMS[form], rest)
+    if colon:
+        return lambda: custom_encoder(str(name))
+    if isinstance(name, str) and name in plugins("encoders"):
+        return _of_plugin(name)
+    known, forms = ", ".join((*ENCODERS, *plugins("encoders"))), ", ".join(f"{one}:…" for one in FORMS)
+    raise ValueError(f"`encoder` must be one of {known}, {forms}, or package.module:function; got {name!r}.")
+
+
+def _of_plugin(name: str) -> Callable[..., Encoder]:
+    def make() -> Encoder:
+        found = loaded("encoders", name)
+        made = found if isinstance(found, Encoder) else found()
+        if not isinstance(made, Encoder):
+            raise ValueError(f"the plug-in {name!r} must make an `Encoder`; it made {type(made).__name__}.")
+        return made
+
+    return make
 
 
 def may_name(name: object, allowed: Collection[str] = ()) -> bool:
@@ -147,7 +172,9 @@ def runs_on_a_device(name: str) -> bool:
         >>> runs_on_a_device("random-vgg"), runs_on_a_device("pixels")
         (True, False)
     """
-    return name in ENCODERS and "device" in signature(ENCODERS[name]).parameters
+    form = name.partition(":")[0]
+    make = ENCODERS.get(name) or (FORMS.get(form) if ":" in name else None)
+    return make is not None and "device" in signature(make).parameters
 
 
 def custom_encoder(name: str) -> Encoder:

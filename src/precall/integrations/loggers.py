@@ -1,4 +1,4 @@
-"""Log assessments to TensorBoard and Weights & Biases, directly or through a Lightning logger."""
+"""Log assessments to TensorBoard, Weights & Biases, MLflow and Comet, directly or through a Lightning logger."""
 
 from __future__ import annotations
 
@@ -38,8 +38,28 @@ class ExperimentRun(Protocol):
     def log(self, values: dict[str, Any], /, *, step: int) -> object: ...
 
 
+@runtime_checkable
+class MetricsAndFigureModule(Protocol):
+    """The module `mlflow`, or an object with the same functions."""
+
+    def log_metrics(self, metrics: dict[str, float], step: int) -> object: ...
+
+    def log_figure(self, figure: Figure, artifact_file: str) -> object: ...
+
+
+@runtime_checkable
+class CometExperiment(Protocol):
+    """An `Experiment` of Comet, or an object with the same methods."""
+
+    def log_metrics(self, dic: dict[str, float], *, step: int) -> object: ...
+
+    def log_figure(self, figure_name: str, figure: Figure, *, step: int) -> object: ...
+
+    def log_html(self, html: str) -> object: ...
+
+
 def log_to(
-    logger: ScalarAndFigureWriter | ExperimentLogger | ExperimentRun,
+    logger: ScalarAndFigureWriter | ExperimentLogger | ExperimentRun | MetricsAndFigureModule | CometExperiment,
     assessment: Assessment | Comparison,
     *,
     step: int,
@@ -50,8 +70,9 @@ def log_to(
     logged as `precall/curves` if a curve was computed.
 
     Args:
-        logger: TensorBoard's `SummaryWriter`, a W&B run, or a Lightning logger whose `experiment` is one of them. They
-            are recognised by their methods, so none of the libraries has to be installed.
+        logger: TensorBoard's `SummaryWriter`, a W&B run, the module `mlflow` with an active run, an `Experiment` of
+            Comet, or a Lightning logger whose `experiment` is one of them. They are recognised by their
+            methods, so none of the libraries has to be installed.
         assessment: The result of `precall.assess`.
         step: The training step.
 
@@ -82,15 +103,27 @@ def _write(logger: object, scores: Mapping[str, float], figures: Mapping[str, Fi
             logger.add_scalar(tag, value, step)
         for tag, figure in figures.items():
             logger.add_figure(tag, figure, step, close=False)  # the figure does not belong to pyplot
+    elif isinstance(logger, CometExperiment):
+        logger.log_metrics(dict(scores), step=step)
+        for tag, figure in figures.items():
+            logger.log_figure(tag, figure, step=step)
+    elif isinstance(logger, MetricsAndFigureModule):
+        logger.log_metrics(dict(scores), step=step)
+        for tag, figure in figures.items():
+            logger.log_figure(figure, f"{tag}-{step}.png")
     elif isinstance(logger, ExperimentLogger):
         _write(logger.experiment, scores, figures, step)
     elif isinstance(logger, ExperimentRun):
         logger.log({**scores, **{tag: _image(figure) for tag, figure in figures.items()}}, step=step)
     else:
-        expected = "a SummaryWriter, a W&B run, or a Lightning logger of one of them"
+        expected = "a SummaryWriter, a W&B run, `mlflow`, a Comet experiment, or a Lightning logger of one of them"
         raise ValueError(f"`logger` must be {expected}; got {type(logger).__name__}.")
 
 
 def _image(figure: Figure) -> object:
     """Convert the figure to a W&B image; otherwise W&B would convert it to a plotly chart."""
-    return sys.modules["wandb"].Image(figure) if "wandb" in sys.modules else figure
+    if "wandb" not in sys.modules:
+        return figure
+    import matplotlib.pyplot  # noqa: F401 - W&B compares the figure with this module
+
+    return sys.modules["wandb"].Image(figure)

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+import numpy as np
+
 from precall.devices import check_device
 from precall.engines.registry import ENGINES
 from precall.metrics.category_levels import pooled_notices, with_shared_levels
+from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.features import check_k, same_dimension
 from precall.metrics.inputs import Side, side
 from precall.metrics.memorization import MEMORIZATION
@@ -21,12 +24,16 @@ from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.notices import notices
 from precall.metrics.prepared import PreparedReals
 from precall.metrics.presets import Preset, preset_named
+from precall.metrics.prompts.matching import matched
+from precall.metrics.prompts.pairs import PROMPTS
 from precall.metrics.reference_file import check_same_encoder, load_balls, save_side
 from precall.metrics.registry import METRICS, best_estimator, requested
 from precall.metrics.requests import (
     AssessArguments,
     Groups,
     check_holdout,
+    check_prompts,
+    check_prompts_alone,
     check_statistics,
     groups_of,
     table_choice,
@@ -41,11 +48,15 @@ from precall.metrics.tradeoff import Tradeoff, named
 from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of
 from precall.theory import checks
+from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
+
+
+BY_PROMPT = (AUTO.name, C2ST.name, PROMPTS.name)  # what is computed if there are prompts, with intervals by prompt
 
 
 @overload
@@ -57,11 +68,12 @@ def assess(
     real: object,
     fake: object,
     holdout: object | None = None,
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
     k: int = 5,
     ties: str = "closed",
     seed: int = 0,
     groups: Groups | None = None,
+    prompts: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     columns: Sequence[str] | None = None,
@@ -87,13 +99,17 @@ def assess(
             Pass about as many samples as `real` has.
         metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
             default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
-            class probabilities.
+            class probabilities. A function `f(real, fake)` of two feature matrices is a metric, too.
         k: Number of neighbours that define a ball in the k-NN scores.
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random; the same seed gives the same numbers.
         groups: Labels of the samples, `{"real": labels, "fake": labels}`, to assess each group and the gap between
             groups. With several models, `"fake"` maps their names to labels. Groups that only one side has are named
             in the protocol.
+        prompts: The prompt that each sample answers, `{"real": …, "fake": …}`: texts, ids, or an array with features of
+            each prompt. With several models, `"fake"` may map their names to prompts. Pairs of prompt and answer are
+            then assessed in addition (metric "prompts"), by default with auto and c2st of the answers alone; folds,
+            tests and intervals go by prompt. Prompts of one side only are left out and named in the protocol.
         encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
             for their kind. With a list of several, every model is assessed with each of them: the result is that of the
             first one, and its attribute `encoders` holds those of the others.
@@ -134,6 +150,7 @@ def assess(
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
     models = fake if isinstance(fake, Mapping) else {"fake": fake}
     whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
+    whole["prompts"] = prompts
     whole |= {"ignore": ignore or None, "show_rows": show_rows or None, "device": device}
     how: dict[str, Any] = {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "encoder": encoder}
     if engine == "local" and work is None:
@@ -151,10 +168,11 @@ def assess_each(
     *,
     real: object,
     fake: Mapping[str, Any],
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
     k: int = 5,
     ties: str = "closed",
     groups: Groups | None = None,
+    prompts: Groups | None = None,
     encoder: Encoder | str | Sequence[Encoder | str] | None = None,
     preset: str | None = None,
     holdout: object | None = None,
@@ -179,7 +197,7 @@ def assess_each(
         >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
         ['a', 'b']
     """
-    names, protocol = requested(metrics), None
+    names, protocol = requested(BY_PROMPT if prompts is not None and metrics is None else metrics), None
     if preset is not None:
         protocol = preset_named(preset, metrics=None if metrics is None else names, k=k, ties=ties)
         names, k, ties = requested(protocol.metrics), protocol.k, protocol.ties
@@ -190,8 +208,9 @@ def assess_each(
     data = opened_once(real, several)
     references = [_reference(data, {**settings, "encoder": one}) for one in chosen]
     for name, one in fake.items():
-        samples, of_model = opened_once(one, several), groups_of(groups, name)
-        how: dict[str, Any] = {"metrics": names, "name": str(name), "groups": of_model, "progress": progress}
+        samples = opened_once(one, several)
+        how: dict[str, Any] = {"metrics": names, "name": str(name), "progress": progress}
+        how |= {"groups": groups_of(groups, name), "prompts": groups_of(prompts, name, "prompts")}
         yield by_encoder([reference.assess(samples, **how) for reference in references])
 
 
@@ -203,7 +222,11 @@ def _reference(real: object, settings: Mapping[str, Any]) -> Reference:
 
 
 def tradeoff(
-    *, real: object, fake: Mapping[str, Mapping[float, Any]], metrics: Iterable[str] | None = None, **settings: Any
+    *,
+    real: object,
+    fake: Mapping[str, Mapping[float, Any]],
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
+    **settings: Any,
 ) -> Tradeoff:
     """Precision and recall of models along a sampling knob, such as temperature, truncation, guidance or steps.
 
@@ -403,23 +426,31 @@ class Reference(PreparedReals):
         self,
         fake: object,
         *,
-        metrics: Iterable[str] | None = None,
+        metrics: Iterable[str | Callable[..., Any]] | None = None,
         name: str = "fake",
         groups: Groups | None = None,
+        prompts: Groups | None = None,
         progress: Progress | None = None,
     ) -> Assessment:
         """Assess one model's samples; arguments as in `assess`."""
+        if prompts is not None:
+            metrics = BY_PROMPT if metrics is None else {*requested(metrics), *BY_PROMPT}
         names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
         check_holdout(names, self.holdout)
+        check_prompts(names, prompts)
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
         check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)
         found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
         check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
         same_dimension(real=self.features, fake=found.features)
+        real = self.side
+        if prompts is not None:
+            check_prompts_alone(self.preset, groups)
+            real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
         if self.preset is not None and found.moments is None:
             return self.by_preset(self.preset, found, names, name, groups, progress)
-        shared, found = self._sharing_levels(*on_one_grid(self.side, found))
+        shared, found = self._sharing_levels(*on_one_grid(real, found))
         return shared.assessed(found, names, name, groups, progress)
 
     def _sharing_levels(self, real: Side, fake: Side) -> tuple[Reference, Side]:
@@ -438,6 +469,13 @@ class Reference(PreparedReals):
         found = side(name, source, reference=self.side, progress=progress, **how)
         check_same_encoder(self.side, found)
         return found
+
+    def _encoded_prompts(self, texts: Sequence[str]) -> Array:
+        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
+        of_texts = self.side.samples is not None and self.side.samples.kind == "text"
+        how: dict[str, Any] = {"loaded": self.loaded, "device": self.device, "at_least": 1}
+        found = side("prompts", list(texts), encoder=self.encoder if of_texts else None, **how)
+        return np.asarray(to_numpy(found.features), dtype=np.float64)
 
     def _unseen(self, holdout: object) -> Side:
         """The holdout as features."""

@@ -41,10 +41,12 @@ class Pair:
     Attributes:
         real: Features of the data, shape (n, d).
         fake: Features of the model's samples, shape (m, d).
+        units: For each side, the unit that was drawn, such as the prompt, of each sample; None if each sample is one.
     """
 
     real: Features
     fake: Features
+    units: tuple[Index, Index] | None = None
 
     @classmethod
     def checked(cls, *, real: object, fake: object, at_least: int = 2) -> Pair:
@@ -73,11 +75,12 @@ class Pair:
 
     def rows(self, real: Index, fake: Index) -> Pair:
         """The pair of a subsample, given by row indices."""
-        return Pair(self.real[real], self.fake[fake])
+        units = None if self.units is None else (self.units[0][real], self.units[1][fake])
+        return Pair(self.real[real], self.fake[fake], units)
 
     def together(self) -> Pair:
         """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
-        return Pair(*together(real=self.real, fake=self.fake))
+        return Pair(*together(real=self.real, fake=self.fake), self.units)
 
     def to_numpy(self) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
         """Both matrices as NumPy arrays."""

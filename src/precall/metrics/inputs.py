@@ -15,7 +15,7 @@ from precall.metrics.features import Features, as_features, moved
 from precall.metrics.moments import Moments
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import check_tensor, is_tensor, to_numpy
+from precall.theory.arrays import Array, Index, check_tensor, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -23,6 +23,26 @@ if TYPE_CHECKING:
     from precall.samples.arrays import Statistics
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
+
+
+@dataclass(frozen=True, eq=False)
+class Prompted:
+    """The prompts of the samples of one side.
+
+    Attributes:
+        number: The number of each sample's prompt; both sides number the prompts alike.
+        texts: The prompts as they are shown, by number.
+        features: Features of each sample's prompt, shape (n, d); None if the prompts are mere ids.
+        drawn: Whether the prompts are the units that were drawn; few prompts with many samples each, such as classes,
+            are not.
+        about: What the protocol says about them.
+    """
+
+    number: Index
+    texts: Sequence[str]
+    features: Array | None
+    drawn: bool
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +57,7 @@ class Side:
         moments: Mean and covariance if statistics were given instead of samples. They are sufficient for FID only.
         counted: Whether the number of samples is known; a file of statistics may not contain it.
         outputs: Further outputs of the encoder by name, each of shape (n, width); `features` is its first output.
+        prompted: The prompt of each sample, or None.
     """
 
     features: Features
@@ -46,6 +67,7 @@ class Side:
     moments: Moments | None = None
     counted: bool = True
     outputs: Mapping[str, Features] = field(default_factory=dict)
+    prompted: Prompted | None = None
 
     def output(self, name: str) -> Features:
         """A further output of the encoder."""
@@ -101,11 +123,15 @@ class Side:
         if not 2 <= checks.count("n", n) <= total:
             raise ValueError(f"`n` must be between 2 and {total}, the number of samples; got {n}.")
         chosen = np.sort(np.random.default_rng(seed).choice(total, n, replace=False))
+        said = {"subsample": f"{n:,} of {total:,} samples, seed {seed}"}
+        return replace(self.taking(chosen), protocol={**self.protocol, **said})
+
+    def taking(self, chosen: Index) -> Side:
+        """The samples in these rows."""
         return replace(
             self,
             features=self.features[chosen],
             rows=None if self.rows is None else np.asarray(self.rows)[chosen],
-            protocol={**self.protocol, "subsample": f"{n:,} of {total:,} samples, seed {seed}"},
             outputs={name: matrix[chosen] for name, matrix in self.outputs.items()},
         )
 

@@ -47,12 +47,12 @@ class PreparedReals:
         swept: The k-NN balls so far, by the kernel whose sums they have.
     """
 
-    side: Side
+    side: Side = field(repr=False)
     k: int
     ties: str
     seed: int
     progress: Progress | None = field(default=None, repr=False)
-    holdout: Side | None = None
+    holdout: Side | None = field(default=None, repr=False)
     preset: Preset | None = None
     swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
 

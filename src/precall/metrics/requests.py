@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -23,11 +23,12 @@ class AssessArguments(TypedDict, total=False):
     """The arguments of `assess` beside the samples; it says what they mean."""
 
     holdout: object | None
-    metrics: Iterable[str] | None
+    metrics: Iterable[str | Callable[..., Any]] | None
     k: int
     ties: str
     seed: int
     groups: Groups | None
+    prompts: Groups | None
     encoder: Encoder | str | Sequence[Encoder | str] | None
     preset: str | None
     columns: Sequence[str] | None
@@ -80,13 +81,26 @@ def check_statistics(name: str, found: Side, metrics: Sequence[Metric], groups: 
         raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
 
 
-def groups_of(groups: Groups | None, name: str) -> Groups | None:
-    """The groups of one model."""
+def check_prompts(names: Sequence[str], prompts: object | None) -> None:
+    """Check that there are prompts if a metric needs them."""
+    if prompts is None and "prompts" in names:
+        raise ValueError("the metric 'prompts' needs prompts; got none. Pass `prompts=` (--prompt).")
+
+
+def check_prompts_alone(preset: object | None, groups: Groups | None) -> None:
+    """Check that prompts are not combined with a preset or with groups."""
+    if preset is not None or groups is not None:
+        other = "groups" if preset is None else "preset"
+        raise ValueError(f"`prompts` cannot be combined with `{other}`. Leave one of them out.")
+
+
+def groups_of(groups: Groups | None, name: str, argument: str = "groups") -> Groups | None:
+    """The groups, or the prompts, of one model."""
     if groups is not None and not isinstance(groups, Mapping):
         way_out = 'For a column of tables, pass `{"real": real["name"], "fake": fake["name"]}`.'
-        raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {type(groups).__name__}. {way_out}")
+        raise ValueError(f"`{argument}` must map 'real' and 'fake' to labels; got {type(groups).__name__}. {way_out}")
     if groups is None or not isinstance(labels := groups.get("fake"), Mapping):
         return groups
     if name not in labels:
-        raise ValueError(f"`groups` must hold labels for each model; got none for {name!r}.")
+        raise ValueError(f"`{argument}` must hold labels for each model; got none for {name!r}.")
     return {**groups, "fake": labels[name]}

@@ -28,6 +28,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame  # type: ignore[import-untyped]
 
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.histograms import Clusters
@@ -206,7 +207,16 @@ class Assessment:
         sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
         storage = next((str(side["storage"]) for side in sides if "storage" in side), None)
         return verdict(
-            Evidence(self.estimator, self.scores, spectrum, self.certificate, self.drift, self.moved, storage)
+            Evidence(
+                self.estimator,
+                self.scores,
+                spectrum,
+                self.certificate,
+                self.drift,
+                self.moved,
+                storage,
+                self.spectra.get("prompts"),
+            )
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,6 +251,10 @@ class Assessment:
         """The assessment that `to_dict` wrote. Parts that are not in the JSON (the values per sample) are empty."""
         _check_saved(saved, {"$ref": "assessment"})
         return _restored(saved)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row: every score, and the ends of its interval."""
+        return Comparison({self.name: self}).to_frame()
 
     def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
         """Matplotlib figure of the curve with its band, and of its F-scores; `style="paper"`: of the curve alone."""
@@ -296,6 +310,14 @@ class Comparison(Mapping[str, Assessment]):
     def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
         """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
         return [row for one in self.values() for row in one.sample_table()]
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row per model: every score, and the ends of its interval."""
+        from pandas import DataFrame
+
+        from precall.report import exports
+
+        return DataFrame(exports.rows(self)).set_index("model")
 
     def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
         """Matplotlib figure of all curves; `style="paper"`: for a column of a paper, also in grey print."""

@@ -123,7 +123,7 @@ class ShardedRun:
         """All samples, or a uniform sample of `ROWS` of each side."""
         chosen = uniform_rows(self.totals, ROWS, self.seed)
         rows = {side: self._rows(side, index, f"{side} sample") for side, index in zip(self.sides, chosen, strict=True)}
-        return Pair(**rows)
+        return Pair(rows["real"], rows["fake"])
 
     @cached_property
     def sample(self) -> WholeRun:

@@ -49,6 +49,9 @@ class Kind(StrEnum):
     PROPORTIONS = "wrong proportions"
     SHAPE = "wrong shape"
     STORAGE = "mixed storage"
+    MISALIGNED = "misaligned"
+    COLLAPSES_WITHIN_PROMPTS = "collapses within prompts"
+    BLIND_TO_THE_PROMPT = "blind to the prompt"
     CLOSE = "close"
     INDISTINGUISHABLE = "indistinguishable"
     CANNOT_TELL = "cannot tell"
@@ -132,6 +135,7 @@ class Evidence:
         drift: Which columns of a table differ, or None.
         moved: How means and variances differ, or None.
         storage: How a side was rounded because the other one was stored in a coarser type, or None.
+        pairs: The curve of pairs of prompt and answer, or None.
     """
 
     estimator: str | None
@@ -141,6 +145,13 @@ class Evidence:
     drift: ColumnDrift | None = None
     moved: Moved | None = None
     storage: str | None = None
+    pairs: RatioSpectrum | None = None
+
+    @property
+    def of_pairs(self) -> Evidence:
+        """The evidence about pairs of prompt and answer."""
+        named = {name.removeprefix("pairs_"): one for name, one in self.scores.items() if name.startswith("pairs_")}
+        return Evidence(self.estimator, named, self.pairs)
 
     def at_least(self, side: str, lam: float) -> float:
         """The certificate's lower bound on the invented mass `1 − α(λ)` or the missed mass `1 − β(1/λ)`."""
@@ -180,11 +191,10 @@ def verdict(evidence: Evidence) -> Verdict:
     References:
         docs/theory.md, Kinds of differences.
     """
-    copies, found = _copies(evidence.scores), _other(evidence)
+    copies, found = _copies(evidence.scores), _of_prompts(evidence, _other(evidence))
     if copies is not None:
-        named = found.kind not in (Kind.CLOSE, Kind.INDISTINGUISHABLE, Kind.CANNOT_TELL)
-        kinds = (Kind.COPIES, *found.kinds) if named else (Kind.COPIES,)
-        found = Verdict(f"{copies} {found}" if named else copies, kinds)
+        named = _named_kinds(found)
+        found = Verdict(f"{copies} {found}" if named else copies, (Kind.COPIES, *named))
     if evidence.storage is None:
         return found
     return Verdict(f"{found} Mixed storage: one side was {evidence.storage}.", (*found.kinds, Kind.STORAGE))
@@ -203,6 +213,69 @@ def _other(evidence: Evidence) -> Verdict:
     columns = None if clearest is None else clearest[1]
     sentence, kinds = _difference(evidence, 0.0 if columns is None else _corrected(columns))
     return Verdict(f"{sentence} ({basis}).", kinds)
+
+
+def _of_prompts(evidence: Evidence, answers: Verdict) -> Verdict:
+    """What the pairs of prompt and answer show beyond the answers alone (docs/theory.md, Prompts)."""
+    scores = evidence.scores
+    seen, tv = scores.get("prompt_dependence"), scores.get("pairs_tv")
+    beyond = None if tv is None or tv.settings["p_value"] > LEVEL else _misplaced_pairs(evidence, tv)
+    if beyond is None and seen is not None and seen.settings["p_value"] > LEVEL:
+        why = f"real answers do not show to which prompt they belong, p = {seen.settings['p_value']:.2g}"
+        sentence = f"Blind to the prompt: in these features {why}. Answers alone: {answers}"
+        return Verdict(sentence, (Kind.BLIND_TO_THE_PROMPT, *answers.kinds))
+    beyond = beyond or _fewer_answers(evidence)
+    if beyond is None:
+        return answers
+    return Verdict(f"{beyond} Answers alone: {answers}", (*beyond.kinds, *_named_kinds(answers)))
+
+
+def _misplaced_pairs(evidence: Evidence, tv: Score) -> Verdict | None:
+    """What is lost from answers to pairs, named by its side: precision, or recall alone."""
+    pairs, alone = evidence.of_pairs, evidence.scores
+    known = evidence.estimator is not None and _rejected(evidence)
+    lost = {
+        name: pairs.beyond_chance(name) - (evidence.beyond_chance(name) if known else 0.0)
+        for name in ("tv", "invented", "missed")
+    }
+    if lost["tv"] < MISPLACED:
+        return None
+    basis = f"pairs, p = {tv.settings['p_value']:.2g}"
+    if max(lost["invented"], lost["missed"]) < SHARE:
+        said = f"Answers in the wrong proportions to their prompts: {_amount(tv)} would have to move ({basis})."
+        return Verdict(said, (Kind.PROPORTIONS,))
+    narrower = alone["prompt_spread"].value < 1  # strong differences of any kind lose much on both sides
+    if lost["missed"] > lost["invented"] * (1 if narrower else 2):
+        missed = f"{_amount(alone['pairs_missed'])} of the answers of the data, or more, are missing"
+        said = f"Collapses within prompts: answers fit their prompts, but {missed} ({basis})."
+        return Verdict(said, (Kind.COLLAPSES_WITHIN_PROMPTS,))
+    wrong = f"{_amount(alone['pairs_invented'])} of its answers, or more, do not fit their prompt"
+    return Verdict(f"Misaligned: {wrong} ({basis}).", (Kind.MISALIGNED,))
+
+
+def _fewer_answers(evidence: Evidence) -> Verdict | None:
+    """Whether a prompt gets fewer different answers than in the data.
+
+    Without two references per prompt, answers are compared with the similarity of an answer and a reference. Answers
+    that do not fit would lower that, too, so that they must fit.
+    """
+    found, tv = evidence.scores.get("answers_per_prompt"), evidence.scores.get("pairs_invented")
+    if found is None or found.chance is None or found.settings["p_value"] > LEVEL:
+        return None
+    fits = evidence.beyond_chance("invented") if tv is None else evidence.of_pairs.beyond_chance("invented")
+    if 1 - found.value / found.chance < MISPLACED or (
+        found.settings["against"] != "two references" and fits >= MISPLACED
+    ):
+        return None
+    number = f"{found.value:.3g} different answers in effect, and {found.chance:.3g} in the data"
+    said = f"Collapses within prompts: a prompt has {number} (p = {found.settings['p_value']:.2g})."
+    return Verdict(said, (Kind.COLLAPSES_WITHIN_PROMPTS,))
+
+
+def _named_kinds(found: Verdict) -> tuple[Kind, ...]:
+    """The kinds of a verdict that names a difference."""
+    none = (Kind.CLOSE, Kind.INDISTINGUISHABLE, Kind.CANNOT_TELL)
+    return () if found.kind in none else found.kinds
 
 
 def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:

@@ -63,7 +63,10 @@ class WholeRun:
     @cached_property
     def pair(self) -> Pair:
         """Checked features of both sides."""
-        return Pair(self.real.features, self.fake.features)
+        real, fake = self.real.prompted, self.fake.prompted
+        drawn = real is not None and fake is not None and real.drawn
+        units = (real.number, fake.number) if drawn and real is not None and fake is not None else None
+        return Pair(self.real.features, self.fake.features, units)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -211,6 +214,7 @@ class WholeRun:
             "constant_columns": self.pair.constant_columns(),
             "device": device_of(self.pair.fake),
             **{of: one.protocol for of, one in sides.items() if one.protocol},
+            **({} if self.real.prompted is None else {"prompts": self.real.prompted.about}),
             **({} if self.real.table is None else {"contains": self.real.contents()}),
             **({"notices": said} if said else {}),
         }

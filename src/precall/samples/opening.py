@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
+from precall.plugins import loaded, plugins
 from precall.samples import (
     arrays,
     frames,
@@ -198,6 +199,8 @@ def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: Err
         return OPENERS[suffix](paths[0], key, on_error)
     if suffix in OPENERS:
         raise ValueError(f"`{place}` must stand for one {suffix} file; got {len(paths)}. Join them, or open one.")
+    if suffix[1:] in plugins("sources") and len(paths) == 1:
+        return open_samples(loaded("sources", suffix[1:])(paths[0]), key=key, on_error=on_error)
     way_out = " Decompress it first." if suffix in COMPRESSED else ""
     way_out = " Copy the images of the LMDB database to a folder or a .tar." if suffix in (".mdb", ".lmdb") else way_out
     known = " ".join(dict.fromkeys((".zip", *SHARDS, *OPENERS)))

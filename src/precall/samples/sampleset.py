@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["images", "features", "text", "table", "moments"]
 ErrorPolicy = Literal["fail", "skip"]
-Notice = Literal["frames", "surrogates"]
+Notice = Literal["cut", "frames", "surrogates"]
 Sample = npt.NDArray[Any] | str | Mapping[str, str]  # pixels or a feature vector; a text; the row of a table
 
 THUMBNAIL = 96  # longer side of a gallery image, in pixels
 NOTICES: dict[Notice, str] = {
+    "cut": "{n} texts are longer than the encoder reads, and their ends are not compared",
     "frames": "{n} images have several frames or pages, of which only the first is used",
     "surrogates": "{n} texts contain halves of surrogate pairs, which are replaced by U+FFFD",
 }

@@ -106,13 +106,13 @@ def json_text(record: str, key: str) -> str:
         raise ValueError(f"not JSON ({error})") from None
     if isinstance(value, str):
         return value
-    text = _at(value, key)
+    text = at_key(value, key)
     if isinstance(text, str):
         return text
     raise ValueError(f"no text: expected a string, or an object with a string under {key!r}{_found(text)}")
 
 
-def _at(value: object, key: str) -> object:
+def at_key(value: object, key: str) -> object:
     """The value under a key, or under a path of keys and positions; None if there is none."""
     if isinstance(value, dict) and key in value:
         return value[key]
@@ -122,7 +122,7 @@ def _at(value: object, key: str) -> object:
         inside = value.get(first)
     elif isinstance(value, list) and re.fullmatch(r"-?[0-9]{1,9}", first) and -len(value) <= int(first) < len(value):
         inside = value[int(first)]
-    return _at(inside, rest) if point and inside is not None else inside
+    return at_key(inside, rest) if point and inside is not None else inside
 
 
 def _found(value: object) -> str:

@@ -105,7 +105,8 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
     *fold_scores, half_scores = (scored(one, task.rows.part(test)) for one, task, test in parts)
     scores = samples.pooled(fold_scores)
     log_ratio = calibrated(scores, samples.real, samples.fold)
-    held_out, settings = HeldOutScores(scores, samples.real, samples.fold), {"folds": folds, "seed": seed}
+    held_out = HeldOutScores(scores, samples.real, samples.fold, unit=samples.unit)
+    settings = {"folds": folds, "seed": seed}
     return _result(name, samples, held_out, held_out.spectrum(), log_ratio, half_scores, settings)
 
 
@@ -175,7 +176,7 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     used = {"real": len(chosen[0]), "fake": len(chosen[1])}
     settings = {"folds": folds, "seed": seed, "samples": used, "weights": weights}
     sizes = ((1 - 1 / INNER) / 2, 1 - 1 / folds)
-    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes)
+    held_out = HeldOutScores(scores, samples.real, samples.fold, inner_scores, *sizes, unit=samples.unit)
     log_ratio, simple = held_out.log_ratios()
     spectrum = plugged_in(simple, samples.real, held_out.excess())
     committee = inner_scores[:, samples.held_out].mean(axis=0)
@@ -252,8 +253,9 @@ def _result(
     settings: Mapping[str, Any],
 ) -> ClassifierResult:
     """The result from cross-fitted scores of all samples and from scores of the held-out half for the certificate."""
-    real, counted = samples.real, samples.independent[samples.held_out]
-    repeats = {"repeats_left_out": int((~samples.independent).sum())} if not samples.independent.all() else {}
+    real, out, unit = samples.real, samples.held_out, samples.unit
+    left_out = 0 if unit is not None else int((~samples.independent).sum())
+    repeats = {"repeats_left_out": left_out} if left_out else {}
     return ClassifierResult(
         name=name,
         spectrum=spectrum,
@@ -262,8 +264,8 @@ def _result(
         scores_real=held_out.scores[real],
         scores_fake=held_out.scores[~real],
         settings={**settings, "identical_rows": samples.identical, **repeats},
-        held_out=held_out.rows(samples.independent),
-        **certify(certified_scores[counted], real[samples.held_out][counted]),
+        held_out=held_out.rows(samples.independent) if unit is None else held_out,
+        **certify(certified_scores, real[out], samples.independent[out], None if unit is None else unit[out]),
     )
 
 

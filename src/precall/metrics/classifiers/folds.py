@@ -34,6 +34,8 @@ class FoldedSamples:
         identical: Number of rows that are equal, or nearly equal, to an earlier row.
         independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
             rows of one set (see `independent_rows`).
+        unit: The unit that was drawn, such as a prompt, of each row; None if every row is one. Folds, halves, tests and
+            intervals then go by unit, and one row per unit and side is independent.
     """
 
     x: Tensor
@@ -42,6 +44,7 @@ class FoldedSamples:
     inner: Index
     identical: int
     independent: Flags
+    unit: Index | None = None
 
     @classmethod
     def split(cls, pair: Pair, *, folds: int, inner: int, seed: int) -> FoldedSamples:
@@ -52,13 +55,18 @@ class FoldedSamples:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
         rows = to_numpy(x)
         first = first_equal_row(rows)
-        together = linked_rows(rows, kept_together(rows, first, is_real), is_real)
+        unit = None if pair.units is None else np.concatenate(pair.units)
+        if unit is None:
+            together = linked_rows(rows, kept_together(rows, first, is_real), is_real)
+            independent = independent_rows(together, is_real)
+        else:
+            together, independent = _first_of(unit), _first_of(2 * unit + is_real) == np.arange(len(x))
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
         inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
         identical = int(((first != np.arange(len(x))) | (together != np.arange(len(x)))).sum())
-        return cls(x, is_real, fold, inner_fold, identical, independent_rows(together, is_real))
+        return cls(x, is_real, fold, inner_fold, identical, independent, unit)
 
     @property
     def held_out(self) -> Flags:
@@ -101,6 +109,12 @@ class FoldedSamples:
         for k, score in zip(np.unique(self.fold), scores, strict=True):
             pooled[self.fold == k] = score
         return pooled
+
+
+def _first_of(labels: Index) -> Index:
+    """Index of the first row with the label of each row."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])
 
 
 def joined(pair: Pair) -> tuple[Tensor, Flags]:

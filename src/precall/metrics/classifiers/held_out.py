@@ -41,6 +41,8 @@ class HeldOutScores:
         n_inner: Size of these training sets, relative to all samples.
         n_outer: Size of the training sets of `scores`, relative to all samples.
         shrunk: Whether an unclear difference is shrunk towards none.
+        unit: The unit that was drawn, such as a prompt, of each sample; None if every sample is one. Units are
+            resampled as wholes, and labels are permuted inside them.
     """
 
     scores: Array
@@ -50,6 +52,7 @@ class HeldOutScores:
     n_inner: float = 0.0
     n_outer: float = 1.0
     shrunk: bool = True
+    unit: Index | None = None
 
     def log_ratios(self) -> tuple[Array, Array]:
         """Calibrated log-ratios of the samples, and simpler ones for the curve."""
@@ -79,7 +82,10 @@ class HeldOutScores:
     def rows(self, rows: Index | Flags) -> HeldOutScores:
         """The scores of some samples."""
         inner = None if self.inner is None else self.inner[:, rows]
-        return replace(self, scores=self.scores[rows], real=self.real[rows], fold=self.fold[rows], inner=inner)
+        unit = None if self.unit is None else self.unit[rows]
+        return replace(
+            self, scores=self.scores[rows], real=self.real[rows], fold=self.fold[rows], inner=inner, unit=unit
+        )
 
     def intervals(self, values: Mapping[str, float], *, seed: int) -> dict[str, Interval]:
         """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
@@ -98,7 +104,7 @@ class HeldOutScores:
         samples = [unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)]
         drawn = side_by_side([partial(_read_spectrum, one) for one in samples])
         variance = _variances(drawn) + TRAINING * self._inner_variances()
-        n = int(min(self.real.sum(), (~self.real).sum()))
+        n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         return {
             info.name: self._interval(info, values[info.name], half, n)
@@ -117,14 +123,26 @@ class HeldOutScores:
         """Scores of the curve under P = Q: their mean over permutations of the labels."""
         rng = np.random.default_rng(seed)
         halves = replace(self, fold=self.fold % 2)  # the calibration has nothing to find; two folds are faster
-        permuted = [replace(halves, real=rng.permutation(self.real)) for _ in range(PERMUTATIONS)]
+        permuted = [replace(halves, real=self._permuted(rng)) for _ in range(PERMUTATIONS)]
         drawn = side_by_side([partial(_read_spectrum, one) for one in permuted])
         return {info.name: float(np.mean([one[info.name] for one in drawn])) for info in CURVE_SCORES}
 
     def _bootstrap(self, rng: np.random.Generator) -> Index:
-        """Rows of a bootstrap sample of each class."""
+        """Rows of a bootstrap sample of each class, or of the units."""
+        if self.unit is not None:
+            order = np.argsort(self.unit, kind="stable")
+            rows = np.split(order, np.flatnonzero(np.diff(self.unit[order])) + 1)
+            return np.concatenate([rows[i] for i in rng.integers(len(rows), size=len(rows))])
         sides = (np.flatnonzero(self.real), np.flatnonzero(~self.real))
         return np.concatenate([rng.choice(side, len(side)) for side in sides])
+
+    def _permuted(self, rng: np.random.Generator) -> Flags:
+        """The labels, permuted at random; if there are units, inside each of them."""
+        if self.unit is None:
+            return rng.permutation(self.real)
+        permuted = np.empty_like(self.real)
+        permuted[np.lexsort((rng.random(len(self.real)), self.unit))] = self.real[np.argsort(self.unit, kind="stable")]
+        return permuted
 
     def _inner_variances(self) -> Array:
         """Variance of each score between the curves of the inner models on the same samples."""

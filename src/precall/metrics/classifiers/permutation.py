@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from precall.theory.arrays import Array, Flags
+from precall.theory.arrays import Array, Flags, Index, Matrix
 from precall.theory.logistic import CAP
 
 VALUES = 4_000_000  # scores that are permuted in all: about a fifth of a second
@@ -34,9 +34,41 @@ def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
     """
     s, n = np.clip(scores, -CAP, CAP), int(real.sum())
     rng = np.random.default_rng(seed)
-    drawn = np.array([rng.permutation(s)[:n].sum() for _ in range(int(np.clip(VALUES // len(s), 999, 9999)))])
+    drawn = np.array([rng.permutation(s)[:n].sum() for _ in range(_permutations(len(s)))])
     rounding = 1e-9 * np.abs(s).sum()  # sums of equal scores in another order are equal
-    return float((1 + (drawn >= s[real].sum() - rounding).sum()) / (1 + len(drawn)))
+    return _share_as_large(drawn, s[real].sum() - rounding)
+
+
+def unit_p_value(scores: Array, real: Flags, unit: Index, seed: int = 0) -> float:
+    """P-value of the hypothesis P = Q, from scores of samples in units, such as answers to prompts, of both sides.
+
+        T = Σ_u D_u,    D_u = mean of s over the reals of unit u − mean over its fakes
+
+    Under P = Q the sides of a unit can be exchanged, so the signs of the D_u are random. The test is exact for as many
+    reals as fakes per unit, and for many units otherwise.
+
+    Args:
+        scores: Held-out scores, larger meaning more real; clipped to ±`CAP`.
+        real: Whether each sample is real.
+        unit: The unit of each sample; each has samples of both sides.
+        seed: Seed of the signs.
+    """
+    s, (_, place) = np.clip(scores, -CAP, CAP), np.unique(unit, return_inverse=True)
+    means = [np.bincount(place[side], s[side]) / np.bincount(place[side]) for side in (real, ~real)]
+    difference = means[0] - means[1]
+    rng = np.random.default_rng(seed)
+    drawn = np.array([rng.choice((-1.0, 1.0), len(difference)) @ difference for _ in range(_permutations(len(s)))])
+    return _share_as_large(drawn, difference.sum() - 1e-9 * np.abs(difference).sum())
+
+
+def _permutations(n: int) -> int:
+    """Number of permutations of n values."""
+    return int(np.clip(VALUES // n, 999, 9999))
+
+
+def _share_as_large(drawn: Array, observed: float) -> float:
+    """p = (1 + number of permutations that reach the observed value) / (1 + number of permutations)."""
+    return float((1 + (drawn >= observed).sum()) / (1 + len(drawn)))
 
 
 def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> float:
@@ -67,7 +99,7 @@ def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> floa
     return float((smallest <= smallest[0]).mean())
 
 
-def _statistics(contrast: Array, x: Array) -> Array:
+def _statistics(contrast: Matrix, x: Array) -> Array:
     """Sum and maximum of t² over the features, for each permutation, shape (permutations, 2)."""
     spread = x.std(axis=0)
     z = ((x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)).astype(np.float32)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers.permutation import permutation_p_value
+from precall.metrics.classifiers.permutation import permutation_p_value, unit_p_value
 from precall.metrics.score import Interval, Score, read
 from precall.printing import brief
-from precall.theory.arrays import Array, Flags
+from precall.theory.arrays import Array, Flags, Index
 from precall.theory.bands import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
 
@@ -105,11 +105,19 @@ def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, 
     return Score(accuracy, interval, 0.5, n, m, settings)
 
 
-def certify(scores: Array, real: Flags) -> dict[str, Any]:
-    """Certificate, accuracy and p-value from the scores of samples that were not used for training."""
-    called = scores > 0
+def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None) -> dict[str, Any]:
+    """Certificate, accuracy and p-value from the scores of samples that were not used for training.
+
+    Args:
+        scores: Held-out scores.
+        real: Whether each sample is real.
+        counted: Which samples are independent of each other; None for all.
+        unit: The unit that was drawn, of each sample, for the p-value; None if every sample is one.
+    """
+    s, of_data = (scores, real) if counted is None else (scores[counted], real[counted])
+    called = s > 0
     return {
-        "certificate": upper_band(real=scores[real], fake=scores[~real], level=LEVEL),
-        "accuracy": float(called[real].mean() + (~called[~real]).mean()) / 2,
-        "p_value": permutation_p_value(scores, real),
+        "certificate": upper_band(real=s[of_data], fake=s[~of_data], level=LEVEL),
+        "accuracy": float(called[of_data].mean() + (~called[~of_data]).mean()) / 2,
+        "p_value": permutation_p_value(s, of_data) if unit is None else unit_p_value(scores, real, unit),
     }

@@ -11,17 +11,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.theory.arrays import Flags, gram, to_numpy
+from precall.theory.arrays import Flags, Matrix, gram, to_numpy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Matrix: TypeAlias = npt.NDArray[np.floating[Any]]
 
 WIDTH = 512  # number of principal axes if there are more columns
 NARROW = 64  # number of dimensions for trees, neighbours and full covariances per class

@@ -1,0 +1,153 @@
+"""The metric "prompts": the curve of the pairs (prompt, answer), what the features see, and answers within prompts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.metrics.classifiers.estimators import classify_pair
+from precall.metrics.classifiers.folds import FEWEST
+from precall.metrics.classifiers.result import ClassifierResult
+from precall.metrics.features import Pair
+from precall.metrics.inputs import Prompted
+from precall.metrics.metric import Card, Found, Metric, curve_found
+from precall.metrics.prompts.within import spread_score, within_scores
+from precall.metrics.score import CURVE_SCORES, INFINITY, Score, ScoreInfo
+from precall.theory.arrays import Array, Index, to_numpy
+
+if TYPE_CHECKING:
+    from precall.metrics.run import Run
+
+
+def swapped(number: Index, seed: int) -> tuple[Index, Index, Index]:
+    """Prompts in couples that exchange their answers: the rows, the rows whose prompts they get, and their couples.
+
+    A couple of prompts is in one fold, so that no answer is trained on in one pairing and tested in the other.
+
+    Example:
+        >>> rows, partners, couples = swapped(np.array([0, 1, 2, 3]), seed=0)
+        >>> sorted(partners.tolist()), len(set(couples.tolist())), bool((rows == partners).any())
+        ([0, 1, 2, 3], 2, False)
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(number))
+    _, first = np.unique(number[order], return_index=True)
+    one_each = rng.permutation(order[first])[: len(first) // 2 * 2]  # one sample per prompt
+    couples = one_each.reshape(-1, 2)
+    return one_each, couples[:, ::-1].ravel(), np.repeat(np.arange(len(couples)), 2)
+
+
+def _dependence(x: Array, prompted: Prompted, c: Array, seed: int) -> ClassifierResult:
+    """Real pairs against real pairs whose answers were exchanged between prompts."""
+    if prompted.drawn:
+        rows, partners, couples = swapped(prompted.number, seed)
+        true, false = np.hstack([c[rows], x[rows]]), np.hstack([c[partners], x[rows]])
+        return classify_pair("auto", Pair(true, false, (couples, couples)), seed=seed)
+    rows = np.random.default_rng(seed).permutation(len(x))
+    half = len(rows) // 2
+    shuffled = np.random.default_rng(seed + 1).permutation(rows[half:])
+    true, false = np.hstack([c, x])[rows[:half]], np.hstack([c[shuffled], x[rows[half:]]])
+    return classify_pair("auto", Pair(true, false), seed=seed)
+
+
+def _compute(run: Run) -> Found:
+    real, fake = run.sources["real"], run.sources["fake"]
+    a, b = real.prompted, fake.prompted
+    assert a is not None  # `Reference.assess` sets them
+    assert b is not None
+    scores = within_scores(real, fake, run.seed)
+    if a.features is None or b.features is None:
+        return Found(scores)
+    x, y = (to_numpy(side.features).astype(np.float64) for side in (real, fake))
+    run.stage("pairs")(0, 2)
+    pair = Pair(np.hstack([a.features, x]), np.hstack([b.features, y]), run.pair.units)
+    found = classify_pair("auto", pair, seed=run.seed)
+    run.stage("pairs")(1, 2)
+    uncertainty = found.uncertainty(seed=run.seed)
+    uncertainty["settings"] = {**uncertainty["settings"], "p_value": found.p_value, **_examples(found, b)}
+    curve = curve_found(pair, found.spectrum, **uncertainty)
+    seen = _dependence(x, a, a.features, run.seed)
+    settings = {"p_value": seen.p_value, "test": seen.test}
+    dependence = Score(seen.spectrum.total_variation, n_real=len(seen.scores_real), settings=settings)
+    spread = spread_score((a.features, b.features), (x, y), (a.number, b.number))
+    named = {f"pairs_{name}": score for name, score in curve.scores.items()}
+    return Found({**named, "prompt_dependence": dependence, "prompt_spread": spread, **scores}, curve.spectrum)
+
+
+def _examples(found: ClassifierResult, prompted: Prompted) -> dict[str, Any]:
+    """The prompts whose answers fit worst."""
+    worst = np.argsort(found.log_ratio_fake, kind="stable")
+    texts = dict.fromkeys(prompted.texts[i][:200] for i in prompted.number[worst[:64]].tolist())
+    return {"examples": list(texts)[:8]}
+
+
+OF_PAIRS = {
+    "pairs_area": "table",
+    "pairs_invented": "table",
+    "pairs_missed": "table",
+    "pairs_tv": "page",
+}
+PROMPTS = Metric(
+    name="prompts",
+    reads="pairs of prompt and answer, and answers within prompts",
+    scores=(
+        *(
+            ScoreInfo(
+                f"pairs_{info.name}",
+                f"{info.label} of pairs",
+                info.low,
+                info.high,
+                info.better,
+                "of the pairs",
+                OF_PAIRS.get(f"pairs_{info.name}", "json"),  # type: ignore[arg-type]
+            )
+            for info in CURVE_SCORES
+        ),
+        ScoreInfo(
+            "prompt_dependence",
+            "dependence on the prompt",
+            0.0,
+            1.0,
+            None,
+            "total variation of real pairs and exchanged real pairs",
+            "page",
+        ),
+        ScoreInfo(
+            "prompt_spread",
+            "spread around the prompt",
+            0.0,
+            INFINITY,
+            None,
+            "distance from what the prompt predicts, fakes over reals",
+            "page",
+        ),
+        ScoreInfo(
+            "answers_per_prompt", "answers per prompt", 1.0, INFINITY, "higher", "effective number of answers", "table"
+        ),
+        ScoreInfo(
+            "near_duplicates", "near-duplicates", 0.0, 1.0, "lower", "share of pairs of answers to one prompt", "page"
+        ),
+        ScoreInfo("distinct_2", "distinct-2", 0.0, 1.0, "higher", "share of different word pairs per prompt", "page"),
+    ),
+    interval="bootstrap of the prompts with a new calibration; answers: Student's t over the prompts",
+    compute=_compute,
+    needs="prompts (`prompts=`, `--prompt`), and is then always computed",
+    fewest=FEWEST,
+    shares="classifiers",
+    card=Card(
+        measures="Whether answers fit their prompts, and whether a prompt gets as many different answers as in the "
+        "data. Pairs of prompt and answer are compared like any other samples; one reference per prompt is enough.",
+        formula=r"\alpha_{\text{pairs}}(\lambda) = \mathrm E_c\, \alpha_c(\lambda) \le \alpha_{\text{answers}}(\lambda)"
+        r" \qquad \text{answers per prompt} = 1 / \mathrm E\, k(x, x')",
+        symbols=r"$\alpha_c$ is the precision for the prompt $c$; $k$ is a Gaussian kernel of two answers to a prompt.",
+        chance="`answers_per_prompt` is compared with two references, or with a reference and an answer.",
+        protocol="Prompts, encoder of prompts and answers, numbers of references and answers per prompt.",
+        limits="One prompt alone cannot be assessed. With one answer per prompt, a model that repeats one good answer "
+        "is not told from the data.",
+        misleads="An encoder that does not show the prompt in the answer finds nothing wrong; `prompt_dependence` "
+        "tests this on the references.",
+        papers=(),
+        figure="none",
+    ),
+)

@@ -1,0 +1,181 @@
+"""How different the answers to one prompt are: similarity of two answers, near-duplicates, and distinct word pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from precall.metrics.inputs import Prompted, Side
+from precall.metrics.score import Interval, Score
+from precall.theory.arrays import Array, Index, to_numpy
+
+MOST = 32  # answers per prompt and side that are compared
+PAIRS = 20_000  # pairs of references to different prompts that set the scale
+WIDTH = 1 / 3  # width of the kernel, relative to the median distance of such pairs
+CLOSE = 0.01  # share of such pairs that are closer than near-duplicates
+FOLDS = 5  # of the regression on prompts
+EXAMPLES = 8  # prompts that are named
+LEVEL = 0.95
+COVERS = "the expectation for new prompts"
+
+Similarity = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Similarity of two samples of one prompt, for each prompt; NaN where there are no two.
+
+    Attributes:
+        fakes: Mean kernel of two answers.
+        reals: Mean kernel of two references.
+        between: Mean kernel of a reference and an answer.
+    """
+
+    fakes: Array
+    reals: Array
+    between: Array
+
+    @property
+    def expected(self) -> tuple[Array, str]:
+        """The similarity that two answers of the data have: of two references, or of a reference and an answer.
+
+        If the model were the data, both would be the same.
+        """
+        several = np.isfinite(self.reals).mean() > 0.5
+        return (self.reals, "two references") if several else (self.between, "a reference and an answer")
+
+
+def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
+    """The effective number of answers per prompt, the share of near-duplicates, and distinct word pairs of texts.
+
+        answers = 1 / mean over prompts of k̄(x, x'),    k(x, x') = exp(−|x − x'|² / 2w²)
+
+    over pairs of different answers to one prompt. Empty if no prompt has two answers.
+
+    Args:
+        real: The references, with their prompts.
+        fake: The answers.
+        seed: Seed of the pairs that set the scale.
+    """
+    a, b = real.prompted, fake.prompted
+    assert a is not None  # `matched` sets them
+    assert b is not None
+    sides = [(to_numpy(one.features).astype(np.float64), prompted.number) for one, prompted in ((real, a), (fake, b))]
+    apart = _distances_apart(*sides[0], seed)
+    if apart is None:
+        return {}
+    width, close = WIDTH * float(np.median(apart)), float(np.quantile(apart, CLOSE))
+    rows = [_rows(number, len(a.texts)) for _, number in sides]
+    kernel, near = (_alike(sides[0][0], sides[1][0], rows, of) for of in (_gaussian(width), _nearer(close)))
+    if not np.isfinite(kernel.fakes).any():
+        return {}
+    found = {"answers_per_prompt": _answers(kernel, a, width), "near_duplicates": _share(near, close)}
+    distinct = _distinct(fake, rows[1])
+    return found if distinct is None else {**found, "distinct_2": distinct}
+
+
+def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[Index, Index]) -> Score:
+    """How far answers lie from what their prompt predicts, relative to the references.
+
+        spread = Σ |y − f(c)|² / Σ |x − f(c)|²
+
+    f is a ridge regression of the references on their prompts, fitted to other prompts. Below 1, answers stay too close
+    to the typical answer of their prompt; above 1, they vary too much or do not fit.
+
+    Args:
+        c: Features of the prompt of each real and of each fake sample.
+        x: Features of the samples.
+        number: Numbers of their prompts.
+    """
+    centre, scale = c[0].mean(axis=0), c[0].std(axis=0)
+    known = [np.column_stack([(one - centre) / np.where(scale > 0, scale, 1), np.ones(len(one))]) for one in c]
+    sums = np.zeros(2)
+    for fold in range(FOLDS):
+        trained = number[0] % FOLDS != fold
+        a, tested = known[0][trained], [one % FOLDS == fold for one in number]
+        weights = np.linalg.solve(a.T @ a + a.shape[1] * np.eye(a.shape[1]), a.T @ x[0][trained])
+        sums += [np.square(x[i][rows] - known[i][rows] @ weights).sum() for i, rows in enumerate(tested)]
+    value = float(sums[1] / len(x[1]) / max(sums[0] / len(x[0]), 1e-300))
+    return Score(value, chance=1.0, n_real=len(x[0]), n_fake=len(x[1]))
+
+
+def _answers(alike: Alike, prompted: Prompted, width: float) -> Score:
+    from scipy.special import stdtr, stdtrit
+
+    expected, against = alike.expected
+    known = np.isfinite(alike.fakes) & np.isfinite(expected)
+    s, more = alike.fakes[known], (alike.fakes - expected)[known]
+    n, mean = len(s), float(s.mean())
+    half = float(stdtrit(max(1, n - 1), (1 + LEVEL) / 2) * s.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    error = float(more.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    p_value = float(stdtr(n - 1, -more.mean() / error)) if error > 0 else 1.0
+    worst = np.flatnonzero(known)[np.argsort(-more, kind="stable")[:EXAMPLES]]
+    settings = {"width": width, "against": against, "p_value": p_value, "prompts": n}
+    settings |= {"examples": [prompted.texts[i][:200] for i in worst.tolist()]}
+    interval = Interval(1 / min(1.0, mean + half), 1 / max(1e-12, mean - half), LEVEL, COVERS)
+    return Score(1 / max(mean, 1e-12), interval, 1 / max(float(expected[known].mean()), 1e-12), settings=settings)
+
+
+def _share(near: Alike, close: float) -> Score:
+    """Share of pairs of answers to one prompt that are near-duplicates; expected as many as in the data."""
+    expected, against = near.expected
+    value, chance = float(np.nanmean(near.fakes)), float(np.nanmean(expected))
+    return Score(value, chance=chance, settings={"distance": close, "against": against})
+
+
+def _distances_apart(x: Array, number: Index, seed: int) -> Array | None:
+    """Distances between references to different prompts; None if they are all equal."""
+    rng = np.random.default_rng(seed)
+    i, j = rng.integers(len(x), size=(2, PAIRS))
+    apart = number[i] != number[j]
+    i, j = i[apart], j[apart]
+    parts = np.array_split(np.arange(len(i)), max(1, len(i) * x.shape[1] // 4_000_000))
+    found = np.concatenate([np.linalg.norm(x[i[part]] - x[j[part]], axis=1) for part in parts])
+    return found if len(found) and np.median(found) > 0 else None
+
+
+def _gaussian(width: float) -> Similarity:
+    return lambda squared: np.exp(-squared / (2 * width**2))
+
+
+def _nearer(distance: float) -> Similarity:
+    return lambda squared: (squared <= distance**2).astype(np.float64)
+
+
+def _rows(number: Index, prompts: int) -> list[Index]:
+    """The rows of each prompt, at most `MOST` of them."""
+    order = np.argsort(number, kind="stable")
+    ends = np.cumsum(np.bincount(number, minlength=prompts))
+    return [part[:MOST] for part in np.split(order, ends[:-1])]
+
+
+def _alike(real: Array, fake: Array, rows: Sequence[Sequence[Index]], kernel: Similarity) -> Alike:
+    found = np.full((3, len(rows[0])), np.nan)
+    for i, (a, b) in enumerate(zip(*rows, strict=True)):
+        x, y = real[a], fake[b]
+        found[:, i] = _within(y, kernel), _within(x, kernel), kernel(_squared(x, y)).mean()
+    return Alike(*found)
+
+
+def _within(x: Array, kernel: Similarity) -> float:
+    """Mean kernel of two different samples; NaN if there are no two."""
+    return float(kernel(_squared(x, x)[np.triu_indices(len(x), 1)]).mean()) if len(x) > 1 else np.nan
+
+
+def _squared(x: Array, y: Array) -> Array:
+    return np.asarray(((x[:, None] - y[None]) ** 2).sum(axis=2))
+
+
+def _distinct(fake: Side, rows: Sequence[Index]) -> Score | None:
+    """Different pairs of neighbouring words over all such pairs in the answers to a prompt, averaged over prompts."""
+    if fake.samples is None or fake.samples.kind != "text":
+        return None
+    shares = []
+    for part in rows:
+        words = [str(fake.samples[int(fake.rows[i])]).split() for i in part.tolist()]
+        pairs = [pair for one in words for pair in pairwise(one)]
+        shares += [len(set(pairs)) / len(pairs)] if pairs else []
+    return Score(float(np.mean(shares)), settings={"n": 2}) if shares else None
