@@ -328,12 +328,6 @@ class Reference(PreparedReals):
 
         The protocol and the report name the subsample. Intervals of k-NN scores cover the expectation of a score with
         n reals, which depends on n: compare only results with the same n.
-
-        Example:
-            >>> import numpy as np
-            >>> small = Reference.fit(np.random.default_rng(0).normal(size=(500, 2))).subsample(100)
-            >>> small.features.shape, small.side.protocol["subsample"]
-            ((100, 2), '100 of 500 samples, seed 0')
         """
         side = self.side.subsampled(n, seed)
         check_k(self.k, n_real=n)

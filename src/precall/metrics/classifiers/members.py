@@ -19,9 +19,9 @@ import numpy as np
 
 from precall.metrics.classifiers.gaussians import GaussianPair, gaussian, mahalanobis
 from precall.metrics.classifiers.mixtures import fitted_mixture, log_densities, mixture_weights
-from precall.metrics.classifiers.views import NARROW, Matrix, Seen, Task
+from precall.metrics.classifiers.views import NARROW, Seen, Task
 from precall.metrics.parallel import side_by_side
-from precall.theory.arrays import Array, Flags, to_numpy
+from precall.theory.arrays import Array, Flags, Matrix, to_numpy
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,11 +10,11 @@ from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.result import ClassifierResult, certify
-from precall.metrics.classifiers.views import Matrix, enlarged
+from precall.metrics.classifiers.views import enlarged
 from precall.metrics.features import Pair, check_count
 from precall.metrics.metric import Card, Found, Metric, curve_found
 from precall.metrics.score import CURVE_SCORES
-from precall.theory.arrays import Array, Flags, to_numpy
+from precall.theory.arrays import Array, Flags, Matrix, to_numpy
 
 if TYPE_CHECKING:
     import torch
