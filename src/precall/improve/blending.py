@@ -194,8 +194,8 @@ class _Problem:
     """A blend to be found: ratios at all samples, and what may be spent."""
 
     ratios: Ratios
-    label: Array
-    fold: Array
+    label: Index
+    fold: Index
     names: list[str]
     costs: Array
     budget: float

@@ -220,7 +220,7 @@ class Ratio:
         for name, x in (("real", real), ("fake", fake)):
             _enough(name, x)
         sides = {"real": _encoded(real, encode), "fake": _encoded(fake, encode)}
-        found = classify("auto", **sides, seed=seed)
+        found = classify("auto", real=sides["real"], fake=sides["fake"], seed=seed)
         network = distilled(**sides, log_real=found.log_ratio_real, log_fake=found.log_ratio_fake, seed=seed)
         return cls(NetworkScore(network, encode))
 
