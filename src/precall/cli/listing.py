@@ -20,7 +20,8 @@ def list_names(
     \b
       precall list encoders
     """
-    from precall.encoders.registry import ENCODERS, FORMS
+    from precall.encoders.forms import FORMS
+    from precall.encoders.registry import ENCODERS
     from precall.metrics.presets import PRESETS
     from precall.metrics.registry import METRICS
     from precall.plugins import listed

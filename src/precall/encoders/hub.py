@@ -101,7 +101,7 @@ def text_encoder(
             return np.asarray((found / length).float().cpu())
 
     def cuts(text: str) -> bool:
-        return len(text) > most - 2 and len(tokenizer(text, truncation=False, verbose=False)["input_ids"]) > most
+        return len(text) > most - 2 and bool(len(tokenizer(text, truncation=False, verbose=False)["input_ids"]) > most)
 
     protocol = {**known, "weights": state_hash(model), "tokens": most, "pooling": pooling}
     return Encoder(name, "text", protocol | _library() | versions(place), str, forward, cuts=cuts)

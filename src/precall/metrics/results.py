@@ -28,7 +28,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
+    from pandas import DataFrame  # type: ignore[import-untyped]
 
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.histograms import Clusters
