@@ -43,7 +43,6 @@ def report(
       precall report report/results.json --out page.html
       precall report report/results.json --out curves.svg
       precall report report/results.json --out table.csv
-      precall report runs/ --history
       precall report report/ --serve
     """
     from precall.files import check_output, write_atomically
