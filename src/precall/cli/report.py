@@ -47,7 +47,6 @@ def report(
       precall report report/results.json --out curves.svg
       precall report report/results.json --figure curve.pdf
       precall report report/results.json --out table.csv
-      precall report runs/ --history
       precall report report/ --serve
     """
     from precall.files import check_output, write_atomically
