@@ -120,9 +120,7 @@ def make_tables_and_texts(folder, rng):
         lines = "".join(f'{{"resps": [["a line of text, number {i}"]]}}\n' for i in range(60))
         (folder / f"{name}.jsonl").write_text(lines)
     for name in ("refs", "ours", "base", "tuned"):
-        lines = "".join(
-            f'{{"prompt": "question {i}", "answer": "reply {i} {rng.integers(99)}"}}\n' for i in range(60)
-        )
+        lines = "".join(f'{{"prompt": "question {i}", "answer": "reply {i} {rng.integers(99)}"}}\n' for i in range(60))
         (folder / f"{name}.jsonl").write_text(lines)
     for name in ("answers", "other"):
         lines = "".join(f'{{"answer": "a line of text, number {i}"}}\n' for i in range(60))

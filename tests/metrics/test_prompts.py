@@ -10,6 +10,7 @@ import precall
 from precall.metrics.classifiers.folds import FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.permutation import unit_p_value
+from precall.metrics.features import Pair
 from precall.metrics.inputs import Side
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.within import within_scores
@@ -81,9 +82,8 @@ def test_what_is_no_prompt_is_refused(real, fake, said):
 def test_folds_and_halves_keep_prompts_together():
     rng = np.random.default_rng(0)
     units = np.arange(60), np.repeat(np.arange(60), 3)
-    folded = FoldedSamples.split(
-        rng.normal(size=(60, 2)), rng.normal(size=(180, 2)), folds=5, inner=3, seed=0, units=units
-    )
+    pair = Pair(rng.normal(size=(60, 2)), rng.normal(size=(180, 2)), units)
+    folded = FoldedSamples.split(pair, folds=5, inner=3, seed=0)
     for part in (folded.fold, folded.inner):
         assert all(len(set(part[folded.unit == unit])) == 1 for unit in range(60))
     assert folded.independent.sum() == 120

@@ -81,7 +81,7 @@ def test_one_object_is_all_that_a_new_metric_takes(monkeypatch):
     monkeypatch.setitem(registry.METRICS, "gap", Metric("gap", "distance of the means", (info,), "none", compute))
     monkeypatch.setitem(registry.SCORES, "gap", info)
     found = assess(real=REAL, fake={"ours": FAKE}, metrics=("gap", "fid"))
-    assert "gap" in table.text(found).splitlines()[2].split()
+    assert "gap" in table.text(found).split()
     (column,) = [one for block in page.page_data(found)["blocks"] for one in block["columns"] if one["key"] == "gap"]
     assert (column["label"], column["better"]) == ("mean gap", "lower")
     assert json.loads(json.dumps(found.to_dict()))["models"]["ours"]["scores"]["gap"]["value"] > 0

@@ -93,6 +93,9 @@ class Run(Protocol):
     def soft_supports(self) -> tuple[SoftSupport, SoftSupport]:
         """The soft supports of the reals and of the fakes."""
 
+    def classified(self, name: str, pair: Pair) -> ClassifierResult:
+        """The result of the classifier estimator of this name for another pair of samples."""
+
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
         """A sweep over `pair` with another k, or over a part of it given by row indices."""
 

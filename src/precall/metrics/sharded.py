@@ -150,6 +150,10 @@ class ShardedRun:
         """The soft supports of the samples of both sides."""
         return self.sample.soft_supports
 
+    def classified(self, name: str, pair: Pair) -> ClassifierResult:
+        """The result of the classifier estimator of this name for another pair of samples."""
+        return self.sample.classified(name, pair)
+
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
         """A sweep of the samples of both sides with another k."""
         return self.sample.swept(k, real, fake)

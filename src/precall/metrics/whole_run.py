@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from precall.metrics.category_levels import named_category_codes
+from precall.metrics.classifiers.estimators import classify_pair
 from precall.metrics.column_drift import ColumnDrift, column_drift
 from precall.metrics.features import Features, Pair, check_k, device_of
 from precall.metrics.histograms import Clusters, cells_of_pair
@@ -129,6 +130,10 @@ class WholeRun:
         balls = {"real": sweep.clipped(self.real_balls), "fake": self.fake_balls}
         clipped = sweep.cross(**balls, ties=self.ties, progress=self.stage("clipped balls"))
         return clipped_scores(self.neighborhoods, clipped, self.k)
+
+    def classified(self, name: str, pair: Pair) -> ClassifierResult:
+        """The result of the classifier estimator of this name for another pair of samples."""
+        return classify_pair(name, pair, seed=self.seed)
 
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
         """A sweep with another k, over all samples or over a subsample given by row indices."""

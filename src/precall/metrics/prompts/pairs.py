@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers.estimators import classify_pair
 from precall.metrics.classifiers.folds import FEWEST
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.features import Pair
@@ -38,17 +37,18 @@ def swapped(number: Index, seed: int) -> tuple[Index, Index, Index]:
     return one_each, couples[:, ::-1].ravel(), np.repeat(np.arange(len(couples)), 2)
 
 
-def _dependence(x: Array, prompted: Prompted, c: Array, seed: int) -> ClassifierResult:
+def _dependence(run: Run, x: Array, prompted: Prompted, c: Array) -> ClassifierResult:
     """Real pairs against real pairs whose answers were exchanged between prompts."""
+    seed = run.seed
     if prompted.drawn:
         rows, partners, couples = swapped(prompted.number, seed)
         true, false = np.hstack([c[rows], x[rows]]), np.hstack([c[partners], x[rows]])
-        return classify_pair("auto", Pair(true, false, (couples, couples)), seed=seed)
+        return run.classified("auto", Pair(true, false, (couples, couples)))
     rows = np.random.default_rng(seed).permutation(len(x))
     half = len(rows) // 2
     shuffled = np.random.default_rng(seed + 1).permutation(rows[half:])
     true, false = np.hstack([c, x])[rows[:half]], np.hstack([c[shuffled], x[rows[half:]]])
-    return classify_pair("auto", Pair(true, false), seed=seed)
+    return run.classified("auto", Pair(true, false))
 
 
 def _compute(run: Run) -> Found:
@@ -62,12 +62,12 @@ def _compute(run: Run) -> Found:
     x, y = (to_numpy(side.features).astype(np.float64) for side in (real, fake))
     run.stage("pairs")(0, 2)
     pair = Pair(np.hstack([a.features, x]), np.hstack([b.features, y]), run.pair.units)
-    found = classify_pair("auto", pair, seed=run.seed)
+    found = run.classified("auto", pair)
     run.stage("pairs")(1, 2)
     uncertainty = found.uncertainty(seed=run.seed)
     uncertainty["settings"] = {**uncertainty["settings"], "p_value": found.p_value, **_examples(found, b)}
     curve = curve_found(pair, found.spectrum, **uncertainty)
-    seen = _dependence(x, a, a.features, run.seed)
+    seen = _dependence(run, x, a, a.features)
     settings = {"p_value": seen.p_value, "test": seen.test}
     dependence = Score(seen.spectrum.total_variation, n_real=len(seen.scores_real), settings=settings)
     spread = spread_score((a.features, b.features), (x, y), (a.number, b.number))
