@@ -309,6 +309,7 @@ def _estimator(
             limits=limits,
             misleads=misleads,
             papers=papers,
+            figure="none" if name == "auto_quick" else "shift",
         ),
     )
 
