@@ -25,19 +25,8 @@ from typing import Any
 import numpy as np
 
 import precall
+from precall.metrics.verdict import Verdict
 
-KINDS = {  # the kind of a verdict, by a word that every wording of it has had
-    "Cop": "copies",
-    "Indist": "indistinguishable",
-    "Close": "close",
-    "Weighs": "wrong proportions",
-    "Covers": "wrong proportions",
-    "Drops": "drops",
-    "Invents": "invents",
-    "Both": "drops and invents",
-    "No ": "none",
-    "Differs": "cannot tell",
-}
 SMOKE = ("k-NN with ties", "moments and MAUVE")
 LAM = np.geomspace(1e-3, 1e3, 61)
 CURVES = ("auto", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "clusters", "cover")
@@ -195,16 +184,16 @@ def recorded(found: Any) -> dict[str, Any]:
         "estimator": found.estimator,
         "certificate": None if certificate is None else [certificate.level, *certificate.alpha(LAM)],
         "samples": {side: _samples(one) for side, one in found.samples.items()},
-        "verdict": verdict(str(found.verdict)),
+        "verdict": verdict(found.verdict),
         "groups": {str(label): recorded(one) for label, one in found.groups.items()},
         "fairness": None if found.fairness is None else found.fairness.to_dict(),
     }
 
 
-def verdict(sentence: str) -> list[str]:
-    """The kind of a verdict and its figures, without the wording."""
-    kind = next(kind for word, kind in KINDS.items() if sentence.startswith(word))
-    return [kind, *(figure.replace(" ", "") for figure in re.findall(r"\d+ ?%", sentence) if kind != "close")]
+def verdict(found: Verdict) -> list[str]:
+    """The kinds of a verdict and its figures, without the wording."""
+    figures = re.findall(r"\d+ ?%", found) if found.kind != "close" else []
+    return [*map(str, found.kinds), *(figure.replace(" ", "") for figure in figures)]
 
 
 def _score(score: Any) -> list[Any]:

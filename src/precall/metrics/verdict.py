@@ -30,9 +30,11 @@ SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, 
 MAIN = 0.4  # missed or invented mass is named if it is at least this part of the total variation
 MISPLACED = 0.1  # least total variation that is not "close"
 SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
-RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves; beyond it every estimated curve falls
+RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves
+BEYOND = 14.0  # ratio at which a slope has fallen and a plateau has not
 APART = 0.5  # share of both sets beyond three times the other from which they hardly overlap
 ROWS = 5000  # rows on which means and variances are compared
+BETWEEN = 0.8  # part of the total variation that wrong proportions show between cells
 FINE = ("auto", "auto_quick")  # estimators that may call a model close: others are blind to whole kinds of differences
 
 
@@ -91,11 +93,13 @@ class Moved:
         shift: The part of the means, `½ Σ δ²/v`.
         narrow: The part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1.
         wide: The part of those along which they vary more.
+        cells: Total variation between 20 cells of k-means, beyond chance; None in results of earlier versions.
     """
 
     shift: float
     narrow: float
     wide: float
+    cells: float | None = None
 
     @classmethod
     def between(cls, pair: Pair, seed: int) -> Moved:
@@ -120,7 +124,7 @@ class Moved:
 
     def to_dict(self) -> dict[str, float]:
         """The parts as JSON-ready values."""
-        return {"shift": self.shift, "narrow": self.narrow, "wide": self.wide}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +169,7 @@ class Evidence:
         return max(bound, _corrected(self.scores[name]))
 
     def plateau(self, side: str) -> float:
-        """The mass of one side that remains beyond the largest λ that the samples of the other side resolve.
+        """The mass of one side that remains at λ = `BEYOND`, if it falls on as up to the largest λ that is resolved.
 
         If a share e of one set had the other one 1/λ times as densely, e n/λ of its n samples would lie there.
         """
@@ -176,8 +180,14 @@ class Evidence:
         lam = float(np.clip((n or 0) * share / SEEN, FAR, RESOLVED))
         if self.spectrum is None or lam <= FAR:
             return share
-        left = 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
-        return max(self.at_least(side, lam), min(left, share))
+        near, left = self._left(side, FAR), self._left(side, lam)
+        fall = (near - left) / np.log(lam / FAR) * np.log(BEYOND / lam)
+        return max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
+
+    def _left(self, side: str, lam: float) -> float:
+        """The mass of one side beyond λ, by the curve."""
+        assert self.spectrum is not None
+        return 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
 
 
 def verdict(evidence: Evidence) -> Verdict:
@@ -375,18 +385,17 @@ def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, .
 
 
 def _displacement(evidence: Evidence, scores: Mapping[str, Score], misplaced: float) -> tuple[str, tuple[Kind, ...]]:
-    """Wrong proportions if the difference shows between clusters; otherwise what means and variances show."""
+    """Too narrow or too wide; else wrong proportions, if nearly all of it shows between cells; else what means show."""
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
-    between = scores["tv"] if evidence.estimator == "clusters" else scores.get("clusters_tv")
-    kind = Kind.SHAPE if evidence.moved is None else evidence.moved.kind(misplaced)
-    if between is not None and _corrected(between) >= misplaced / 2:
+    found = evidence.moved or Moved(0.0, 0.0, 0.0)
+    kind = found.kind(misplaced)
+    if kind not in (Kind.NARROW, Kind.WIDE) and (found.cells or 0.0) >= BETWEEN * misplaced:
         return f"Covers the data in the wrong proportions: {moved}", (Kind.PROPORTIONS,)
-    shape = "with a wrong shape" if between is not None else "with a wrong density"
     said = {
         Kind.NARROW: "Too narrow: it covers the data, but varies too little",
         Kind.WIDE: "Too wide: it covers the data, but varies too much",
         Kind.SHIFTED: "Shifted: it covers the data, but around another centre",
-        Kind.SHAPE: f"Covers the data {shape}",
+        Kind.SHAPE: "Covers the data with a wrong shape",
     }
     return f"{said[kind]}: {moved}", (kind,)
 
