@@ -89,10 +89,11 @@ def clusters_curve(real: Array, fake: Array, seed: int) -> Curve:
 
 
 def cover_curve(real: Array, fake: Array, seed: int) -> Curve:
+    from experiments.common.cover_curve import cover_curve_of
     from precall.metrics.neighbors.sweep import sweep
 
     found = sweep(real=real, fake=fake, k=round(len(real) ** 0.5))
-    return lambda lam: np.clip(found.cover_curve(lam).alpha, 0, np.minimum(1, lam))
+    return lambda lam: np.clip(cover_curve_of(found, lam).alpha, 0, np.minimum(1, lam))
 
 
 def simon_curve(real: Array, fake: Array, seed: int) -> Curve:

@@ -119,7 +119,10 @@ def make_tables_and_texts(folder, rng):
     for name in ("human", "samples_task"):  # as evaluation harnesses of language models log them
         lines = "".join(f'{{"resps": [["a line of text, number {i}"]]}}\n' for i in range(60))
         (folder / f"{name}.jsonl").write_text(lines)
-    for name in ("refs", "ours", "base", "tuned"):
+    for name in ("real", "fake"):
+        lines = "".join(f'{{"text": "a line of {name} text, number {rng.integers(1000)}"}}\n' for _ in range(60))
+        (folder / f"{name}.jsonl").write_text(lines)
+    for name in ("refs", "a", "base", "tuned"):
         lines = "".join(f'{{"prompt": "question {i}", "answer": "reply {i} {rng.integers(99)}"}}\n' for i in range(60))
         (folder / f"{name}.jsonl").write_text(lines)
     for name in ("answers", "other"):

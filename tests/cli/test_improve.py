@@ -292,7 +292,8 @@ def test_unreadable_images_are_skipped_and_positions_stay_those_of_the_folder(ru
 def test_a_plan_is_a_table_of_budgets(run, arrays):
     done = run(*arrays, "--plan", "--budget", 1.25)
     assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
+    above, *lines = done.stdout.splitlines()
+    assert above.split() == ["precision"]
     assert lines[0].split("  ")[0].strip() == "budget"
     assert [line.split()[0] for line in lines[1:4]] == ["1", "1.25", "1.5"]
     assert lines[1].split()[1] == "100.0%"

@@ -260,6 +260,8 @@ class FakeText(nn.Module):
 
 
 class FakeTokenizer:
+    pad_token, model_max_length = "[PAD]", 512
+
     def __call__(self, texts, padding, truncation, max_length, return_tensors):
         codes = [[ord(c) for c in text][:max_length] for text in texts]
         width = max(map(len, codes))

@@ -29,9 +29,9 @@ def test_its_command_is_documented(path):
 
 def test_the_docs_name_files_that_exist():
     named = re.findall(r"`((?:experiments|benchmarks)/[\w/.-]+)`", DOCS)
-    assert len(named) > 10
     assert [name for name in named if not (ROOT / name).exists()] == []
     modules = re.findall(r"python -m ((?:experiments|benchmarks)[\w.]+)", DOCS)
+    assert len(modules) > 10
     assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").exists()] == []
 
 

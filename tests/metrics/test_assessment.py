@@ -16,6 +16,7 @@ from precall.metrics.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
 from precall.metrics.results import Assessment, PerSample
 from precall.metrics.score import Interval, Score, readings
+from precall.metrics.verdict import Moved
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 
@@ -81,14 +82,14 @@ def test_the_verdict_follows_from_the_test_and_from_chance():
 
 
 @pytest.mark.parametrize(
-    ("between", "said"), [(0.25, "in the wrong proportions"), (0.05, "with a wrong shape"), (None, "a wrong density")]
+    ("between", "said"),
+    [(0.25, "in the wrong proportions"), (0.05, "with a wrong shape"), (None, "with a wrong shape")],
 )
 def test_the_verdict_tells_wrong_proportions_from_a_wrong_shape_and_from_closeness(between, said):
-    others = {} if between is None else {"clusters_tv": Score(between, chance=0.02)}
-    verdict = found([0.8, 0.2], [0.5, 0.5], **others).verdict
+    verdict = replace(found([0.8, 0.2], [0.5, 0.5]), moved=Moved(0.0, 0.0, 0.0, between)).verdict
     assert said in verdict
     assert "about 30 % [30 %, 30 %] of its samples would have to move" in verdict
-    assert found([0.8, 0.2], [0.75, 0.25], **others).verdict.startswith("Close to the data")
+    assert found([0.8, 0.2], [0.75, 0.25]).verdict.startswith("Close to the data")
 
 
 def test_the_verdict_heeds_a_holdout():

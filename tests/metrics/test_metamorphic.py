@@ -22,11 +22,11 @@ from precall.metrics.registry import METRICS, SCORES
 
 N, M, D = 60, 52, 3
 # metrics that take more than a second, which see fewer transformations
-SLOW = {"auto", "mlp", "quadratic", "simon"}
+SLOW = {"auto", "auto_quick", "mlp", "quadratic", "simon"}
 # defined on the features as they are: a network without standardisation, a kernel with a scale, class probabilities
 IN_THEIR_UNITS = {"simon", "kid", "is"}
 # look at single columns, or start from random directions
-ON_COLUMNS = {"auto", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "c2st", "is"}
+ON_COLUMNS = {"auto", "auto_quick", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "c2st", "is"}
 # cut or start at random by the number of the row
 SEEDED = {name for name, metric in METRICS.items() if metric.is_curve} | {"c2st", "mauve"}
 # sums over many values, whose order differs between NumPy and torch, or between tiles
@@ -42,6 +42,7 @@ EXCHANGED |= {second: first for first, second in EXCHANGED.items()}
 ONE_SIDED = {
     *("density", "coverage", "corrected_coverage", "realism", "clipped_density", "clipped_coverage", "copies"),
     *("memorized", "closer_to_train", "generalization_gap", "inception_score"),
+    *(info.name for info in METRICS["prompts"].scores),  # with prompts, see test_prompts
 }
 
 

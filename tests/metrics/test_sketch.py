@@ -148,7 +148,7 @@ def test_the_assessment_has_the_default_answer(reference, whole):
     assert found.spectrum.area == found.scores["area"].value
     assert found.scores["tv"].value == pytest.approx(expected.scores["tv"].value, abs=0.1)
     assert found.certificate.n_fake > 50
-    assert found.verdict.split()[0] == expected.verdict.split()[0]
+    assert "indistinguishable" not in (*found.verdict.kinds, *expected.verdict.kinds)
     assert json.dumps(found.to_dict())
 
 

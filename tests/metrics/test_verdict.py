@@ -69,7 +69,7 @@ REJECTED = {"c2st": score(0.7, p_value=0.001)}
         (0.03, 0.0, 0.05, "Drops modes"),  # small, but most of the difference
         (0.03, 0.0, 0.3, "Covers the data"),  # less than 0.4 of the difference
         (0.01, 0.0, 0.09, "Close to the data: at most 9 % of its samples would have to move"),
-        (0.01, 0.0, 0.11, "Covers the data with a wrong density: about 11 %"),
+        (0.01, 0.0, 0.11, "Covers the data with a wrong shape: about 11 %"),
     ],
 )
 def test_the_difference_has_the_name_of_its_largest_part(missed, invented, tv, said):
@@ -90,9 +90,13 @@ def test_nothing_is_called_close_that_the_interval_calls_far(high, said):
     assert verdict("auto", scores(score(0.0, 0.0, high), **REJECTED), None).startswith(said)
 
 
-@pytest.mark.parametrize(("between", "said"), [(0.16, "in the wrong proportions"), (0.14, "with a wrong shape")])
-def test_proportions_are_named_if_half_of_the_difference_is_between_clusters(between, said):
-    found = verdict("auto", scores(score(0.3), clusters_tv=score(between), **REJECTED), None)
+@pytest.mark.parametrize(("between", "said"), [(0.25, "in the wrong proportions"), (0.23, "with a wrong shape")])
+def test_proportions_are_named_if_most_of_the_difference_is_between_cells(between, said):
+    """The metric "clusters" has no say: the kind is the same whatever was requested beside the curve."""
+    moved, clusters = Moved(0.0, 0.0, 0.0, between), {"clusters_tv": score(0.3)}
+    found = verdict("auto", scores(score(0.3), **clusters, **REJECTED), None, moved=moved)
+    narrow = verdict("auto", scores(score(0.3), **clusters, **REJECTED), None, moved=Moved(0.0, 0.2, 0.0, between))
+    assert narrow.kind == "too narrow"
     assert found.startswith(f"Covers the data {said}: about 30 % of its samples would have to move")
 
 

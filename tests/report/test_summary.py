@@ -25,8 +25,8 @@ def assessed(p, q, *, width=0.04, p_value=0.001, **scores):
     found["c2st"] = Score(0.7, settings={"p_value": p_value})
     return Assessment(
         name="m",
-        estimator="linear",
-        spectra={"linear": spectrum},
+        estimator="auto",
+        spectra={"auto": spectrum},
         scores=found | scores,
         certificate=None,
         real=PerSample(),

@@ -123,7 +123,7 @@ def test_a_script_has_the_features_of_its_bytes(tiny):
 
 
 def test_gradients_flow_through_the_encoder_which_stays_as_it_is(tiny):
-    run = run_on(tiny(), both=False)
+    run = run_on(tiny(), PRObjective(2.0, form="smoothed"), both=False)
     network = run.discriminator.encoder.tensors.network
     before = {name: value.clone() for name, value in network.state_dict().items()}
     start = [p.detach().clone() for p in run.generator.parameters()]

@@ -313,7 +313,10 @@ def test_a_network_that_cannot_be_had_costs_a_sentence(path, said):
         (lambda: recipe(fake("digits"), "gan"), "`model` must be one of mlp, conv"),
         (lambda: recipe(fake("8-gaussians"), "conv"), r"`model` conv requires images; .* shape \(2,\). Use mlp"),
         (lambda: recipe(fake("mnist"), "residual").networks(), "at most 256 coordinates; got 784"),
-        (lambda: recipe(fake("digits"), "biggan").networks(), "`size` must be one of 32, 64; got 8"),
+        (
+            lambda: recipe(fake("digits"), "biggan").networks(),
+            "biggan requires images of 32 × 32 or 64 × 64; got 8 × 8",
+        ),
         (lambda: recipe(fake("digits")).trainer(batchsize=3), "`overrides` must be one of batch_size.*'batchsize'"),
         (lambda: recipe(fake("digits")).trainer(lam=-1), "`lam` must be positive"),
         (lambda: recipe(fake("digits")).trainer(kind="wgan"), "`kind` must be one of pr, tail"),

@@ -73,8 +73,6 @@ class AssessOptions(ComparingOptions):
     Options:
         fake ([NAME=]FILE): A model's samples; give it several times to compare models.
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
-        prompt (NAME): Field or column with the prompt that each sample answers: assesses pairs of prompt and answer.
-            With --key, the field of the answer (docs/howto/prompts.md).
         quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
             random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
@@ -88,6 +86,8 @@ class AssessOptions(ComparingOptions):
         show_rows: Let the report contain rows of tables and names of categories.
         groups (NAME): Assess groups separately: `folders` (the folder of each image), a column, a field of .jsonl, or
             name=file with one label per line, once for `real` and once for each model.
+        prompt (NAME): Field or column with the prompt that each sample answers: assesses pairs of prompt and answer.
+            With --key, the field of the answer (docs/howto/prompts.md).
 
     Computing:
         ties: closed (≤, Kynkäänniemi) or open (<, Naeem).
@@ -158,7 +158,7 @@ def assess(options: AssessOptions) -> None:
       precall assess --real train.csv --fake fake.csv --holdout test.csv
       precall assess --real real.csv --fake fake.csv --ignore sex --kinds x=number
       precall assess --real real.npy --fake a.npy --quick
-      precall assess --real refs.jsonl --fake ours.jsonl --prompt prompt --key answer
+      precall assess --real refs.jsonl --fake a.jsonl --prompt prompt --key answer
       precall assess --real statistics.npz --fake a.npy --metrics fid
       precall assess --real real.npy --fake a.npy --quick --samples samples.csv
       precall assess --real real.npy --fake a.npy --min-recall 0.1 --gate lower

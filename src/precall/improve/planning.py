@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from precall.improve.evidence import RatioSupport
 from precall.metrics.score import plain
-from precall.printing import aligned
+from precall.printing import aligned, wrapped
 from precall.theory import checks
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
@@ -90,18 +90,19 @@ class Plan:
 
     def __repr__(self) -> str:
         at = [f"at {recall:g}" for recall in self.recalls]
-        above = ["", "", *["", "precision"][-len(at) :], *[""] * (len(at) - 2), "", "", "", ""]
-        head = ["budget", "kept", *at, "area", "F8", "F1/8", "TV"]
+        above = ["", "", *["", "precision"][-len(at) :], *[""] * (len(at) - 2), "", ""]
+        head = ["budget", "kept", *at, "area", "TV"]
         rows = [
             [
                 f"{one.budget:.3g}",
                 f"{one.acceptance_rate:.1%}",
-                *(str(value) for value in (*one.precision, one.area, one.f8, one.f1_8, one.tv)),
+                *(str(value) for value in (*one.precision, one.area, one.tv)),
             ]
             for one in self.outcomes
         ]
         lines = aligned([above, head, *rows], right=True)
-        return "\n".join([*lines, "", f"budgets above {self.max_budget:.3g} bring no further improvement{self._why}"])
+        said = f"budgets above {self.max_budget:.3g} bring no further improvement{self._why}"
+        return "\n".join([*lines, "", *wrapped(said)])
 
     @property
     def _why(self) -> str:

@@ -181,7 +181,7 @@ class Evidence:
         if self.spectrum is None or lam <= FAR:
             return share
         near, left = self._left(side, FAR), self._left(side, lam)
-        fall = (near - left) / np.log(lam / FAR) * np.log(BEYOND / lam)
+        fall = (near - left) * float(np.log(BEYOND / lam) / np.log(lam / FAR))
         return max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
 
     def _left(self, side: str, lam: float) -> float:
