@@ -58,6 +58,17 @@ def test_a_file_may_not_name_a_plugin():
     assert may_name("lengths", ["lengths"])
 
 
+@pytest.fixture
+def as_before():
+    """Other tests see the metrics as they were."""
+    kept = dict(registry.METRICS), dict(registry.SCORES)
+    yield
+    for now, before in zip((registry.METRICS, registry.SCORES), kept, strict=True):
+        now.clear()
+        now.update(before)
+
+
+@pytest.mark.usefixtures("as_before")
 def test_a_function_is_a_metric():
     def gap(real, fake):
         return abs(real.mean() - fake.mean())

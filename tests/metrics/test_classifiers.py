@@ -1,6 +1,7 @@
 """Classifier estimators: the paper's ensemble, cross-fitted classifiers, the auto panel, certificates and tests."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -308,7 +309,8 @@ def test_auto_reads_the_curve_off_a_part_and_scores_all(rotated, monkeypatch):
     assert np.isfinite(np.concatenate([part.log_ratio_real, part.log_ratio_fake, part.scores_fake])).all()
     used, _ = Panel(rows=200).sample(Pair.checked(real=real, fake=fake), 3)
     others = np.setdiff1d(np.arange(500), used)
-    np.testing.assert_array_equal(part.log_ratio_real[others], part.panel.log_ratio(real[others]))
+    one_fold = replace(part.panel, models=part.panel.models[:1])
+    np.testing.assert_array_equal(part.log_ratio_real[others], one_fold.log_ratio(real[others]))
     whole = classify_pair("auto", Pair.checked(real=real, fake=fake), seed=3)
     assert whole.settings["samples"] == {"real": 500, "fake": 400}
     assert np.corrcoef(part.log_ratio_fake, whole.log_ratio_fake)[0, 1] > 0.7

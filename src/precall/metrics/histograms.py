@@ -246,6 +246,6 @@ def between_cells(pair: Pair, seed: int) -> float:
     """
     some = pair.rows(*uniform_rows(pair.sizes, ROWS, seed))
     cells = min(CELLS, *some.sizes)
-    found = kmeans_histograms(real=some.real, fake=some.fake, n_clusters=cells, repeats=1, seed=seed)
+    found = histograms_of_pair(some, n_clusters=cells, repeats=1, seed=seed)
     permuted = found.permuted(PERMUTED, np.random.default_rng(seed))
     return chance_corrected(found.spectrum.total_variation, float(np.mean([one.total_variation for one in permuted])))
