@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from precall import assess
 from precall.metrics.features import Pair
 from precall.metrics.score import Interval, Score, readings
 from precall.metrics.verdict import Evidence, Kind, Moved
@@ -194,3 +195,14 @@ def test_means_and_variances_name_the_kind_of_a_slope(change, kind):
 def test_a_verdict_survives_pickling():
     found = verdict(None, {}, None)
     assert pickle.loads(pickle.dumps(found)).kinds == found.kinds
+
+
+def test_dropped_classes_of_real_images_are_no_slope():
+    """Four digits of ten are never drawn; a classifier blurs their plateau, which falls on as a slope would."""
+    from sklearn.datasets import load_digits
+
+    x, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(x))
+    real, rest = order[:898], order[898:]
+    found = assess(real=x[real], fake=x[rest][labels[rest] < 6], metrics=("auto", "c2st"))
+    assert found.verdict.kinds == (Kind.DROPS,)
