@@ -39,8 +39,8 @@ from benchmarks.common import Row, parser
 from benchmarks.families import FAMILIES
 from benchmarks.pool import head, line
 from precall import assess
-from precall.metrics.registry import METRICS, SCORES
-from precall.metrics.score import Interval
+from precall.metrics.assessing.registry import METRICS, SCORES
+from precall.metrics.scores.score import Interval
 from precall.theory.arrays import Array
 
 Rng = np.random.Generator

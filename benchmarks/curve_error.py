@@ -39,8 +39,8 @@ from benchmarks.pool import ONE_THREAD as ONE_THREAD
 from benchmarks.pool import head, line
 from benchmarks.toys import Toy, pairs
 from precall.metrics.classifiers.estimators import auto, classify
-from precall.metrics.classifiers.panel import MEMBERS, PANEL
 from precall.metrics.classifiers.simon import simon_ensemble
+from precall.metrics.members.panel import MEMBERS, PANEL
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
@@ -83,7 +83,7 @@ def error(alpha: Curve, toy: Toy | Family) -> float:
 
 
 def clusters_curve(real: Array, fake: Array, seed: int) -> Curve:
-    from precall.metrics.histograms import kmeans_histograms
+    from precall.metrics.cells.histograms import kmeans_histograms
 
     return kmeans_histograms(real=real, fake=fake, seed=seed).spectrum.alpha
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import machine, parser, print_table, save
-from precall.metrics.neighbors.listing import Listing
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.sweep import sweep
+from precall.metrics.tiles.listing import Listing
 
 K = (3, 5)
 Case = tuple[Tensor, Tensor]
@@ -65,7 +65,7 @@ def cases(n: int, d: int, device: torch.device) -> Iterator[tuple[str, Case]]:
 
 
 def squared(x: Tensor, y: Tensor) -> Tensor:
-    """All squared distances in float64, each summed by adding halves (see `precall.metrics.neighbors.distances`)."""
+    """All squared distances in float64, each summed by adding halves (see `precall.metrics.tiles.distances`)."""
     found = torch.empty(len(x), len(y), dtype=torch.float64, device=x.device)
     rows = max(1, (1 << 27) // y.numel())
     for start in range(0, len(x), rows):

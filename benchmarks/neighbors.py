@@ -36,7 +36,7 @@ import torch
 
 from benchmarks import plain_neighbors as plain
 from benchmarks.common import Row, best, in_new_process, machine, parser, print_table, save, seconds
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 from precall.metrics.neighbors.sweep import sweep
 
 Samples = npt.NDArray[np.float32]

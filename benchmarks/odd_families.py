@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks import toys
 from benchmarks.common import ROOT, Row
 from benchmarks.distributions import Modes, OnLine, cell_masses
-from precall.metrics.score import readings
+from precall.metrics.scores.score import readings
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 

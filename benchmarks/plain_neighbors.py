@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from precall.metrics.features import Pair
-from precall.metrics.kernel_distance import kernel_of, kid_score
-from precall.metrics.neighbors.kernels import KernelSums
-from precall.metrics.neighbors.probabilistic import soft_supports
+from precall.metrics.distances.kernel_distance import kernel_of, kid_score
+from precall.metrics.inputs.features import Pair
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
 from precall.metrics.neighbors.sweep import balls_around, clipped, cross, cross_balls
+from precall.metrics.pairs.kernels import KernelSums
+from precall.metrics.pairs.probabilistic import soft_supports
 
 K = (3, 5)
 BLOCK = 1 << 29  # distances that are held at once: 2 GiB

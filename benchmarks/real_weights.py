@@ -144,7 +144,7 @@ def texts(n: int) -> tuple[list[str], dict[str, list[str]]]:
 def through(name: str, file: Path, n: int) -> Row:
     """Scores of the three models with one encoder, and the CPU time per sample of encoding."""
     from precall.encoders import encode
-    from precall.metrics.assessment import assess
+    from precall.metrics.assessing.assessment import assess
 
     real, models = texts(n) if name == "minilm" else images(n)
     encoder = ENCODERS[name](file)

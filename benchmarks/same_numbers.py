@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import precall
-from precall.metrics.verdict import Verdict
+from precall.metrics.scores.verdict import Verdict
 
 SMOKE = ("k-NN with ties", "moments and MAUVE")
 LAM = np.geomspace(1e-3, 1e3, 61)

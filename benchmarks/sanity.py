@@ -30,8 +30,8 @@ from benchmarks.common import Row, parser
 from benchmarks.pool import head, line
 from benchmarks.sanity_checks import CHECKS, RATIO_CONTRADICTS, TITLES, mode_of
 from precall import assess
+from precall.metrics.assessing.registry import METRICS, SCORES, metric_of
 from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.registry import METRICS, SCORES, metric_of
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 

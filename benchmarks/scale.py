@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks.common import ROOT, Row, in_new_process, machine, parser, peak_memory, print_table, save
 from precall.engines.local import most_shared
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 from precall.metrics.neighbors.copies import Nearest
 from precall.metrics.neighbors.scores import Neighborhoods
 
@@ -234,8 +234,8 @@ def block_seconds(rows: int, d: int) -> float:
     """Seconds of one cross block of two shards, on one core."""
     import torch
 
-    from precall.metrics import shard_tasks
-    from precall.metrics.neighbors.blocks import CrossPlan
+    from precall.metrics.pairs.blocks import CrossPlan
+    from precall.metrics.scale import shard_tasks
 
     torch.set_num_threads(1)
     x = np.random.default_rng(0).standard_normal((2, rows, d), dtype=np.float32)

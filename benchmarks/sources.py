@@ -98,7 +98,7 @@ def one(part: str, n: int, place: Path, metrics: Sequence[str]) -> tuple[Row, An
 def watch(note: str, *words: str) -> None:
     """Run `precall <words>` in this process; note its peak memory after the encoding and at the end."""
     from precall.cli import app
-    from precall.metrics import prepared
+    from precall.metrics.assessing import prepared
 
     assessed, seen = prepared.assessed, [0.0]
 

@@ -23,8 +23,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 if TYPE_CHECKING:
-    from precall.metrics.metric import Metric
-    from precall.metrics.score import ScoreInfo
+    from precall.metrics.scores.metric import Metric
+    from precall.metrics.scores.score import ScoreInfo
 
 DOCS = Path(__file__).parent
 sys.path.append(str(DOCS.parent))  # for the benchmarks and the cards
@@ -83,7 +83,7 @@ def measured_pages() -> dict[Path, str]:
 
 
 def _presets() -> str:
-    from precall.metrics.presets import PRESETS
+    from precall.metrics.protocols.presets import PRESETS
 
     rows = ["| preset | encoder | n real, n fake | k, balls | scores | clusters, runs | source |", "|" + 7 * "---|"]
     for one in PRESETS.values():
@@ -98,7 +98,7 @@ def _presets() -> str:
 
 
 def _metrics() -> str:
-    from precall.metrics.registry import METRICS
+    from precall.metrics.assessing.registry import METRICS
 
     rows = ["| metric | what it reads | scores |", "|---|---|---|"]
     for metric in METRICS.values():
@@ -182,7 +182,7 @@ def _sentence(text: str) -> str:
 
 def _unless_as_auto(metric: Metric, name: str, text: str) -> str:
     """What a card says about a curve, or a reference to the card of `auto` if that says the same."""
-    from precall.metrics.registry import METRICS
+    from precall.metrics.assessing.registry import METRICS
 
     auto = METRICS["auto"]
     said = {"chance level": card_of(auto).chance, "interval": auto.interval}
@@ -273,7 +273,7 @@ def _home(package: str, name: str) -> str:
 
 def main() -> None:
     """Write the pages, or check them."""
-    from precall.metrics.registry import METRICS
+    from precall.metrics.assessing.registry import METRICS
 
     pages = {DOCS / "cli.md": help_pages(), DOCS / "metrics.md": metrics_page()}
     pages |= {DOCS / "presets.md": presets_page(), **measured_pages(), **reference_pages()}

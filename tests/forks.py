@@ -21,8 +21,8 @@ import sys
 BASE = (
     "torch", "sklearn.ensemble", "sklearn.linear_model", "sklearn.cluster", "scipy.stats", "scipy.optimize",
     "typer._adapters", "pydantic.plugin._loader", "precall.cli", "precall.encoders",
-    "precall.metrics.assessment", "precall.cli.results_cache", "precall.report.folder",
-    "precall.report.sample_table", "PIL.PngImagePlugin", "PIL.ImageOps", "precall.metrics.neighbors.kernels",
+    "precall.metrics.assessing.assessment", "precall.cli.results_cache", "precall.report.folder",
+    "precall.report.sample_table", "PIL.PngImagePlugin", "PIL.ImageOps", "precall.metrics.pairs.kernels",
     "precall.theory.frontiers", "rich.progress",
 )  # fmt: skip
 PASSED_ON = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))

@@ -33,7 +33,7 @@ ALLOWED = {
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
 }
 # how results print, draw and write themselves; these imports happen when they are called
-RESULTS, TRADEOFF = "precall.metrics.results", "precall.metrics.tradeoff"
+RESULTS, TRADEOFF = "precall.metrics.scores.results", "precall.metrics.scores.tradeoff"
 DOORS = {(RESULTS, f"precall.report.{module}") for module in ("exports", "figures", "page", "sample_table", "table")}
 DOORS |= {(TRADEOFF, f"precall.report.{module}") for module in ("page", "tradeoff")}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
@@ -51,8 +51,8 @@ def trees():
 
 
 @cache
-def imports(module):
-    """Modules of precall that a module imports, each with whether that happens at import time."""
+def imports(module, typing=False):
+    """Modules of precall that a module imports (also for typing, if asked), and whether at import time."""
     _, tree = trees()[module]
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     inside = {id(child) for function in functions for child in ast.walk(function)}
@@ -64,7 +64,7 @@ def imports(module):
     }
     found = {}
     for node in ast.walk(tree):
-        if id(node) in typing_only:
+        if id(node) in typing_only and not typing:
             continue
         for name in _names(node):
             while name and name not in trees():
@@ -113,7 +113,7 @@ def test_no_files_import_each_other_in_a_circle():
 def test_a_door_is_not_what_hides_a_circle():
     """The room that draws names the result types for typing only, but for the file that loads them."""
     for _, door in DOORS:
-        assert "precall.metrics.results" not in imports(door)
+        assert "precall.metrics.scores.results" not in imports(door)
 
 
 @cache
@@ -126,7 +126,34 @@ def floor(module):
 def test_the_metrics_room_has_seven_floors():
     """`assess` and `Reference` stand on sketches and shards, and these on a run, the sweep and its tallies."""
     floors = {module: floor(module) for module in trees() if room_of(module) == "metrics"}
-    assert max(floors.values()) == floors["precall.metrics.assessment"] == 7
+    assert max(floors.values()) == floors["precall.metrics.assessing.assessment"] == 7
+
+
+MOST_FILES = 10
+
+
+def test_rooms_of_metrics_are_small():
+    """A room has at most ten files, and `metrics` itself none but its docstring and its table of names."""
+    metrics = ROOT / "metrics"
+    rooms = {path.name: len(list(path.glob("*.py"))) for path in metrics.iterdir() if path.name != "__pycache__"}
+    assert {room: files for room, files in rooms.items() if files > MOST_FILES} == {}
+    assert [path.name for path in metrics.glob("*.py")] == ["__init__.py"]
+
+
+def test_no_files_of_metrics_name_each_other_in_a_circle_for_typing_either():
+    """Imports under `TYPE_CHECKING` count here; the doors through which results draw themselves do not."""
+
+    def reachable(start):
+        seen, left = set(), [start]
+        while left:
+            module = left.pop()
+            for other in imports(module, typing=True):
+                if other not in seen and (module, other) not in DOORS:
+                    seen.add(other)
+                    left.append(other)
+        return seen
+
+    assert [module for module in trees() if room_of(module) == "metrics" and module in reachable(module)] == []
 
 
 def test_every_room_is_known():
@@ -332,6 +359,6 @@ def test_import_is_light():
     assert min(times) < 0.1
 
 
-@pytest.mark.parametrize("module", ["precall.cli", "precall.theory.spectrum", "precall.metrics.assessment"])
+@pytest.mark.parametrize("module", ["precall.cli", "precall.theory.spectrum", "precall.metrics.assessing.assessment"])
 def test_heavy_packages_load_when_used(module):
     assert loaded_with(module) <= {"numpy", "scipy"}

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from precall import Reference
 from precall.cli import app
-from precall.metrics.classifiers.panel import Panel
+from precall.metrics.members.panel import Panel
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -10,7 +10,7 @@ import precall
 from precall.cli import app
 from precall.encoders import load_encoder
 from precall.encoders.registry import may_name
-from precall.metrics import registry
+from precall.metrics.assessing import registry
 
 
 @pytest.fixture(autouse=True)

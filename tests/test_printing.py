@@ -9,7 +9,7 @@ import pytest
 
 import precall
 from precall.improve import plan, select
-from precall.metrics.score import Interval, Score
+from precall.metrics.scores.score import Interval, Score
 from precall.printing import aligned, wrapped
 from precall.tune import load_data, recipe
 

@@ -17,7 +17,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from precall.metrics.metric import Card, Metric
+from precall.metrics.scores.metric import Card, Metric
 
 CARDS = Path(__file__).parents[1] / "docs" / "cards" / "cards.toml"
 

@@ -22,9 +22,9 @@ from matplotlib.figure import Figure
 
 import precall
 from benchmarks import toys
-from precall.metrics.metric import Metric
-from precall.metrics.registry import METRICS, SCORES
-from precall.metrics.score import CURVE_SCORES, readings
+from precall.metrics.assessing.registry import METRICS, SCORES
+from precall.metrics.scores.metric import Metric
+from precall.metrics.scores.score import CURVE_SCORES, readings
 from tools.cards import card_of
 
 CARDS = Path(__file__).parents[1] / "docs" / "cards"

@@ -191,10 +191,10 @@ WARM = (
     "matplotlib.pyplot", "matplotlib.backends.backend_agg", "pyarrow.parquet", "lightning.fabric", "PIL.Image",
     "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "rich.progress", "safetensors.torch", "scipy.linalg",
     "scipy.stats", "scipy.optimize", "precall.cli", "precall.encoders", "precall.improve.selection",
-    "precall.improve.planning", "precall.metrics.assessment", "precall.report.folder", "precall.samples",
+    "precall.improve.planning", "precall.metrics.assessing.assessment", "precall.report.folder", "precall.samples",
     "precall.tune.recipes", "precall.tune.pictures", "precall.tune.trainer", "precall.cli.results_cache",
-    "precall.cli.target_folder", "precall.encoders.inventory", "precall.metrics.neighbors.kernels",
-    "precall.metrics.neighbors.tallies", "precall.report.sample_table", "precall.theory.frontiers", "PIL.ImageOps",
+    "precall.cli.target_folder", "precall.encoders.inventory", "precall.metrics.pairs.kernels",
+    "precall.metrics.pairs.tallies", "precall.report.sample_table", "precall.theory.frontiers", "PIL.ImageOps",
     "typer._adapters", "pydantic.plugin._loader",
 )  # fmt: skip
 

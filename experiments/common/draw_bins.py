@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from precall.metrics.neighbors.centrality import Labels
+from precall.metrics.pairs.centrality import Labels
 from precall.theory.arrays import Array
 
 

@@ -41,7 +41,7 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics import Moments, classify, fid, sweep
-from precall.metrics.score import CurveIntervals, read
+from precall.metrics.scores.score import CurveIntervals, read
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum

@@ -68,7 +68,7 @@ from experiments.common.trade_off import beyond_the_line, figure
 from experiments.extensions.diffusion_guides import Scored, Study
 from experiments.extensions.diffusion_knobs import K, Size, pixels
 from experiments.verine_2024.table_5_2_cifar import Inception
-from precall.metrics.neighbors.centrality import centrality
+from precall.metrics.pairs.centrality import centrality
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 from precall.tune import load_data

@@ -54,7 +54,7 @@ from experiments.extensions import gan_bins, gan_dials
 from experiments.extensions.diffusion_guides import Scored
 from experiments.extensions.diffusion_knobs import K
 from experiments.extensions.gan_dials import BINS, Gans, GanSize, Options, together
-from precall.metrics.neighbors.centrality import binned
+from precall.metrics.pairs.centrality import binned
 
 NAME = "gan_features"
 TUNED = ("further", "features", "bins")

@@ -53,7 +53,7 @@ from experiments.common.summaries import Row
 from experiments.common.trade_off import lines_figure
 from experiments.extensions.diffusion_knobs import K, Scorer
 from experiments.extensions.gan_bins import BINS, SPARE
-from precall.metrics.neighbors.centrality import binned, centrality
+from precall.metrics.pairs.centrality import binned, centrality
 from precall.theory.acceptance import obrs
 from precall.theory.projection import ProjectionRule
 from precall.theory.spectrum import RatioSpectrum

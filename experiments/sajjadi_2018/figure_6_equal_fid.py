@@ -20,7 +20,7 @@ from experiments.common.classes import drawn, features, probabilities, trained
 from experiments.common.program import program, unit
 from experiments.common.summaries import Row
 from precall import assess
-from precall.metrics.frechet_distance import fid
+from precall.metrics.distances.frechet_distance import fid
 from precall.tune import load_data
 
 if TYPE_CHECKING:

@@ -165,15 +165,15 @@ class Scorer:
     """FID against training images, and k-NN scores against held-out images."""
 
     def __init__(self, inception: Inception, train: Features, held_out: Pixels) -> None:
-        from precall.metrics.moments import Moments
+        from precall.metrics.distances.moments import Moments
 
         self.reference = Moments.of(train)
         self.held_out = torch.as_tensor(inception(held_out), device=inception.device)
 
     def row(self, fake: Features) -> Row:
         """All scores of one model."""
-        from precall.metrics.frechet_distance import fid
-        from precall.metrics.moments import Moments
+        from precall.metrics.distances.frechet_distance import fid
+        from precall.metrics.distances.moments import Moments
         from precall.metrics.neighbors.sweep import sweep
 
         found = sweep(real=self.held_out, fake=fake, k=K)

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from precall import samples as samples
     from precall import theory as theory
     from precall import tune as tune
-    from precall.metrics.assessment import Reference as Reference
-    from precall.metrics.assessment import assess as assess
-    from precall.metrics.assessment import tradeoff as tradeoff
-    from precall.metrics.results import Assessment as Assessment
-    from precall.metrics.results import Comparison as Comparison
-    from precall.metrics.sketch import Sketch as Sketch
-    from precall.metrics.sketch import merge_sketches as merge_sketches
-    from precall.metrics.tradeoff import Tradeoff as Tradeoff
+    from precall.metrics.assessing.assessment import Reference as Reference
+    from precall.metrics.assessing.assessment import assess as assess
+    from precall.metrics.assessing.assessment import tradeoff as tradeoff
+    from precall.metrics.scale.sketch import Sketch as Sketch
+    from precall.metrics.scale.sketch import merge_sketches as merge_sketches
+    from precall.metrics.scores.results import Assessment as Assessment
+    from precall.metrics.scores.results import Comparison as Comparison
+    from precall.metrics.scores.tradeoff import Tradeoff as Tradeoff
     from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
 
 _ROOMS = ("encoders", "improve", "metrics", "samples", "theory", "tune")
 _HOME = {
-    "Assessment": "metrics.results",
-    "Comparison": "metrics.results",
+    "Assessment": "metrics.scores.results",
+    "Comparison": "metrics.scores.results",
     "Divergence": "theory.divergences",
     "RatioSpectrum": "theory.spectrum",
-    "Reference": "metrics.assessment",
-    "Sketch": "metrics.sketch",
-    "Tradeoff": "metrics.tradeoff",
-    "assess": "metrics.assessment",
+    "Reference": "metrics.assessing.assessment",
+    "Sketch": "metrics.scale.sketch",
+    "Tradeoff": "metrics.scores.tradeoff",
+    "assess": "metrics.assessing.assessment",
     "load": "report.folder",
-    "merge_sketches": "metrics.sketch",
-    "tradeoff": "metrics.assessment",
+    "merge_sketches": "metrics.scale.sketch",
+    "tradeoff": "metrics.assessing.assessment",
 }
 _load, _ = lazily(__name__, _HOME)
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from precall.cli import app
 from precall.encoders import encode
 from precall.encoders.inventory import cache_entries
-from precall.metrics.sharded import assess_sharded
+from precall.metrics.scale.sharded import assess_sharded
 
 HOUR, DAY = 3600, 86400
 

@@ -11,7 +11,7 @@ from precall import improve
 from precall.cli import app
 from precall.cli.cite import papers
 from precall.cli.results_cache import naming
-from precall.metrics.score import Interval, Score
+from precall.metrics.scores.score import Interval, Score
 from precall.report.table import cells
 from precall.theory.spectrum import RatioSpectrum
 
@@ -84,7 +84,7 @@ def test_bibtex_has_an_entry_for_every_paper():
     ],
 )
 def test_impossible_gates_are_refused_before_anything_is_computed(files, monkeypatch, option, limit, said):
-    monkeypatch.setattr("precall.metrics.assessment.assess_each", lambda **_: pytest.fail("it was computed"))
+    monkeypatch.setattr("precall.metrics.assessing.assessment.assess_each", lambda **_: pytest.fail("it was computed"))
     done = assess(option, limit)
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())

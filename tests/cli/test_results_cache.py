@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.cli import results_cache as saved
-from precall.metrics import assessment
+from precall.metrics.assessing import assessment
 from precall.samples import open_samples
 from precall.sealing import LENGTH
 
@@ -426,7 +426,7 @@ def test_a_killed_assessment_keeps_finished_models(run, arrays, tmp_path, python
     """Nothing has to run at the end of the process for that."""
     words = [*map(str, arrays), "--fake", f"theirs={tmp_path / 'fake.npy'}"]
     script = (
-        "import os, sys; from precall.cli import app; from precall.metrics import assessment;"
+        "import os, sys; from precall.cli import app; from precall.metrics.assessing import assessment;"
         "first = assessment.Reference.assess;"
         "kill = lambda *a, name, **s: os.kill(os.getpid(), 9) if name == 'theirs' else first(*a, name=name, **s);"
         "assessment.Reference.assess = kill; app(sys.argv[1:])"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import precall
-from precall.metrics.registry import METRICS
+from precall.metrics.assessing.registry import METRICS
 from tools.cards import card_of
 
 ROOT = Path(__file__).parents[2]

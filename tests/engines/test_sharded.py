@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from precall import assess
-from precall.metrics.histograms import Clusters
+from precall.metrics.cells.histograms import Clusters
 from precall.samples import open_samples
 
 COUNTS = ("neighbors", "symmetric", "clipped", "copies")
@@ -75,7 +75,7 @@ def test_a_corrupt_shard_is_named(shards, tmp_path):
 
 @pytest.mark.parametrize("fault", ["corrupt", "nan", "empty", "short"])
 def test_a_corrupt_shard_is_skipped_on_request(sets, shards, tmp_path, fault):
-    from precall.metrics.sharded import assess_sharded
+    from precall.metrics.scale.sharded import assess_sharded
 
     path = tmp_path / "f1.npy"
     if fault == "nan":
@@ -115,7 +115,7 @@ def test_the_default_answer_is_that_of_one_process(sets, shards, tmp_path):
 
 
 def test_what_does_not_merge_is_computed_from_a_uniform_sample(sets, shards, tmp_path, monkeypatch):
-    monkeypatch.setattr("precall.metrics.sharded.ROWS", 120)
+    monkeypatch.setattr("precall.metrics.scale.sharded.ROWS", 120)
     found = assess(**shards, metrics=("linear", "neighbors", "probabilistic", "mauve"), work=tmp_path / "w")
     assert found.protocol["sample"] == [120, 120]
     assert (found.scores["area"].n_real, found.scores["p_recall"].n_fake) == (120, 120)

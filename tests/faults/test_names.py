@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from precall import Reference, Sketch, assess
 from precall.cli import app
 from precall.encoders.registry import named_by_file
-from precall.metrics.sketch import SKETCH
+from precall.metrics.scale.sketch import SKETCH
 from precall.report import folder
 from precall.samples.references import REFERENCE
 from precall.sealing import read_sealed, write_sealed

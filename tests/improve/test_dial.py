@@ -17,7 +17,7 @@ from precall.improve import (
     TruncationKnob,
     dial,
 )
-from precall.metrics.assessment import Reference
+from precall.metrics.assessing.assessment import Reference
 from precall.theory.tilts import proportions
 
 QUICK = {"metrics": ("quadratic",)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from precall.improve import plan
 from precall.improve.evidence import unsupported
 from precall.improve.judging import judge
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 from precall.theory.acceptance import obrs
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, budgets, pairs

@@ -15,8 +15,8 @@ from precall.improve import select
 from precall.improve.judging import judge
 from precall.improve.ratio import RatioWarning
 from precall.improve.selection import choose, selection, systematic
-from precall.metrics.classifiers.panel import PANEL
-from precall.metrics.moments import Moments
+from precall.metrics.distances.moments import Moments
+from precall.metrics.members.panel import PANEL
 from precall.metrics.neighbors.sweep import sweep
 from precall.theory.acceptance import obrs, refined_masses
 from precall.theory.spectrum import RatioSpectrum

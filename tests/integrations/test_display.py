@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from precall.integrations.display import PRCurveDisplay
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 from precall.theory.spectrum import RatioSpectrum
 
 SPECTRUM = RatioSpectrum.from_masses(p=[0.6, 0.4, 0.0], q=[0.0, 0.5, 0.5])

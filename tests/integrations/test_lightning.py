@@ -15,7 +15,7 @@ from torch.utils.tensorboard import SummaryWriter
 from integrations import two_trainers
 from precall.integrations.lightning import AssessSamples
 from precall.integrations.loggers import log_to
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),

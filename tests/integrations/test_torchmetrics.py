@@ -17,7 +17,7 @@ from precall.integrations.torchmetrics import (
     PRCurve,
     ReferenceScores,
 )
-from precall.metrics.assessment import Reference, assess
+from precall.metrics.assessing.assessment import Reference, assess
 
 
 def same(found, expected):

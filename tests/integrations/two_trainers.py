@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from precall.integrations import lightning
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 
 REAL = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
 

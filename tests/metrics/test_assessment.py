@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 
 import precall
 from experiments.common.cover_curve import cover_curve_of
-from precall.metrics.assessment import Reference, assess
-from precall.metrics.moments import Moments
+from precall.metrics.assessing.assessment import Reference, assess
+from precall.metrics.distances.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
-from precall.metrics.results import Assessment, PerSample
-from precall.metrics.score import Interval, Score, readings
-from precall.metrics.verdict import Moved
+from precall.metrics.scores.results import Assessment, PerSample
+from precall.metrics.scores.score import Interval, Score, readings
+from precall.metrics.scores.verdict import Moved
 
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 

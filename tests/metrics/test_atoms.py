@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precall import RatioSpectrum, assess
-from precall.metrics.records import first_equal_row, kept_together
+from precall.metrics.inputs.records import first_equal_row, kept_together
 
 N = 1000
 

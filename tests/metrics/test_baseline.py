@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from precall.metrics import assessment, baseline
-from precall.metrics.baseline import real_against_real
-from precall.metrics.results import Assessment
+from precall.metrics.assessing import assessment
+from precall.metrics.protocols import baseline
+from precall.metrics.protocols.baseline import real_against_real
+from precall.metrics.scores.results import Assessment
 
 
 def test_the_halves_are_disjoint_and_of_equal_size(monkeypatch):

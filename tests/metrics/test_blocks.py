@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precall.metrics.neighbors import blocks, tallies
-from precall.metrics.neighbors.distances import Cloud
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.sweep import cross_plan, list_size, neighborhoods, radii_of, sweep, within
+from precall.metrics.pairs import blocks, tallies
+from precall.metrics.tiles.distances import Cloud
 
 
 def cut(n, places):

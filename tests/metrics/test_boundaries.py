@@ -9,10 +9,10 @@ import torch
 from precall import assess
 from precall.metrics.classifiers.result import certify
 from precall.metrics.classifiers.stacking import weighted
-from precall.metrics.classifiers.views import UNROUNDED, enlarged, last_digit
+from precall.metrics.inputs.notices import lengths_differ
+from precall.metrics.inputs.records import RECURRING, first_equal_row, kept_together
+from precall.metrics.members.views import UNROUNDED, enlarged, last_digit
 from precall.metrics.neighbors.influence import Spread
-from precall.metrics.notices import lengths_differ
-from precall.metrics.records import RECURRING, first_equal_row, kept_together
 from precall.theory.logistic import CAP
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import precall
-from precall.metrics.assessment import Reference
-from precall.metrics.category_levels import category_codes, category_notices, pooled_notices, with_shared_levels
+from precall.metrics.assessing.assessment import Reference
 from precall.metrics.classifiers.estimators import classify
-from precall.metrics.column_drift import column_drift
-from precall.metrics.inputs import side
+from precall.metrics.inputs.sides import side
+from precall.metrics.tables.category_levels import category_codes, category_notices, pooled_notices, with_shared_levels
+from precall.metrics.tables.column_drift import column_drift
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import SampleWarning
 from precall.samples.tables import TableRows, table_ids
@@ -118,7 +118,7 @@ def test_features_do_not_depend_on_the_side_of_a_row():
 
 
 def test_categories_beyond_the_most_frequent_share_entries_by_their_frequency(monkeypatch):
-    monkeypatch.setattr("precall.metrics.category_levels.MOST_LEVELS", 2)
+    monkeypatch.setattr("precall.metrics.tables.category_levels.MOST_LEVELS", 2)
     rng = np.random.default_rng(0)
     real = ["a"] * 30 + ["b"] * 20 + ["c"] * 3 + ["d"] * 2 + ["e", "f"]
     fake = ["a"] * 30 + ["b"] * 20 + ["c"] * 3 + ["d", "g", "h"]

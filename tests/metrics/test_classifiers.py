@@ -18,11 +18,11 @@ from precall.metrics.classifiers import calibration, learning_curve, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import PANELS, auto, classify, classify_pair, cross_fitted
 from precall.metrics.classifiers.folds import spread
-from precall.metrics.classifiers.panel import FITTED, MEMBERS, PANEL, Panel, TrainedPanel, scored
 from precall.metrics.classifiers.permutation import feature_p_value, permutation_p_value
 from precall.metrics.classifiers.simon import simon_ensemble
-from precall.metrics.classifiers.views import Views, most_different, tasks_of, varies
-from precall.metrics.features import Pair
+from precall.metrics.inputs.features import Pair
+from precall.metrics.members.panel import FITTED, MEMBERS, PANEL, Panel, TrainedPanel, scored
+from precall.metrics.members.views import Views, most_different, tasks_of, varies
 from precall.theory.hull import few_blocks, score_blocks
 from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs as masses

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from precall.metrics import histograms as module
-from precall.metrics.assessment import assess
-from precall.metrics.histograms import kmeans_histograms
-from precall.metrics.score import bounded_interval
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.cells import histograms as module
+from precall.metrics.cells.histograms import kmeans_histograms
+from precall.metrics.scores.score import bounded_interval
 from precall.theory.spectrum import RatioSpectrum
 
 

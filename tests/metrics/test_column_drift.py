@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precall.metrics.column_drift import ColumnDrift, column_drift, differing_columns
+from precall.metrics.tables.column_drift import ColumnDrift, column_drift, differing_columns
 
 PLAN = {
     "a": {"kind": "number", "features": [0, 1], "centre": 0.0, "scale": 1.0},

@@ -12,10 +12,12 @@ from precall import devices
 from precall.cli import app
 from precall.encoders import encode
 from precall.improve import select
-from precall.metrics import features, frechet_distance, histograms
-from precall.metrics.assessment import Reference, assess
-from precall.metrics.kmeans import kmeans
-from precall.metrics.moments import Moments
+from precall.metrics.assessing.assessment import Reference, assess
+from precall.metrics.cells import histograms
+from precall.metrics.cells.kmeans import kmeans
+from precall.metrics.distances import frechet_distance
+from precall.metrics.distances.moments import Moments
+from precall.metrics.inputs import features
 
 RNG = np.random.default_rng(0)
 REAL, FAKE = RNG.normal(size=(300, 6)), RNG.normal(0.5, 0.7, size=(200, 6))
@@ -85,9 +87,9 @@ def test_arrays_are_moved_to_the_requested_device(monkeypatch):
         seen.append((type(matrix), device))
         return torch.as_tensor(np.array(matrix))
 
-    monkeypatch.setattr("precall.metrics.inputs.moved", moved)
+    monkeypatch.setattr("precall.metrics.inputs.sides.moved", moved)
     monkeypatch.setattr(devices, "_exists", lambda kind: kind == "cuda")
-    monkeypatch.setattr("precall.metrics.inputs.exact_device", devices.exact_device)
+    monkeypatch.setattr("precall.metrics.inputs.sides.exact_device", devices.exact_device)
     found = assess(real=REAL, fake=FAKE, holdout=REAL + 1, metrics=("neighbors", "fid"), device="cuda")
     assert seen == [(np.ndarray, "cuda")] * 3
     plain = assess(real=REAL, fake=FAKE, metrics=("neighbors", "fid"))
@@ -115,7 +117,7 @@ class Elsewhere(torch.Tensor):
 def test_the_command_brings_back_what_it_shows(monkeypatch, tmp_path):
     """The map of the samples read the features as an array, which a GPU's tensors are not."""
     moved = lambda x, _: torch.as_tensor(np.array(x)).as_subclass(Elsewhere)  # noqa: E731
-    monkeypatch.setattr("precall.metrics.inputs.moved", moved)
+    monkeypatch.setattr("precall.metrics.inputs.sides.moved", moved)
     for name, x in (("real", REAL), ("fake", FAKE)):
         np.save(tmp_path / f"{name}.npy", x)
     words = ["assess", "--real", tmp_path / "real.npy", "--fake", tmp_path / "fake.npy", "--quick", "--fresh"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from precall.metrics import features as module
-from precall.metrics.features import as_features, same_dimension, tiles, together
+from precall.metrics.inputs import features as module
+from precall.metrics.inputs.features import as_features, same_dimension, tiles, together
 
 
 def test_float_matrices_come_back_as_they_are(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from precall.metrics.gates import Gate
-from precall.metrics.score import Interval, Score
+from precall.metrics.scores.gates import Gate
+from precall.metrics.scores.score import Interval, Score
 
 SCORES = {"recall": Score(0.6, Interval(0.5, 0.75, 0.95, "the mean")), "fid": Score(0.6)}
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precall import assess
-from precall.metrics.groups import FairnessGap, fairness, split_groups
-from precall.metrics.inception import inception_score
+from precall.metrics.distances.inception import inception_score
+from precall.metrics.scores.groups import FairnessGap, fairness, split_groups
 from precall.theory.spectrum import RatioSpectrum
 
 SLOPES = np.concatenate([[0.0], np.exp(np.linspace(-9, 9, 20_001)), [np.inf]])

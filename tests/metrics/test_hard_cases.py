@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from precall import assess
-from precall.metrics.classifiers.columns import share_values
 from precall.metrics.classifiers.estimators import auto, classify
-from precall.metrics.records import first_equal_row, independent_rows, kept_together, linked_rows
+from precall.metrics.inputs.records import first_equal_row, independent_rows, kept_together, linked_rows
+from precall.metrics.members.columns import share_values
 
 
 def rng(*seed):

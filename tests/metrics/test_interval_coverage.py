@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.probabilistic import soft_supports
 from precall.metrics.neighbors.sweep import sweep, within
+from precall.metrics.pairs.probabilistic import soft_supports
 from precall.theory.chance import ball_count_law, expected_recall_cover
 
 PIXELS = load_digits().data

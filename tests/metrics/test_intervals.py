@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from precall.metrics.densities import known_densities
-from precall.metrics.resampling import subsampling_intervals
+from precall.metrics.cells.densities import known_densities
+from precall.metrics.scores.resampling import subsampling_intervals
 
 
 def gaussian_alpha(lam, shift):

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from metrics.test_blocks import assert_same, swept_by_blocks
 from metrics.test_neighbors import SHAPES, assert_exact
-from precall.metrics.kernel_distance import kid
-from precall.metrics.neighbors import bounds, kernels, listing, tallies
-from precall.metrics.neighbors.clouds import Cloud, common_centre, fold, squared_distances
-from precall.metrics.neighbors.cuda_steps import halving_order, steps_for
+from precall.metrics.distances.kernel_distance import kid
 from precall.metrics.neighbors.sweep import sweep
+from precall.metrics.pairs import kernels, tallies
+from precall.metrics.tiles import bounds, listing
+from precall.metrics.tiles.clouds import Cloud, common_centre, fold, squared_distances
+from precall.metrics.tiles.cuda_steps import halving_order, steps_for
 
 
 class Emulated:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks import toys
-from precall.metrics.assessment import assess
-from precall.metrics.local_curves import local_curve
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.cells.local_curves import local_curve
 
 LAM = np.tan(np.arange(1, 100) / 100 * np.pi / 2)
 CASES = {

@@ -9,10 +9,10 @@ import torch
 from sklearn.datasets import load_digits
 
 from precall import assess
-from precall.metrics import close_fakes
-from precall.metrics.assessment import Reference
-from precall.metrics.close_fakes import BOTH, HOLDOUT, TRAIN, CloseFakes
-from precall.metrics.memorization import memorization
+from precall.metrics.assessing.assessment import Reference
+from precall.metrics.copies import close_fakes
+from precall.metrics.copies.close_fakes import BOTH, HOLDOUT, TRAIN, CloseFakes
+from precall.metrics.copies.memorization import memorization
 from precall.metrics.neighbors.sweep import within
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -88,7 +88,7 @@ def test_the_share_of_planted_copies_is_recovered(monkeypatch, law, share, jitte
 def test_the_level_holds_for_fresh_samples(monkeypatch, repeated):
     """Rows that occur twice in one of the sets do not make the other set look closer."""
     monkeypatch.setattr(close_fakes, "PERMUTATIONS", 39)
-    monkeypatch.setattr("precall.metrics.memorization.PERMUTATIONS", 39)
+    monkeypatch.setattr("precall.metrics.copies.memorization.PERMUTATIONS", 39)
     rejected = {"memorized": 0, "closer_to_train": 0}
     for seed in range(100):
         rng = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ def test_tensors_and_arrays_agree():
 
 def test_the_gap_is_zero_in_expectation_for_fresh_samples(monkeypatch):
     monkeypatch.setattr(close_fakes, "PERMUTATIONS", 1)
-    monkeypatch.setattr("precall.metrics.memorization.PERMUTATIONS", 1)
+    monkeypatch.setattr("precall.metrics.copies.memorization.PERMUTATIONS", 1)
     gaps = []
     for seed in range(40):
         train, holdout, fake = np.random.default_rng(seed).normal(size=(3, 60, 5))

@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from precall import assess
-from precall.metrics import features
-from precall.metrics.neighbors import distances
-from precall.metrics.registry import METRICS, SCORES
+from precall.metrics.assessing.registry import METRICS, SCORES
+from precall.metrics.inputs import features
+from precall.metrics.tiles import distances
 
 N, M, D = 60, 52, 3
 # metrics that take more than a second, which see fewer transformations

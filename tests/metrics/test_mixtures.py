@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from precall.metrics.classifiers.mixtures import (
+from precall.metrics.members.mixtures import (
     FLOOR,
     PER_COMPONENT,
     STEPS,

@@ -13,21 +13,22 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.special import comb
 
-from precall.metrics import features as features_module
-from precall.metrics import frechet_distance
-from precall.metrics import kernel_distance as module
-from precall.metrics.assessment import Reference, assess
-from precall.metrics.features import Pair
-from precall.metrics.frechet_distance import fid
-from precall.metrics.kernel_distance import kid
-from precall.metrics.moments import (
+from precall.metrics.assessing.assessment import Reference, assess
+from precall.metrics.distances import frechet_distance
+from precall.metrics.distances import kernel_distance as module
+from precall.metrics.distances.frechet_distance import fid
+from precall.metrics.distances.kernel_distance import kid
+from precall.metrics.distances.moments import (
     Moments,
     _pareto_shape,
     degrees_of_freedom,
     gaussian_frontier,
     influence_quantile,
 )
-from precall.metrics.neighbors import distances, kernels
+from precall.metrics.inputs import features as features_module
+from precall.metrics.inputs.features import Pair
+from precall.metrics.pairs import kernels
+from precall.metrics.tiles import distances
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.common.cover_curve import cover_curve
-from precall.metrics.neighbors import clouds, distances, shortlists, tallies, tile
 from precall.metrics.neighbors.sweep import cross, sweep, within
+from precall.metrics.pairs import shortlists, tallies
+from precall.metrics.tiles import clouds, distances, tile
 from precall.theory.chance import (
     chance_corrected,
     expected_coverage,

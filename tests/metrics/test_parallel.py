@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from precall.metrics import parallel
-from precall.metrics.parallel import go_on, side_by_side
+from precall.metrics.inputs import parallel
+from precall.metrics.inputs.parallel import go_on, side_by_side
 from precall.theory.arrays import is_tensor
 
 

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.encoders import Encoder, load_encoder
-from precall.metrics import presets
-from precall.metrics.assessment import assess
-from precall.metrics.features import Pair
-from precall.metrics.normalisation import unit_principal_axes
-from precall.metrics.presets import PRESETS
-from precall.metrics.results import Assessment
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.inputs.features import Pair
+from precall.metrics.inputs.normalisation import unit_principal_axes
+from precall.metrics.protocols import presets
+from precall.metrics.protocols.presets import PRESETS
+from precall.metrics.scores.results import Assessment
 
 RNG = np.random.default_rng(5)
 WIDTHS = {"pool": 12, "spatial": 9, "classes": 6}
@@ -282,7 +282,7 @@ def test_llm_takes_texts_as_they_are():
 
 def test_principal_axes_of_equal_variance_do_not_break_the_panel():
     """Standardised axes are uncorrelated up to rounding, for which the shrinkage of scikit-learn can be −10¹⁴."""
-    from precall.metrics.classifiers.gaussians import shrunk_covariance
+    from precall.metrics.members.gaussians import shrunk_covariance
 
     found = 0
     for seed in range(200):
@@ -302,7 +302,7 @@ def test_a_preset_names_every_choice(name):
     choices = PRESETS[name].to_dict()
     assert {"encoder", "n_real", "n_fake", "k", "metrics", "clusters", "runs", "normalisation", "dtype"} <= set(choices)
     from precall.encoders import ENCODERS
-    from precall.metrics.registry import METRICS, SCORES
+    from precall.metrics.assessing.registry import METRICS, SCORES
 
     assert choices["encoder"] in ENCODERS
     assert set(choices["metrics"]) <= set(METRICS)

@@ -10,11 +10,11 @@ import precall
 from precall.metrics.classifiers.folds import FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.permutation import unit_p_value
-from precall.metrics.features import Pair
-from precall.metrics.inputs import Side
+from precall.metrics.inputs.features import Pair
+from precall.metrics.inputs.sides import Side
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.within import within_scores
-from precall.metrics.results import Comparison
+from precall.metrics.scores.results import Comparison
 from precall.samples.fields import open_prompted
 
 
@@ -100,7 +100,7 @@ def test_a_bootstrap_draws_prompts_and_permutations_stay_inside_them():
 
 
 def held_out_names(held_out):
-    from precall.metrics.score import read
+    from precall.metrics.scores.score import read
 
     return read(held_out.spectrum())
 

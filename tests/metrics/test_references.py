@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.encoders import Encoder
-from precall.metrics import prepared
-from precall.metrics.assessment import Reference, assess
-from precall.metrics.frechet_distance import fid
-from precall.metrics.moments import Moments
+from precall.metrics.assessing import prepared
+from precall.metrics.assessing.assessment import Reference, assess
+from precall.metrics.distances.frechet_distance import fid
+from precall.metrics.distances.moments import Moments
 from precall.metrics.neighbors import sweep
 from precall.samples import open_samples
 

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from precall import assess
-from precall.metrics import features, registry
-from precall.metrics.metric import Found, Metric
-from precall.metrics.registry import DEFAULT, ESTIMATORS, METRICS, QUICK, SCORES, best_estimator, metric_of, requested
-from precall.metrics.score import CURVE_SCORES, Score, ScoreInfo
+from precall.metrics.assessing import registry
+from precall.metrics.assessing.registry import (
+    DEFAULT,
+    ESTIMATORS,
+    METRICS,
+    QUICK,
+    SCORES,
+    best_estimator,
+    metric_of,
+    requested,
+)
+from precall.metrics.inputs import features
+from precall.metrics.scores.metric import Found, Metric
+from precall.metrics.scores.score import CURVE_SCORES, Score, ScoreInfo
 from precall.report import page, table
 
 DOCS = Path(__file__).parents[2] / "docs"

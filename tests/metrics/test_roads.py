@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from precall import Reference, assess, merge_sketches
-from precall.metrics import registry
-from precall.metrics.metric import Found, Metric, curve_found
-from precall.metrics.score import INFINITY, Score, ScoreInfo, readings
+from precall.metrics.assessing import registry
+from precall.metrics.scores.metric import Found, Metric, curve_found
+from precall.metrics.scores.score import INFINITY, Score, ScoreInfo, readings
 from precall.theory.spectrum import RatioSpectrum
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from precall.metrics.score import Interval, Score
+from precall.metrics.scores.score import Interval, Score
 
 
 @pytest.mark.parametrize(

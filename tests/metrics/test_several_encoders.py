@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.encoders import Encoder
-from precall.metrics.assessment import assess
-from precall.metrics.results import Assessment, Comparison
-from precall.metrics.several_encoders import disagreements
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.protocols.several_encoders import disagreements
+from precall.metrics.scores.results import Assessment, Comparison
 from precall.report import page, table
 
 RNG = np.random.default_rng(1)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precall import Reference, Sketch, merge_sketches
-from precall.metrics import sketch as sketch_module
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.ball_sums import Shortest
 from precall.metrics.neighbors.influence import jackknife
-from precall.metrics.random_sample import RandomSample
+from precall.metrics.scale import sketch as sketch_module
+from precall.metrics.scale.random_sample import RandomSample
 from precall.samples.archives import ArrayArchive
 
 RNG = np.random.default_rng(7)
@@ -90,7 +90,7 @@ def test_two_sketches_have_the_same_bits_in_either_order(reference):
 
 def test_the_shard_is_read_in_pieces(reference, whole, monkeypatch, tmp_path):
     """No piece is longer than the limit, and pieces change neither the counts nor the identity of the shard."""
-    from precall.metrics.neighbors import one_way
+    from precall.metrics.pairs import one_way
 
     sizes, plain = [], one_way.count_fakes
     monkeypatch.setattr(one_way, "count_fakes", lambda *a, **b: sizes.append(len(a[2])) or plain(*a, **b))

@@ -5,14 +5,14 @@ import time
 import numpy as np
 import pytest
 
-from precall.metrics import stability
-from precall.metrics.assessment import Reference
-from precall.metrics.features import Pair
-from precall.metrics.frechet_distance import fid_of_pair
+from precall.metrics.assessing.assessment import Reference
+from precall.metrics.distances.frechet_distance import fid_of_pair
+from precall.metrics.inputs.features import Pair
 from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.results import Assessment
-from precall.metrics.stability import FACTORED, score_trends
-from precall.metrics.trends import Trend
+from precall.metrics.protocols import stability
+from precall.metrics.protocols.stability import FACTORED, score_trends
+from precall.metrics.scores.results import Assessment
+from precall.metrics.scores.trends import Trend
 
 
 def pair_of(n_real, n_fake, d=3):
@@ -34,7 +34,7 @@ def test_against_k_a_small_comparison_is_the_whole_one():
 def test_against_n_the_subsamples_are_nested_halves(monkeypatch):
     parts = []
     monkeypatch.setattr(
-        "precall.metrics.stability.fid_of_pair", lambda pair, level: parts.append(pair) or fid_of_pair(pair)
+        "precall.metrics.protocols.stability.fid_of_pair", lambda pair, level: parts.append(pair) or fid_of_pair(pair)
     )
     found = score_trends(pair_of(900, 1000), k=5, ties="closed", seed=0)["n"]
     assert found.at == found.n == (112, 225, 450)

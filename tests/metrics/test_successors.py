@@ -5,12 +5,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from precall.metrics.assessment import assess
-from precall.metrics.neighbors import shortlists
-from precall.metrics.neighbors.distances import TILE_SIDES
-from precall.metrics.neighbors.probabilistic import soft_supports
+from precall.metrics.assessing.assessment import assess
 from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
 from precall.metrics.neighbors.sweep import clipped, cross, sweep, within
+from precall.metrics.pairs import shortlists
+from precall.metrics.pairs.probabilistic import soft_supports
+from precall.metrics.tiles.distances import TILE_SIDES
 from precall.theory.chance import expected_clipped_coverage, inverted_clipped_coverage
 
 

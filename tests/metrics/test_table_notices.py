@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from precall.metrics.inputs import side
-from precall.metrics.table_notices import table_notices
+from precall.metrics.inputs.sides import side
+from precall.metrics.tables.table_notices import table_notices
 from precall.samples.columns import TableChoice
 
 

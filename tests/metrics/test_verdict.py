@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from precall import assess
-from precall.metrics.features import Pair
-from precall.metrics.score import Interval, Score, readings
-from precall.metrics.verdict import Evidence, Kind, Moved
-from precall.metrics.verdict import verdict as verdict_of
+from precall.metrics.inputs.features import Pair
+from precall.metrics.scores.score import Interval, Score, readings
+from precall.metrics.scores.verdict import Evidence, Kind, Moved
+from precall.metrics.scores.verdict import verdict as verdict_of
 from precall.theory.spectrum import RatioSpectrum
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from precall.metrics.frechet_distance import fid
-from precall.metrics.inception import inception_score
-from precall.metrics.kernel_distance import kid
-from precall.metrics.moments import Moments
+from precall.metrics.distances.frechet_distance import fid
+from precall.metrics.distances.inception import inception_score
+from precall.metrics.distances.kernel_distance import kid
+from precall.metrics.distances.moments import Moments
 
 pytest.importorskip("torchmetrics")
 from torchmetrics.image.fid import FrechetInceptionDistance

@@ -3,8 +3,8 @@
 import numpy as np
 
 from precall.encoders import Encoder
-from precall.metrics.metric import Found, Metric
-from precall.metrics.score import Score, ScoreInfo
+from precall.metrics.scores.metric import Found, Metric
+from precall.metrics.scores.score import Score, ScoreInfo
 
 
 def lengths():

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from precall.encoders import Encoder
-from precall.metrics.assessment import assess
-from precall.metrics.baseline import real_against_real
-from precall.metrics.features import Pair
-from precall.metrics.gates import Gate
-from precall.metrics.inputs import Side
-from precall.metrics.results import Comparison
-from precall.metrics.stability import score_trends
-from precall.metrics.tradeoff import Tradeoff, named
-from precall.metrics.trends import Trend
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.inputs.features import Pair
+from precall.metrics.inputs.sides import Side
+from precall.metrics.protocols.baseline import real_against_real
+from precall.metrics.protocols.stability import score_trends
+from precall.metrics.scores.gates import Gate
+from precall.metrics.scores.results import Comparison
+from precall.metrics.scores.tradeoff import Tradeoff, named
+from precall.metrics.scores.trends import Trend
 from precall.report import folder
 from precall.report.galleries import galleries
 from precall.report.projection import MOST

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precall.metrics.registry import SCORES
+from precall.metrics.assessing.registry import SCORES
 
 LAYOUT = (Path(__file__).parent / "layout.js").read_text()
 KINDS = ("images", "texts", "table", "features")

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import precall
 from precall.cli import app
-from precall.metrics.gates import Gate
-from precall.metrics.results import Comparison
-from precall.metrics.score import Interval, Score
+from precall.metrics.scores.gates import Gate
+from precall.metrics.scores.results import Comparison
+from precall.metrics.scores.score import Interval, Score
 from precall.report import exports, folder
 
 

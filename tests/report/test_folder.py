@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import precall
-from precall.metrics.gates import Gate
+from precall.metrics.scores.gates import Gate
 from precall.report import folder, page
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "results.schema.json").read_text())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from precall.metrics.assessment import assess
-from precall.metrics.inputs import Side
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.inputs.sides import Side
 from precall.report import page
 from precall.report.galleries import fitting, galleries
 from precall.report.projection import MOST, sample_map

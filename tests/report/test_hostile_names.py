@@ -3,7 +3,7 @@
 import os
 
 from benchmarks.attacks.playground import HOSTILE
-from precall.metrics.assessment import assess
+from precall.metrics.assessing.assessment import assess
 
 CODE = (
     "</script><script>window.harmed = 1</script>", "<img src=x onerror='window.harmed = 1'>", "<!--<script>",

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.encoders import Encoder
-from precall.metrics.assessment import assess
-from precall.metrics.inputs import Side
-from precall.metrics.results import Assessment
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.results import Assessment
 from precall.report import page, table
 
 RNG = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def test_the_distance_of_another_network_is_never_plain_fid(name):
 
 
 def found_as(found):
-    from precall.metrics.results import Comparison
+    from precall.metrics.scores.results import Comparison
 
     return Comparison({found.name: found})
 
@@ -56,7 +56,7 @@ def test_the_encoder_of_the_fakes_names_the_distance_to_stored_statistics():
     """The file of statistics does not say which network it is from."""
     side = Side(RNG.normal(size=(60, 3)), protocol={"encoder": "random-vgg"})
     moments = {"mu": np.zeros(3), "sigma": np.eye(3)}
-    from precall.metrics.moments import Moments
+    from precall.metrics.distances.moments import Moments
 
     found = assess(real=Moments.from_statistics(moments["mu"], moments["sigma"], 50), fake=side, metrics=("fid",))
     assert found.label("fid") == "fid (random-vgg)"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from precall.metrics.assessment import assess
-from precall.metrics.results import Comparison
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.scores.results import Comparison
 from precall.report import folder
 
 METRICS = ("linear", "neighbors", "copies", "fid")

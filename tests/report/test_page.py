@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from precall.cli import app
-from precall.metrics.assessment import assess
-from precall.metrics.inputs import Side
-from precall.metrics.results import Comparison
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.results import Comparison
 from precall.report import folder, page
 from precall.report.figures import literal, plot
 from precall.samples import open_samples

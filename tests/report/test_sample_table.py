@@ -55,7 +55,7 @@ def test_values_that_were_not_computed_are_empty():
 
 
 def test_loaded_results_have_no_values_per_sample(report, tmp_path):
-    from precall.metrics.results import Comparison
+    from precall.metrics.scores.results import Comparison
     from precall.report import folder
 
     folder.write(Comparison({"fake": report[0]}), tmp_path)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precall.metrics.assessment import assess
-from precall.metrics.results import Assessment, Comparison, PerSample
-from precall.metrics.score import Interval, Score, readings
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.scores.results import Assessment, Comparison, PerSample
+from precall.metrics.scores.score import Interval, Score, readings
 from precall.report import page
 from precall.report.summary import findings, headline, improvable, nothing_to_show, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum

@@ -231,7 +231,7 @@ def test_ver_12_the_min_max_hinge_leaves_a_rejected_fake_without_gradient():
 
 def test_ver_13_the_inception_score_needs_the_models_marginal():
     """Def. 3.1.1 takes P(Y) from the data; H(Y) − E H(Y|x), its eq. 3.2, then fails."""
-    from precall.metrics.inception import inception_score
+    from precall.metrics.distances.inception import inception_score
 
     rows = np.array([[0.9, 0.1], [0.8, 0.2], [0.95, 0.05], [0.3, 0.7]])
     conditional = np.mean([entropy(row) for row in rows])

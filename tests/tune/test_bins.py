@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.common.draw_bins import bins_of_draws
-from precall.metrics.neighbors.centrality import binned, centrality
+from precall.metrics.pairs.centrality import binned, centrality
 from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import proportions, tilted
 from precall.tune import FGAN, Settings, Trainer, recipe

@@ -18,8 +18,8 @@ from precall.cli.results_cache import assessed
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.metrics.gates import Gate
-    from precall.metrics.results import Assessment, Comparison
+    from precall.metrics.scores.gates import Gate
+    from precall.metrics.scores.results import Assessment, Comparison
     from precall.samples import SampleSet
 
 LIMITS = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
@@ -172,7 +172,7 @@ def assess(options: AssessOptions) -> None:
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = chosen_metrics(options.metrics, quick=options.quick)
     if options.preset is not None:
-        from precall.metrics.presets import preset_named
+        from precall.metrics.protocols.presets import preset_named
 
         k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
         with blaming("--preset"):
@@ -256,8 +256,8 @@ def _settings(
 
 def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:
     """The results of all models, shard by shard. Options that need all samples in one process are refused."""
-    from precall.metrics.results import Comparison
-    from precall.metrics.sharded import assess_sharded
+    from precall.metrics.scale.sharded import assess_sharded
+    from precall.metrics.scores.results import Comparison
 
     for name in ("prompt", "holdout", "samples", "preset", "groups", "columns", "ignore", "kinds", "show_rows"):
         if getattr(options, name) not in (None, False):
@@ -277,7 +277,7 @@ def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[
 
 def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
     """The metrics that `--metrics` or `--quick` names, or None for the default ones."""
-    from precall.metrics.registry import QUICK, requested
+    from precall.metrics.assessing.registry import QUICK, requested
 
     if quick and given is not None:
         raise wrong("--quick", "--quick chooses the metrics; leave out --metrics or --quick")
@@ -352,8 +352,8 @@ def _lines(path: str) -> list[str]:
 
 def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate, ...]:
     """The gates that the options give; what no model could miss or meet, or is not computed, is refused at once."""
-    from precall.metrics.gates import Gate
-    from precall.metrics.registry import ESTIMATORS, SCORES, metric_of, requested
+    from precall.metrics.assessing.registry import ESTIMATORS, SCORES, metric_of, requested
+    from precall.metrics.scores.gates import Gate
 
     gates = []
     for option, limit in ((name, getattr(options, name)) for name in LIMITS):

@@ -33,7 +33,7 @@ def demo(
     \b
       precall demo
     """
-    from precall.metrics.assessment import assess
+    from precall.metrics.assessing.assessment import assess
     from precall.report import folder
 
     folder.check(out)
@@ -72,7 +72,7 @@ def _pictured(features: npt.NDArray[np.float64]) -> Any:
     """Digits with their 64 pixels as features and with pictures for the page."""
     import numpy as np
 
-    from precall.metrics.inputs import Side
+    from precall.metrics.inputs.sides import Side
     from precall.samples import open_samples
 
     pictures = (features.clip(0, 17) * (255 / 17)).astype(np.uint8).reshape(-1, 8, 8)

@@ -22,8 +22,8 @@ def list_names(
     """
     from precall.encoders.forms import FORMS
     from precall.encoders.registry import ENCODERS
-    from precall.metrics.presets import PRESETS
-    from precall.metrics.registry import METRICS
+    from precall.metrics.assessing.registry import METRICS
+    from precall.metrics.protocols.presets import PRESETS
     from precall.plugins import listed
 
     if what == "encoders":

@@ -10,7 +10,7 @@ from precall.cli.console import alert, note, tell_skipped
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.metrics.results import Comparison
+    from precall.metrics.scores.results import Comparison
 
 
 class StderrHandler(logging.Handler):

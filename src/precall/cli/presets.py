@@ -15,7 +15,7 @@ def presets() -> None:
       precall presets
       precall assess --real real.npy --fake fake.npy --preset prdc
     """
-    from precall.metrics.presets import PRESETS
+    from precall.metrics.protocols.presets import PRESETS
 
     emit("\n\n".join("\n".join(described(one.to_dict())) for one in PRESETS.values()))
 

@@ -17,8 +17,8 @@ from precall.cli.help_pages import Command, Group
 from precall.cli.options import EncodingOptions, ReferenceOptions, takes, wrong
 
 if TYPE_CHECKING:
-    from precall.metrics.assessment import Reference
-    from precall.metrics.sketch import Sketch
+    from precall.metrics.assessing.assessment import Reference
+    from precall.metrics.scale.sketch import Sketch
     from precall.progress import Progress
 
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
@@ -72,7 +72,7 @@ def make(options: MakeOptions) -> None:
       precall assess --real data.precall --fake samples/
     """
     from precall.files import check_output
-    from precall.metrics.assessment import Reference
+    from precall.metrics.assessing.assessment import Reference
 
     out = options.out
     _check_suffix(out, ".precall")
@@ -129,7 +129,7 @@ def sketch(options: SketchOptions) -> None:
       precall reference sketch --real real.npy --fake '[ab].npy' --out ab.sketch
     """
     from precall.files import check_output
-    from precall.metrics.sketch import merge_sketches
+    from precall.metrics.scale.sketch import merge_sketches
     from precall.samples.opening import separate_shards
 
     _check_suffix(options.out, ".sketch")
@@ -144,7 +144,7 @@ def sketch(options: SketchOptions) -> None:
 
 def _reference(options: SketchOptions, progress: Progress) -> Reference:
     """The data with the given settings, or else with those of a stored reference."""
-    from precall.metrics.assessment import Reference
+    from precall.metrics.assessing.assessment import Reference
     from precall.samples.references import ReferenceRows
 
     opened = options.opened(options.real)
@@ -210,8 +210,8 @@ def merge(options: MergeOptions) -> None:
       precall reference merge '*.sketch' --json
     """
     from precall.files import check_output
-    from precall.metrics.results import Comparison
-    from precall.metrics.sketch import Sketch, merge_sketches
+    from precall.metrics.scale.sketch import Sketch, merge_sketches
+    from precall.metrics.scores.results import Comparison
     from precall.report import folder
     from precall.samples.shards import files_of, is_pattern
 

@@ -32,7 +32,7 @@ from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.metrics.results import Assessment, Comparison
+    from precall.metrics.scores.results import Assessment, Comparison
     from precall.samples import SampleSet
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
@@ -130,7 +130,7 @@ def _fingerprint(samples: SampleSet) -> str:
 
 
 def _restored(path: Path, body: bytes) -> Assessment:
-    from precall.metrics.results import SCHEMA
+    from precall.metrics.scores.results import SCHEMA
     from precall.report.folder import restored
 
     saved = json.loads(body)
@@ -167,7 +167,7 @@ def encoders_in_use(
     """
     from precall.encoders import ENCODERS, default_encoder, hub, load_encoder
     from precall.encoders.registry import runs_on_a_device
-    from precall.metrics.presets import PRESETS
+    from precall.metrics.protocols.presets import PRESETS
 
     usual = None if preset is None else PRESETS[preset].encoder
     kinds = [one.kind for one in samples if one.kind != "moments"]
@@ -204,7 +204,7 @@ def assessed(
     They are computed if they are missing or a `fresh` run is requested. `each` is called with every assessment while it
     still has its values per sample, which are not in the cache; with it, all models are computed.
     """
-    from precall.metrics.results import Comparison
+    from precall.metrics.scores.results import Comparison
 
     names: list[str | None] = list(encoder) if encoder else [None]
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
@@ -242,7 +242,7 @@ def _computed(
     each: Callable[[Assessment], None] | None,
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
-    from precall.metrics.assessment import assess_each
+    from precall.metrics.assessing.assessment import assess_each
     from precall.samples.sampleset import SampleWarning
 
     found: dict[str, Assessment] = {}

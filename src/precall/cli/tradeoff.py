@@ -17,7 +17,7 @@ from precall.cli.results_cache import assessed
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.metrics.tradeoff import Tradeoff
+    from precall.metrics.scores.tradeoff import Tradeoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def tradeoff(options: TradeoffOptions) -> None:
       precall tradeoff --real data/ --fake ours@1=a/ --fake theirs@1=b/ --lam 2
       precall tradeoff --real real.npy --fake ours@0.7=a.npy --out report/
     """
-    from precall.metrics.tradeoff import Tradeoff, named
+    from precall.metrics.scores.tradeoff import Tradeoff, named
     from precall.report import folder
 
     paths, settings = named(_by_model(options.fake))
@@ -103,7 +103,7 @@ def _number(text: str) -> float | None:
 
 def _metrics(given: str | None) -> list[str]:
     """The metrics to compute: one that estimates the curve, and neighbors for precision and recall."""
-    from precall.metrics.registry import best_estimator, requested
+    from precall.metrics.assessing.registry import best_estimator, requested
 
     names = requested({*(chosen_metrics(given, quick=False) or ["auto"]), "neighbors"})
     if best_estimator(names) is None:

@@ -14,7 +14,7 @@ from precall.cli.tune_options import DEFAULTS, RUN, Model, Objective, Precision,
 from precall.cli.tune_run import Place, fabric_of, trained
 
 if TYPE_CHECKING:
-    from precall.metrics.score import Score
+    from precall.metrics.scores.score import Score
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from precall.cli.tune_run import SCORES, Place, Result, drawn_at_each, lam_text,
 from precall.printing import aligned
 
 if TYPE_CHECKING:
-    from precall.metrics.score import Score
+    from precall.metrics.scores.score import Score
 
 PLAIN, PICTURE = "plain", "dial.png"
 Scores = Mapping[float, Mapping[str, "Score"]]

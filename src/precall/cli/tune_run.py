@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from torch import Tensor
 
-    from precall.metrics.score import Score
+    from precall.metrics.scores.score import Score
     from precall.tune.recipes import Recipe
     from precall.tune.trainer import Trainer
 
@@ -262,8 +262,8 @@ def _finish(made: Recipe, trainer: Trainer, out: Path, lam: float) -> Result:
     import numpy as np
 
     from precall.files import open_atomically
-    from precall.metrics.assessment import assess
-    from precall.metrics.results import Assessment
+    from precall.metrics.assessing.assessment import assess
+    from precall.metrics.scores.results import Assessment
     from precall.tune import pictures
 
     n, seed = trainer.settings.assess_n, trainer.settings.seed

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from precall.improve.class_ratios import class_ratios
-from precall.metrics.features import same_dimension
-from precall.metrics.inputs import side
-from precall.metrics.score import plain, readings
+from precall.metrics.inputs.features import same_dimension
+from precall.metrics.inputs.sides import side
+from precall.metrics.scores.score import plain, readings
 from precall.printing import aligned
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags, Index, to_numpy

@@ -11,9 +11,9 @@ import numpy as np
 from precall.improve.interfaces import Samples
 from precall.improve.knobs import Knob
 from precall.improve.planning import Plan, of_assessment, planned
-from precall.metrics.assessment import tradeoff
-from precall.metrics.score import Score
-from precall.metrics.tradeoff import Tradeoff
+from precall.metrics.assessing.assessment import tradeoff
+from precall.metrics.scores.score import Score
+from precall.metrics.scores.tradeoff import Tradeoff
 from precall.printing import aligned
 from precall.theory import checks
 from precall.theory.arrays import is_tensor
@@ -156,7 +156,7 @@ def dial(
 def _counted(real: Any) -> tuple[Any, int]:
     """The data and the number of its samples. Any source but an array is opened, since some can be read only once."""
     from precall.encoders import EncodedFeatures
-    from precall.metrics.assessment import Reference
+    from precall.metrics.assessing.assessment import Reference
     from precall.samples import open_samples
 
     if isinstance(real, Reference):

@@ -12,14 +12,14 @@ import torch
 
 from precall.improve.evidence import RatioSupport
 from precall.improve.planning import RECALLS, Plan, of_assessment, planned
-from precall.metrics.category_levels import with_shared_levels
 from precall.metrics.classifiers.estimators import classify
-from precall.metrics.classifiers.panel import MEMBERS
 from precall.metrics.classifiers.result import ClassifierResult
-from precall.metrics.features import device_of, same_dimension
-from precall.metrics.inputs import Side, side
-from precall.metrics.neighbors.centrality import centrality as neighbor_counts
-from precall.metrics.neighbors.centrality import ranks
+from precall.metrics.inputs.features import device_of, same_dimension
+from precall.metrics.inputs.sides import Side, side
+from precall.metrics.members.panel import MEMBERS
+from precall.metrics.pairs.centrality import centrality as neighbor_counts
+from precall.metrics.pairs.centrality import ranks
+from precall.metrics.tables.category_levels import with_shared_levels
 from precall.progress import Progress, stage_of
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
@@ -27,7 +27,7 @@ from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import weights
 
 if TYPE_CHECKING:
-    from precall.metrics.results import Assessment
+    from precall.metrics.scores.results import Assessment
 
 ESTIMATORS = ("auto", *MEMBERS)
 REPEATED = 0.01  # note if the share of repeated fakes exceeds that of the data by more than this

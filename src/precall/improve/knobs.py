@@ -200,7 +200,7 @@ class CentralKnob:
         """
         import torch
 
-        from precall.metrics.neighbors.centrality import centrality, ranks
+        from precall.metrics.pairs.centrality import centrality, ranks
         from precall.theory.tilts import weights
 
         features, counts = self._data
@@ -212,7 +212,7 @@ class CentralKnob:
         """Features of the data, and how central its samples are."""
         import torch
 
-        from precall.metrics.neighbors.centrality import centrality
+        from precall.metrics.pairs.centrality import centrality
 
         features = self._features(self.data)
         return features, centrality(features, torch.device("cpu"))

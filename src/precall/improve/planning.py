@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.improve.evidence import RatioSupport
-from precall.metrics.score import plain
+from precall.metrics.scores.score import plain
 from precall.printing import aligned, wrapped
 from precall.theory import checks
 from precall.theory.arrays import Array

@@ -21,8 +21,8 @@ from precall.improve.judging import JudgedSamples, judge, notes_on_samples
 from precall.improve.planning import Plan, Range
 from precall.improve.ratio import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.rejection import largest_finite, ratios_of
-from precall.metrics.inputs import Side
-from precall.metrics.score import Interval, plain, readings
+from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.score import Interval, plain, readings
 from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.acceptance import obrs

@@ -14,7 +14,7 @@ import numpy as np
 
 from precall.improve.judging import JudgedSamples, judge
 from precall.improve.selection import Selection, concluded, systematic
-from precall.metrics.score import CurveIntervals, Interval
+from precall.metrics.scores.score import CurveIntervals, Interval
 from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.arrays import Array, Index

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.assessment import assess
-from precall.metrics.registry import ESTIMATORS
-from precall.metrics.results import Assessment, CertifiedCurve
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.assessing.registry import ESTIMATORS
+from precall.metrics.scores.results import Assessment, CertifiedCurve
 from precall.report.figures import literal
 from precall.theory import checks
 from precall.theory.spectrum import RatioSpectrum

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from precall.integrations.loggers import PREFIX
-from precall.metrics.assessment import assess
-from precall.metrics.results import Assessment
+from precall.metrics.assessing.assessment import assess
+from precall.metrics.scores.results import Assessment
 from precall.networks import evaluating
 from precall.theory import checks
 

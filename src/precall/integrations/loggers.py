@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from precall.metrics.results import Assessment, Comparison
+from precall.metrics.scores.results import Assessment, Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +82,7 @@ def log_to(
         ...     def log(self, values, step):
         ...         print(step, sorted(values))
         >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> from precall.metrics.assessment import assess
+        >>> from precall.metrics.assessing.assessment import assess
         >>> log_to(Run(), assess(real=x, fake=x + 1, metrics=("fid",)), step=3)
         3 ['precall/fid']
     """

@@ -19,16 +19,16 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.assessment import Reference, assess
-from precall.metrics.features import as_features
-from precall.metrics.frechet_distance import fid
-from precall.metrics.kernel_distance import kid
-from precall.metrics.moments import Moments
+from precall.metrics.assessing.assessment import Reference, assess
+from precall.metrics.assessing.registry import ESTIMATORS
+from precall.metrics.distances.frechet_distance import fid
+from precall.metrics.distances.kernel_distance import kid
+from precall.metrics.distances.moments import Moments
+from precall.metrics.inputs.features import as_features
 from precall.metrics.neighbors.ball_scores import ball_rate, cover_share, cover_threshold, member_share
 from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.neighbors.successors import clipped_values
 from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.registry import ESTIMATORS
 from precall.theory import checks
 from precall.theory.chance import chance_corrected, expected_coverage
 from precall.theory.spectrum import RatioSpectrum

@@ -3,15 +3,22 @@
 What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
 file that computes it and listed in `registry.py`.
 
-    assessment    the public functions `assess` and `tradeoff`, and `Reference`: real samples, prepared for many models
-    run, whole_run, sharded, sketch    what a metric may ask, from samples in this process, in shards, or in a sketch
-    assembly, results    from a run to an `Assessment`, the one form of a result
-    registry      all metrics; `metric` defines a metric, and `score` a score
-    neighbors/    k-nearest-neighbour scores, from one exact pass over the pairs
-    classifiers/  classifier curves, with certificates and a two-sample test
-    clusters, frechet_distance, kernel_distance, inception, densities, memorization    further estimators
-    presets, preset_run, several_encoders    protocols of published evaluations
-    inputs, features, notices    the inputs of `assess` as checked feature matrices
+    assessing   from samples to an assessment: `assess`, `Reference`, the run of one model, its assembly, and the
+                registry
+    scores      what a result is: scores with intervals, curves, verdicts, gates, groups and trade-offs
+    inputs      from the arguments of `assess` to checked features: matrices, sides, equal rows, notices about samples
+    tables      what is special about tables: categories of both sides together, drift of columns, notices
+    neighbors   every k-nearest-neighbour score, from one exact pass over the pairs
+    pairs       all pairs of two sample sets, read block by block: tallies, shortlists, kernel sums, soft supports
+    tiles       squared distances of many pairs with bounds of their errors, on the CPU and on CUDA
+    classifiers curves of cross-fitted classifiers, with certificates and a two-sample test
+    members     the classifiers of the panel, and what each of them looks at
+    cells       curves from counts near each sample: k-means cells, kernels, and densities that are known
+    distances   One number from means, covariances or kernels: FID, sFID, KID, and the Inception Score
+    copies      memorisation: whether fakes are closer to the training set than to a holdout
+    prompts     samples with prompts
+    protocols   published protocols, several encoders, and comparisons beside a score: real against real, other k and n
+    scale       samples that are not in one process: shards through an engine, and sketches
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),
 encoding (`precall.encoders`), drawing (`precall.report`).
@@ -24,53 +31,53 @@ from typing import TYPE_CHECKING
 from precall.lazy import lazily
 
 if TYPE_CHECKING:
-    from precall.metrics.assessment import Reference as Reference
-    from precall.metrics.assessment import assess as assess
+    from precall.metrics.assessing.assessment import Reference as Reference
+    from precall.metrics.assessing.assessment import assess as assess
+    from precall.metrics.assessing.registry import METRICS as METRICS
+    from precall.metrics.cells.densities import known_densities as known_densities
+    from precall.metrics.cells.histograms import kmeans_histograms as kmeans_histograms
     from precall.metrics.classifiers.estimators import auto as auto
     from precall.metrics.classifiers.estimators import classify as classify
     from precall.metrics.classifiers.estimators import cross_fitted as cross_fitted
     from precall.metrics.classifiers.simon import simon_ensemble as simon_ensemble
-    from precall.metrics.densities import known_densities as known_densities
-    from precall.metrics.frechet_distance import fid as fid
-    from precall.metrics.groups import fairness as fairness
-    from precall.metrics.histograms import kmeans_histograms as kmeans_histograms
-    from precall.metrics.inception import inception_score as inception_score
-    from precall.metrics.kernel_distance import kid as kid
-    from precall.metrics.moments import Moments as Moments
-    from precall.metrics.moments import gaussian_frontier as gaussian_frontier
+    from precall.metrics.distances.frechet_distance import fid as fid
+    from precall.metrics.distances.inception import inception_score as inception_score
+    from precall.metrics.distances.kernel_distance import kid as kid
+    from precall.metrics.distances.moments import Moments as Moments
+    from precall.metrics.distances.moments import gaussian_frontier as gaussian_frontier
     from precall.metrics.neighbors.sweep import cross as cross
     from precall.metrics.neighbors.sweep import sweep as sweep
     from precall.metrics.neighbors.sweep import within as within
-    from precall.metrics.registry import METRICS as METRICS
-    from precall.metrics.results import Assessment as Assessment
-    from precall.metrics.results import Comparison as Comparison
-    from precall.metrics.score import Interval as Interval
-    from precall.metrics.score import Score as Score
-    from precall.metrics.sketch import Sketch as Sketch
-    from precall.metrics.sketch import merge_sketches as merge_sketches
+    from precall.metrics.scale.sketch import Sketch as Sketch
+    from precall.metrics.scale.sketch import merge_sketches as merge_sketches
+    from precall.metrics.scores.groups import fairness as fairness
+    from precall.metrics.scores.results import Assessment as Assessment
+    from precall.metrics.scores.results import Comparison as Comparison
+    from precall.metrics.scores.score import Interval as Interval
+    from precall.metrics.scores.score import Score as Score
 
 _HOME = {
-    "Assessment": "results",
-    "Comparison": "results",
-    "Interval": "score",
-    "METRICS": "registry",
-    "Moments": "moments",
-    "Reference": "assessment",
-    "Score": "score",
-    "Sketch": "sketch",
-    "assess": "assessment",
+    "Assessment": "scores.results",
+    "Comparison": "scores.results",
+    "Interval": "scores.score",
+    "METRICS": "assessing.registry",
+    "Moments": "distances.moments",
+    "Reference": "assessing.assessment",
+    "Score": "scores.score",
+    "Sketch": "scale.sketch",
+    "assess": "assessing.assessment",
     "auto": "classifiers.estimators",
     "classify": "classifiers.estimators",
     "cross": "neighbors.sweep",
     "cross_fitted": "classifiers.estimators",
-    "fairness": "groups",
-    "fid": "frechet_distance",
-    "gaussian_frontier": "moments",
-    "inception_score": "inception",
-    "kid": "kernel_distance",
-    "kmeans_histograms": "histograms",
-    "known_densities": "densities",
-    "merge_sketches": "sketch",
+    "fairness": "scores.groups",
+    "fid": "distances.frechet_distance",
+    "gaussian_frontier": "distances.moments",
+    "inception_score": "distances.inception",
+    "kid": "distances.kernel_distance",
+    "kmeans_histograms": "cells.histograms",
+    "known_densities": "cells.densities",
+    "merge_sketches": "scale.sketch",
     "simon_ensemble": "classifiers.simon",
     "sweep": "neighbors.sweep",
     "within": "neighbors.sweep",

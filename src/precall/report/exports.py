@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
-from precall.metrics.registry import SCORES
+from precall.metrics.assessing.registry import SCORES
 from precall.printing import aligned, shown
 from precall.report.table import cells, columns
 
 if TYPE_CHECKING:
-    from precall.metrics.results import Comparison
-    from precall.metrics.score import Score
+    from precall.metrics.scores.results import Comparison
+    from precall.metrics.scores.score import Score
 
 TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"})
 TEX[ord("\\")] = r"\textbackslash{}"

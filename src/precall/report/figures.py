@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from precall.metrics.results import Assessment, Comparison
+    from precall.metrics.scores.results import Assessment, Comparison
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")  # Okabe and Ito
 STYLES = ("-", "--", ":", "-.")

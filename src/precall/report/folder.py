@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precall.files import OutputError, check_output, check_output_folder, write_atomically
-from precall.metrics.results import Comparison
-from precall.metrics.tradeoff import Tradeoff
+from precall.metrics.scores.results import Comparison
+from precall.metrics.scores.tradeoff import Tradeoff
 from precall.printing import shown
 from precall.report import figures, page, tradeoff
 from precall.report.galleries import galleries
@@ -27,7 +27,7 @@ from precall.schemas import check as check_schema
 from precall.schemas import stored_schema
 
 if TYPE_CHECKING:
-    from precall.metrics.results import Assessment
+    from precall.metrics.scores.results import Assessment
 
 PAGE, RESULTS, GALLERIES, CURVES = "report.html", "results.json", "galleries.json", "curves.png"
 TRADEOFF = "tradeoff.png"

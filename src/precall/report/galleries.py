@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.column_drift import differing_columns
+from precall.metrics.tables.column_drift import differing_columns
 from precall.report.projection import sample_map
 from precall.samples.sampleset import shown as shown_text
 from precall.theory.arrays import Array, Index, to_numpy
@@ -18,8 +18,8 @@ from precall.theory.arrays import Array, Index, to_numpy
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from precall.metrics.inputs import Side
-    from precall.metrics.results import Assessment
+    from precall.metrics.inputs.sides import Side
+    from precall.metrics.scores.results import Assessment
 
 PER_GALLERY = 16
 PER_CLUSTER = 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from precall.report.galleries import samples_shown
 
 if TYPE_CHECKING:
-    from precall.metrics.results import Assessment, Comparison
+    from precall.metrics.scores.results import Assessment, Comparison
 
 SHOWN = 6  # samples per gallery
 MODELS = 4  # models whose samples are shown; the page shows those of all models

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.files import write_atomically
-from precall.metrics.registry import METRICS, SCORES, metric_of
-from precall.metrics.score import encoded, named, plain
-from precall.metrics.several_encoders import disagreements, each_encoder
+from precall.metrics.assessing.registry import METRICS, SCORES, metric_of
+from precall.metrics.protocols.several_encoders import disagreements, each_encoder
+from precall.metrics.scores.score import encoded, named, plain
 from precall.printing import shown
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import (
@@ -38,11 +38,11 @@ from precall.report.summary import (
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
-    from precall.metrics.column_drift import ColumnDrift
-    from precall.metrics.gates import Gate
-    from precall.metrics.groups import FairnessGap, Gap
-    from precall.metrics.results import Assessment, Comparison
-    from precall.metrics.score import Score
+    from precall.metrics.scores.gates import Gate
+    from precall.metrics.scores.groups import FairnessGap, Gap
+    from precall.metrics.scores.results import Assessment, Comparison
+    from precall.metrics.scores.score import Score
+    from precall.metrics.tables.column_drift import ColumnDrift
     from precall.theory.spectrum import RatioSpectrum
 
 SCRIPTS = ("page_dom", "page_charts", "page_scores", "page_stability", "page_curve", "page_samples", "page_map", "page")

@@ -10,8 +10,8 @@ import numpy as np
 from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.inputs import Side
-    from precall.metrics.results import Assessment, PerSample
+    from precall.metrics.inputs.sides import Side
+    from precall.metrics.scores.results import Assessment, PerSample
 
 MOST = 2000  # points per side
 NEAR = 3  # neighbours of each point that are listed, per side

@@ -16,8 +16,8 @@ from precall.report.galleries import gallery_rows
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from precall.metrics.inputs import Side
-    from precall.metrics.results import Assessment
+    from precall.metrics.inputs.sides import Side
+    from precall.metrics.scores.results import Assessment
 
 Cell: TypeAlias = str | int | float | bool | None
 SUFFIXES = (".csv", ".parquet")

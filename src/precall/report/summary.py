@@ -7,14 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from precall.improve.planning import Range, of_assessment, planned
-from precall.metrics.score import FAR
-from precall.metrics.verdict import Kind
+from precall.metrics.scores.score import FAR
+from precall.metrics.scores.verdict import Kind
 from precall.printing import shown
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from precall.metrics.results import Assessment
-    from precall.metrics.score import Score
+    from precall.metrics.scores.results import Assessment
+    from precall.metrics.scores.score import Score
 
 BUDGETS = (1, 2, 4, 8)
 MOST, LONGEST = 4, 30  # findings, and models of one finding, that are named; characters of a name

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.registry import DEFAULT, METRICS, QUICK, SCORES
-from precall.metrics.score import named
-from precall.metrics.several_encoders import disagreements, each_encoder
+from precall.metrics.assessing.registry import DEFAULT, METRICS, QUICK, SCORES
+from precall.metrics.protocols.several_encoders import disagreements, each_encoder
+from precall.metrics.scores.score import named
 from precall.printing import aligned, blocks, shown, wrapped
 from precall.report.summary import findings
 
 if TYPE_CHECKING:
-    from precall.metrics.column_drift import ColumnDrift
-    from precall.metrics.results import Assessment, Comparison
-    from precall.metrics.score import Score
+    from precall.metrics.scores.results import Assessment, Comparison
+    from precall.metrics.scores.score import Score
+    from precall.metrics.tables.column_drift import ColumnDrift
 
 HALVES = ("precision", "recall")  # scores whose chance level is that of one half of the data against the other
 LABEL = 24  # characters of a group's name

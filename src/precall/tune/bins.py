@@ -1,7 +1,7 @@
 """Bins of how central a sample is: a network learns each bin, and λ chooses among the bins when it draws.
 
 The samples of each class are divided into bins of equal size by how central they are
-(`precall.metrics.neighbors.centrality`), and the networks see the bin as a part of the label. One network then serves
+(`precall.metrics.pairs.centrality`), and the networks see the bin as a part of the label. One network then serves
 every λ, without a loss of its own: the bins are drawn in the proportions of λ (`precall.theory.tilts`).
 
 References:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from precall.metrics.score import Score
+    from precall.metrics.scores.score import Score
 
 SIDE = 10  # images per row
 PANEL = 5  # images per row of a panel beside others

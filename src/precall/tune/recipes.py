@@ -20,7 +20,7 @@ from torch import nn
 
 from precall.encoders.encoding import encode
 from precall.encoders.registry import differentiable_encoder
-from precall.metrics.neighbors.centrality import binned, centrality
+from precall.metrics.pairs.centrality import binned, centrality
 from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.tune.bins import bins_at

@@ -10,7 +10,7 @@ from experiments.common.selection import Setting, fine_tuning_rows
 from experiments.common.stages import Files
 from experiments.common.trade_off import beyond_the_line
 from experiments.extensions.diffusion_guides import LINE, PLANS, lines_of
-from precall.metrics.neighbors.centrality import centrality
+from precall.metrics.pairs.centrality import centrality
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"
 PLAN = ["base", "real-0.5", "rejection-3", "base weak:2", "base surplus-10:1.5 free:2", "missed-0.1 base:2"]

@@ -21,7 +21,7 @@ from experiments.extensions.gan_bins import (
     quota,
 )
 from experiments.extensions.gan_dials import Options
-from precall.metrics.neighbors.centrality import binned
+from precall.metrics.pairs.centrality import binned
 from precall.theory.tilts import tilted
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "extensions" / "results"

@@ -18,21 +18,21 @@ import numpy as np
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
-from precall.metrics.classifiers.members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
-from precall.metrics.classifiers.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
 from precall.metrics.classifiers.permutation import feature_p_value
-from precall.metrics.classifiers.ranks import NormalScores
 from precall.metrics.classifiers.result import (
     OF_SCORES_AND_FEATURES,
     ClassifierResult,
     certify,
 )
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
-from precall.metrics.classifiers.views import Seen
-from precall.metrics.features import Pair
-from precall.metrics.metric import Card, Found, Metric, curve_found
-from precall.metrics.parallel import side_by_side
-from precall.metrics.score import CURVE_SCORES, ScoreInfo
+from precall.metrics.inputs.features import Pair
+from precall.metrics.inputs.parallel import side_by_side
+from precall.metrics.members.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
+from precall.metrics.members.panel_members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
+from precall.metrics.members.ranks import NormalScores
+from precall.metrics.members.views import Seen
+from precall.metrics.scores.metric import Card, Found, Metric, curve_found
+from precall.metrics.scores.score import CURVE_SCORES, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags, Index, to_numpy
@@ -41,7 +41,7 @@ from precall.theory.spectrum import RatioSpectrum
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from precall.metrics.run import Run
+    from precall.metrics.assessing.run import Run
 
 PANELS = {"auto": ROWS, "auto_quick": 2000}  # most samples of each set that the panel is trained on, by estimator
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.classifiers.views import Seen, Task, Views, tasks_of
-from precall.metrics.features import Pair, as_tensor, device_of
-from precall.metrics.records import first_equal_row, independent_rows, kept_together, linked_rows
+from precall.metrics.inputs.features import Pair, as_tensor, device_of
+from precall.metrics.inputs.records import first_equal_row, independent_rows, kept_together, linked_rows
+from precall.metrics.members.views import Seen, Task, Views, tasks_of
 from precall.theory.arrays import Array, Flags, Index, to_numpy
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
 from precall.metrics.classifiers.learning_curve import learning_excess, lowered
-from precall.metrics.parallel import side_by_side
-from precall.metrics.score import CURVE_SCORES, READ, Interval, ScoreInfo, bounded_interval, read
+from precall.metrics.inputs.parallel import side_by_side
+from precall.metrics.scores.score import CURVE_SCORES, READ, Interval, ScoreInfo, bounded_interval, read
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.spectrum import RatioSpectrum
 

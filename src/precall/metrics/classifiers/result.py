@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precall.metrics.classifiers.permutation import permutation_p_value, unit_p_value
-from precall.metrics.score import Interval, Score, read
+from precall.metrics.scores.score import Interval, Score, read
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags, Index
 from precall.theory.bands import Certificate, upper_band
@@ -17,7 +17,7 @@ from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from precall.metrics.classifiers.held_out import HeldOutScores
-    from precall.metrics.classifiers.panel import TrainedPanel
+    from precall.metrics.members.panel import TrainedPanel
 
 LEVEL = 0.95
 OF_SCORES = "permutation of held-out scores, one-sided"

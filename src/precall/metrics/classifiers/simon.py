@@ -10,16 +10,16 @@ from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.result import ClassifierResult, certify
-from precall.metrics.classifiers.views import enlarged
-from precall.metrics.features import Pair, check_count
-from precall.metrics.metric import Card, Found, Metric, curve_found
-from precall.metrics.score import CURVE_SCORES
+from precall.metrics.inputs.features import Pair, check_count
+from precall.metrics.members.views import enlarged
+from precall.metrics.scores.metric import Card, Found, Metric, curve_found
+from precall.metrics.scores.score import CURVE_SCORES
 from precall.theory.arrays import Array, Flags, Matrix, to_numpy
 
 if TYPE_CHECKING:
     import torch
 
-    from precall.metrics.run import Run
+    from precall.metrics.assessing.run import Run
 
 ENSEMBLE = 10
 FEWEST = 20  # samples per class

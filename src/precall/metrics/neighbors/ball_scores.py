@@ -11,7 +11,7 @@ from functools import cached_property
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.copies import COPY_RATIO, CopySums
 from precall.metrics.neighbors.influence import BallTotals
-from precall.metrics.score import COVERS, Interval, Score
+from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.theory import chance
 
 

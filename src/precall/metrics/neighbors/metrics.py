@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.metric import Found, Metric, curve_found
 from precall.metrics.neighbors.cover import spectra_by_chance
 from precall.metrics.neighbors.successors import symmetric_scores
-from precall.metrics.resampling import subsampling_intervals
-from precall.metrics.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
+from precall.metrics.scores.metric import Found, Metric, curve_found
+from precall.metrics.scores.resampling import subsampling_intervals
+from precall.metrics.scores.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from precall.metrics.run import Run
+    from precall.metrics.assessing.run import Run
 
 BALL_SCORES = (
     ScoreInfo("precision", "precision", 0, 1, "higher", "share of fakes in a real ball (Kynkäänniemi)", "table"),

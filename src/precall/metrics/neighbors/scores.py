@@ -13,7 +13,7 @@ from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_
 from precall.metrics.neighbors.copies import COPY_RATIO, CopySums, Nearest, copy_ratios, expected_copies
 from precall.metrics.neighbors.cover import cover_spectrum
 from precall.metrics.neighbors.influence import BallTotals
-from precall.metrics.score import COVERS, Interval, Score
+from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.printing import brief
 from precall.theory import chance, checks
 from precall.theory.arrays import Array, Counts, Flags

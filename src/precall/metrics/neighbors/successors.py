@@ -10,7 +10,7 @@ import numpy as np
 from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.copies import Nearest
 from precall.metrics.neighbors.influence import BallTotals, Spread
-from precall.metrics.score import COVERS, Interval, Score
+from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.theory.arrays import Array, Counts
 from precall.theory.chance import inverted_clipped_coverage
 

@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from precall.metrics.features import Features, Pair, as_features, same_dimension
+from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
 from precall.metrics.neighbors.ball_scores import cover_threshold
-from precall.metrics.neighbors.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.metrics.neighbors.copies import Nearest
 from precall.metrics.neighbors.influence import BallSums, BallTotals
 from precall.metrics.neighbors.scores import Neighborhoods
+from precall.metrics.pairs.blocks import Crossing, CrossPlan, Lists, Readings
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
-    from precall.metrics.neighbors.distances import Cloud
-    from precall.metrics.neighbors.kernels import Kernel, KernelSums
+    from precall.metrics.pairs.kernels import Kernel, KernelSums
+    from precall.metrics.tiles.distances import Cloud
 
 R = TypeVar("R", bound="Radii")
 
@@ -259,8 +259,9 @@ def _within(
     watch: _Watch,
     kernel: Kernel | None = None,
 ) -> Balls:
-    from precall.metrics.neighbors import distances, kernels
-    from precall.metrics.neighbors.tallies import read_within
+    from precall.metrics.pairs import kernels
+    from precall.metrics.pairs.tallies import read_within
+    from precall.metrics.tiles import distances
 
     size = list_size(k, neighbors, len(features))
     cloud = distances.Cloud(features, size)
@@ -291,7 +292,7 @@ def radii_of(lists: Lists, k: tuple[int, ...], neighbors: int) -> Radii:
 
 
 def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch, sums: KernelSums | None = None) -> Neighborhoods:
-    from precall.metrics.neighbors.tallies import read_cross
+    from precall.metrics.pairs.tallies import read_cross
 
     found = read_cross(real, fake, cross_plan(real, fake, ties), sums=sums, advance=watch.advance)
     return neighborhoods(real, fake, ties, found)

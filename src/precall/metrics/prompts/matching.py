@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from precall.metrics.classifiers.folds import FEWEST
-from precall.metrics.features import as_features
-from precall.metrics.inputs import Prompted, Side
-from precall.metrics.records import row_keys
+from precall.metrics.inputs.features import as_features
+from precall.metrics.inputs.records import row_keys
+from precall.metrics.inputs.sides import Prompted, Side
 from precall.theory.arrays import Array, Index, is_tensor, to_numpy
 
 NAMED = 20  # prompts of one side only that the protocol names

@@ -8,15 +8,15 @@ import numpy as np
 
 from precall.metrics.classifiers.folds import FEWEST
 from precall.metrics.classifiers.result import ClassifierResult
-from precall.metrics.features import Pair
-from precall.metrics.metric import Card, Found, Metric, curve_found
+from precall.metrics.inputs.features import Pair
 from precall.metrics.prompts.within import spread_score, within_scores
-from precall.metrics.score import CURVE_SCORES, INFINITY, Score, ScoreInfo
+from precall.metrics.scores.metric import Card, Found, Metric, curve_found
+from precall.metrics.scores.score import CURVE_SCORES, INFINITY, Score, ScoreInfo
 from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.inputs import Prompted
-    from precall.metrics.run import Run
+    from precall.metrics.assessing.run import Run
+    from precall.metrics.inputs.sides import Prompted
 
 
 def swapped(number: Index, seed: int) -> tuple[Index, Index, Index]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.score import Interval, Score
+from precall.metrics.scores.score import Interval, Score
 from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.inputs import Prompted, Side
+    from precall.metrics.inputs.sides import Prompted, Side
 
 MOST = 32  # answers per prompt and side that are compared
 PAIRS = 20_000  # pairs of references to different prompts that set the scale

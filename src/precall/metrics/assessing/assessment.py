@@ -1,0 +1,488 @@
+"""`assess(real=, fake=)`: from sample sets to curves, scores with intervals, and a certificate.
+
+`Reference` keeps the work on the data for many models; `tradeoff` assesses along a sampling knob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack, overload
+
+import numpy as np
+
+from precall.devices import check_device
+from precall.engines.registry import ENGINES
+from precall.metrics.assessing.prepared import PreparedReals
+from precall.metrics.assessing.reference_file import check_same_encoder, load_balls, save_side
+from precall.metrics.assessing.registry import METRICS, best_estimator, requested
+from precall.metrics.assessing.requests import (
+    AssessArguments,
+    Groups,
+    check_holdout,
+    check_prompts,
+    check_prompts_alone,
+    check_statistics,
+    groups_of,
+    table_choice,
+)
+from precall.metrics.classifiers.estimators import AUTO, C2ST
+from precall.metrics.copies.memorization import MEMORIZATION
+from precall.metrics.inputs.features import check_k, same_dimension
+from precall.metrics.inputs.notices import notices
+from precall.metrics.inputs.sides import Side, side
+from precall.metrics.inputs.storage import on_one_grid
+from precall.metrics.neighbors.metrics import NEIGHBORS
+from precall.metrics.prompts.matching import matched
+from precall.metrics.prompts.pairs import PROMPTS
+from precall.metrics.protocols.presets import Preset, preset_named
+from precall.metrics.protocols.several_encoders import by_encoder, encoders_of, opened_once
+from precall.metrics.scale.sharded import assess_sharded, check_shardable
+from precall.metrics.scale.sketch import Sketch, Sketcher, merge_sketches
+from precall.metrics.scale.sketch_reference import SketchReference
+from precall.metrics.scores.results import Assessment, Comparison
+from precall.metrics.scores.tradeoff import Tradeoff, named
+from precall.metrics.tables.category_levels import pooled_notices, with_shared_levels
+from precall.printing import brief
+from precall.progress import Progress, StageProgress, stage_of
+from precall.theory import checks
+from precall.theory.arrays import Array, to_numpy
+
+if TYPE_CHECKING:
+    from precall.encoders import Encoder
+    from precall.samples.columns import TableChoice
+    from precall.samples.references import ReferenceRows
+
+
+BY_PROMPT = (AUTO.name, C2ST.name, PROMPTS.name)  # what is computed if there are prompts, with intervals by prompt
+
+
+@overload
+def assess(*, real: object, fake: Mapping[str, Any], **options: Unpack[AssessArguments]) -> Comparison: ...  # type: ignore[overload-overlap]
+@overload
+def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) -> Assessment: ...
+def assess(
+    *,
+    real: object,
+    fake: object,
+    holdout: object | None = None,
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
+    k: int = 5,
+    ties: str = "closed",
+    seed: int = 0,
+    groups: Groups | None = None,
+    prompts: Groups | None = None,
+    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
+    preset: str | None = None,
+    columns: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    show_rows: bool = False,
+    device: str | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    work: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Assessment | Comparison:
+    """Precision and recall of a model's samples against data, by every metric requested.
+
+    Args:
+        real: The data: features of shape (n, d) (array, memory-mapped array or tensor), or samples of any kind that
+            `precall.samples.open_samples` takes (a folder of images, a file, texts, …), which are then encoded; or a
+            `Reference`, or the `.precall` file that it wrote. For `metrics=("fid",)` also `Moments`, or a `.npz` of
+            `mu` and `sigma`.
+        fake: A model's samples, like `real`, or a mapping from model names to samples.
+        holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
+            metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
+            Pass about as many samples as `real` has.
+        metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
+            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
+            class probabilities. A function `f(real, fake)` of two feature matrices is a metric, too.
+        k: Number of neighbours that define a ball in the k-NN scores.
+        ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
+        seed: Seed of everything random; the same seed gives the same numbers.
+        groups: Labels of the samples, `{"real": labels, "fake": labels}`, to assess each group and the gap between
+            groups. With several models, `"fake"` maps their names to labels. Groups that only one side has are named
+            in the protocol.
+        prompts: The prompt that each sample answers, `{"real": …, "fake": …}`: texts, ids, or an array with features of
+            each prompt. With several models, `"fake"` may map their names to prompts. Pairs of prompt and answer are
+            then assessed in addition (metric "prompts"), by default with auto and c2st of the answers alone; folds,
+            tests and intervals go by prompt. Prompts of one side only are left out and named in the protocol.
+        encoder: How to encode samples that are not features: a name or an `Encoder`. None means the default encoder
+            for their kind. With a list of several, every model is assessed with each of them: the result is that of the
+            first one, and its attribute `encoders` holds those of the others.
+        preset: The protocol of a published evaluation: "adm", "stylegan", "dgm-eval", "prdc", "prd", "mauve" or "llm"
+            (docs/presets.md). It chooses `metrics`, `k` and `ties`, and the encoder if none is
+            given. Results list where the run departs from it.
+        columns: For tables, names of the columns to compare; None for all.
+        ignore: For tables, names of columns to leave out.
+        kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
+            "category", "ordered", "date", "boolean", "text" or "identifier".
+        show_rows: For tables, whether reports may contain rows and names of categories. Columns of identifiers and
+            columns that are left out are never shown.
+        device: Where encoders, the k-NN sweep, k-means and the perceptrons of the panel run: "cpu", "cuda", "mps" or
+            "auto" (CUDA, else MPS, else the CPU). Arrays are copied there. Comparisons that need float64 run on the
+            CPU instead of MPS. None leaves arrays on the CPU and tensors on their device.
+        engine: Where the work runs: "local" is this process, "ray" a Ray cluster (extra `ray`). With "ray", `real` and
+            `fake` are sources in shards (docs/scale.md).
+        ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine.
+        work: Folder for finished parts of the work, from which an interrupted run continues. With "local", the work is
+            then done shard by shard too.
+        progress: Called with (stage, done, total).
+
+    Returns:
+        An `Assessment`, or a `Comparison` of several if `fake` is a mapping. Every score carries an interval (None if
+        there are too few samples for one), and `interval.covers` states what it covers; docs/metrics.md lists how each
+        is computed.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> real, fake = rng.normal(size=(400, 2)), rng.normal(size=(400, 2))
+        >>> report = assess(real=real, fake=fake[fake[:, 0] > 0], metrics=("neighbors", "clusters"))
+        >>> report.scores["precision"].value > 0.9 > 0.7 > report.scores["recall"].value
+        True
+    """
+    checks.choice("engine", engine, ENGINES)
+    if isinstance(fake, Mapping) and not fake:
+        raise ValueError("`fake` must hold at least one model; got an empty mapping.")
+    models = fake if isinstance(fake, Mapping) else {"fake": fake}
+    whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
+    whole["prompts"] = prompts
+    whole |= {"ignore": ignore or None, "show_rows": show_rows or None, "device": device}
+    how: dict[str, Any] = {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "encoder": encoder}
+    if engine == "local" and work is None:
+        how |= {**whole, "ignore": ignore, "show_rows": show_rows}
+        found = assess_each(real=real, fake=models, progress=progress, **how)
+    else:
+        check_shardable(whole)
+        how |= {"engine": engine, "ray_address": ray_address, "work": work}
+        found = assess_sharded(real=real, fake=models, progress=progress, **how)
+    done = {one.name: one for one in found}
+    return Comparison(done) if isinstance(fake, Mapping) else done["fake"]
+
+
+def assess_each(
+    *,
+    real: object,
+    fake: Mapping[str, Any],
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
+    k: int = 5,
+    ties: str = "closed",
+    groups: Groups | None = None,
+    prompts: Groups | None = None,
+    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
+    preset: str | None = None,
+    holdout: object | None = None,
+    columns: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    show_rows: bool = False,
+    progress: Progress | None = None,
+    **others: Any,
+) -> Iterator[Assessment]:
+    """Assess several models one after the other; each result is available before the next model is assessed.
+
+    Args:
+        real: The data, as in `assess`.
+        fake: The models' samples, by name.
+        metrics: As in `assess`, and so are all other arguments.
+        **others: `seed` and `device`.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(60, 2))
+        >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
+        ['a', 'b']
+    """
+    names, protocol = requested(BY_PROMPT if prompts is not None and metrics is None else metrics), None
+    if preset is not None:
+        protocol = preset_named(preset, metrics=None if metrics is None else names, k=k, ties=ties)
+        names, k, ties = requested(protocol.metrics), protocol.k, protocol.ties
+    check_holdout(names, holdout)
+    settings: dict[str, Any] = {**others, "k": k, "ties": ties, "holdout": holdout, "preset": protocol}
+    settings |= {"table": table_choice(columns, ignore, kinds, show_rows), "progress": progress}
+    chosen, several = encoders_of(encoder, real)
+    data = opened_once(real, several)
+    references = [_reference(data, {**settings, "encoder": one}) for one in chosen]
+    for name, one in fake.items():
+        samples = opened_once(one, several)
+        how: dict[str, Any] = {"metrics": names, "name": str(name), "progress": progress}
+        how |= {"groups": groups_of(groups, name), "prompts": groups_of(prompts, name, "prompts")}
+        yield by_encoder([reference.assess(samples, **how) for reference in references])
+
+
+def _reference(real: object, settings: Mapping[str, Any]) -> Reference:
+    """The data with these settings; what a given reference has computed is taken over."""
+    if not isinstance(real, Reference):
+        return Reference.fit(real, **settings)
+    return Reference.fit(real.side, **settings).taking_over(real)
+
+
+def tradeoff(
+    *,
+    real: object,
+    fake: Mapping[str, Mapping[float, Any]],
+    metrics: Iterable[str | Callable[..., Any]] | None = None,
+    **settings: Any,
+) -> Tradeoff:
+    """Precision and recall of models along a sampling knob, such as temperature, truncation, guidance or steps.
+
+    Args:
+        real: The data, as in `assess`.
+        fake: For each model, samples by the value of its knob: `{"ours": {0.7: a, 1.0: b}, "theirs": {…}}`.
+        metrics: Metrics to compute, as in `assess`; by default auto and neighbors. They must include an estimator of
+            the curve. The metric neighbors is always computed, because precision and recall are its scores.
+        **settings: Further arguments of `assess`, such as `k`, `seed`, `encoder` and `progress`.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(4, 200, 2))
+        >>> fake = {"ours": {0.5: 0.5 * x[1], 1.0: x[2]}, "theirs": {1.0: x[3] + 2}}
+        >>> found = tradeoff(real=x[0], fake=fake, metrics=("clusters",))
+        >>> found.setting(lam=0.5).name, list(found)
+        ('ours@1', ['ours@0.5', 'ours@1', 'theirs@1'])
+    """
+    names = {*requested(("auto",) if metrics is None else metrics), NEIGHBORS.name}
+    if best_estimator(names) is None:
+        raise ValueError('`metrics` must include an estimator of the curve, such as "auto" or "clusters"; got none.')
+    samples, by_model = named(fake)
+    return Tradeoff(assess(real=real, fake=samples, metrics=names, **settings).assessments, settings=by_model)
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class Reference(PreparedReals):
+    """Real samples with the work on them done once, to assess several models.
+
+    Attributes:
+        encoder: How samples that are not features are encoded.
+        device: Where the features of the models are put, or None for no choice.
+        loaded: The encoders in use, by name; each is loaded once.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> reference = Reference.fit(rng.normal(size=(200, 2)))
+        >>> reference.assess(rng.normal(size=(100, 2)), metrics=("neighbors",)).scores["coverage"].n_fake
+        100
+    """
+
+    encoder: Encoder | str | None = None
+    device: str | None = None
+    loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def fit(
+        cls,
+        real: object,
+        *,
+        holdout: object | None = None,
+        k: int = 5,
+        ties: str = "closed",
+        seed: int = 0,
+        encoder: Encoder | str | None = None,
+        table: TableChoice | None = None,
+        device: str | None = None,
+        preset: Preset | None = None,
+        progress: Progress | None = None,
+    ) -> Reference:
+        """Check the real samples, and encode them if needed.
+
+        Args:
+            real: The data, as in `assess`; so are the other arguments.
+            table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
+                `show_rows` of `assess`.
+            preset: The protocol of a published evaluation. `assess` then reports its scores.
+        """
+        from precall.encoders.registry import named_by_file
+
+        checks.choice("ties", ties, ("closed", "open"))
+        checks.seed(seed)
+        check_device(device)
+        loaded: dict[str, Encoder] = {}
+        stage = stage_of(progress, "encode real")
+        default = None if preset is None else preset.encoder
+        how: dict[str, Any] = {"encoder": encoder, "default": default, "device": device}
+        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
+        if found.moments is None:
+            check_k(k, n_real=len(found.features))
+        stored = _stored(found)
+        encoder = encoder if stored is None or encoder is not None else named_by_file(stored.encoder, stored.name)
+        settings: dict[str, Any] = {
+            "progress": progress,
+            "preset": preset,
+            "encoder": encoder,
+            "device": device,
+            "loaded": loaded,
+        }
+        fitted = cls(found, k, ties, seed, **settings)
+        if stored is not None and (balls := load_balls(stored, found, k)) is not None:
+            fitted.swept[None] = balls
+        return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
+
+    def subsample(self, n: int, *, seed: int = 0) -> Reference:
+        """This reference with n of its samples, drawn at random without replacement: faster, and an approximation.
+
+        The protocol and the report name the subsample. Intervals of k-NN scores cover the expectation of a score with
+        n reals, which depends on n: compare only results with the same n.
+        """
+        side = self.side.subsampled(n, seed)
+        check_k(self.k, n_real=n)
+        return replace(self, side=side, swept={})
+
+    def taking_over(self, other: Reference) -> Reference:
+        """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
+        encoder = self.encoder if self.encoder is not None else other.encoder
+        same = self.k == other.k and self.features is other.features
+        return replace(self, encoder=encoder, loaded=other.loaded, swept=other.swept if same else self.swept)
+
+    def save(self, path: str | Path) -> Path:
+        """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
+
+        Args:
+            path: The file, whose name must end in `.precall`.
+
+        Example:
+            >>> import tempfile
+            >>> import numpy as np
+            >>> x = np.random.default_rng(0).normal(size=(80, 2))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     reference = Reference.load(Reference.fit(x, k=3).save(f"{folder}/data.precall"))
+            >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
+            (3, 80)
+        """
+        settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
+        return save_side(path, self.side, self.balls(), settings)
+
+    @classmethod
+    def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
+        """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
+
+        Args:
+            path: The file.
+            encoder: The encoder that made it, if that is your own; a file never names code that is run.
+            device: As in `assess`.
+        """
+        from precall.samples.references import open_reference
+
+        opened = open_reference(Path(path))
+        settings = {name: opened.about[name] for name in ("k", "ties", "seed")}
+        return cls.fit(opened, encoder=encoder, device=device, **settings)
+
+    def sketch(self, shard: object, *, name: str | None = None, progress: Progress | None = None) -> Sketch:
+        """Sketch a shard of a model's samples: what it contributes to the scores, to be merged with other shards.
+
+        The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
+        several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
+        merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
+
+        Args:
+            shard: Samples of the model, as `fake` in `assess`.
+            name: Name of the shard; None for its path, or "fake".
+            progress: Called with (stage, done, total).
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> sketch = Reference.fit(rng.normal(size=(200, 2))).sketch(rng.normal(size=(100, 2)))
+            >>> sketch.scores["coverage"].n_fake
+            100
+        """
+        from precall.samples.opening import separate_shards
+
+        if self.preset is not None:
+            raise ValueError("a sketch has the scores of no preset. Fit the reference without `preset`.")
+        if isinstance(shard, str | Path) and len(parts := separate_shards(str(shard))) > 1:
+            return merge_sketches(self.sketch(part, progress=progress) for part in parts)
+        found = self._encoded("fake", shard, stage_of(progress, "encode"), at_least=1)
+        if self.side.moments is not None or found.moments is not None:
+            raise ValueError("a sketch needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
+        same_dimension(real=self.features, fake=found.features)
+        of_source = None if found.samples is None else found.samples.name
+        known = str(name or of_source or "fake")
+        return self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
+
+    @cached_property
+    def _sketcher(self) -> Sketcher:
+        """The data, prepared for sketches."""
+        said = notices({"real": self.side}) + pooled_notices(self.side)
+        return Sketcher.fit(self.side, self.balls(), ties=self.ties, seed=self.seed, notices=said)
+
+    @property
+    def frozen(self) -> SketchReference:
+        """What sketches keep of the data."""
+        return self._sketcher.reference
+
+    def assess(
+        self,
+        fake: object,
+        *,
+        metrics: Iterable[str | Callable[..., Any]] | None = None,
+        name: str = "fake",
+        groups: Groups | None = None,
+        prompts: Groups | None = None,
+        progress: Progress | None = None,
+    ) -> Assessment:
+        """Assess one model's samples; arguments as in `assess`."""
+        if prompts is not None:
+            metrics = BY_PROMPT if metrics is None else {*requested(metrics), *BY_PROMPT}
+        names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
+        check_holdout(names, self.holdout)
+        check_prompts(names, prompts)
+        if self.holdout is not None:
+            names = requested({*names, MEMORIZATION.name})
+        check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)
+        found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
+        check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
+        same_dimension(real=self.features, fake=found.features)
+        real = self.side
+        if prompts is not None:
+            check_prompts_alone(self.preset, groups)
+            real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
+        if self.preset is not None and found.moments is None:
+            return self.by_preset(self.preset, found, names, name, groups, progress)
+        shared, found = self._sharing_levels(*on_one_grid(real, found))
+        return shared.assessed(found, names, name, groups, progress)
+
+    def _sharing_levels(self, real: Side, fake: Side) -> tuple[Reference, Side]:
+        """The reference and a model, with the categories that are frequent in the two tables together."""
+        known = [] if self.holdout is None else [self.holdout]
+        real, found, *holdout = with_shared_levels(real, fake, *known)
+        if real is self.side:
+            return self, found
+        return replace(self, side=real, holdout=next(iter(holdout), None), swept={}), found
+
+    def _encoded(self, name: str, source: object, progress: StageProgress | None, at_least: int = 2) -> Side:
+        """Other samples as features, encoded in the same way as the real samples."""
+        default = None if self.preset is None else self.preset.encoder
+        how: dict[str, Any] = {"encoder": self.encoder, "default": default, "loaded": self.loaded}
+        how |= {"device": self.device, "at_least": at_least}
+        found = side(name, source, reference=self.side, progress=progress, **how)
+        check_same_encoder(self.side, found)
+        return found
+
+    def _encoded_prompts(self, texts: Sequence[str]) -> Array:
+        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
+        of_texts = self.side.samples is not None and self.side.samples.kind == "text"
+        how: dict[str, Any] = {"loaded": self.loaded, "device": self.device, "at_least": 1}
+        found = side("prompts", list(texts), encoder=self.encoder if of_texts else None, **how)
+        return np.asarray(to_numpy(found.features), dtype=np.float64)
+
+    def _unseen(self, holdout: object) -> Side:
+        """The holdout as features."""
+        found = self._encoded("holdout", holdout, stage_of(self.progress, "encode holdout"))
+        if found.moments is not None:
+            way_out = "Pass the samples or their features."
+            raise ValueError(f"`holdout` must hold samples; got statistics (mu, sigma). {way_out}")
+        same_dimension(real=self.features, holdout=found.features)
+        return found
+
+
+def _stored(found: Side) -> ReferenceRows | None:
+    """The file that a side was loaded from, or None."""
+    from precall.samples.references import ReferenceRows
+
+    return found.samples if isinstance(found.samples, ReferenceRows) else None

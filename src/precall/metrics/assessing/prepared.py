@@ -1,0 +1,171 @@
+"""Real samples with the work on them done once: assessments of encoded samples against them, also by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from precall.metrics.assessing.assembly import assessed
+from precall.metrics.assessing.registry import METRICS
+from precall.metrics.assessing.requests import Groups, check_groups
+from precall.metrics.assessing.whole_run import WholeRun
+from precall.metrics.classifiers.estimators import AUTO
+from precall.metrics.copies.memorization import MEMORIZATION
+from precall.metrics.inputs.features import Features, Pair, uniform_rows
+from precall.metrics.inputs.parallel import side_by_side
+from precall.metrics.inputs.sides import Side
+from precall.metrics.neighbors.metrics import NEIGHBORS
+from precall.metrics.neighbors.sweep import Balls, balls_around
+from precall.metrics.protocols.baseline import real_against_real
+from precall.metrics.protocols.preset_run import available, normalised_sides, reported
+from precall.metrics.protocols.presets import Preset
+from precall.metrics.protocols.stability import score_trends
+from precall.metrics.scores.groups import FairnessGap, GroupRows, fairness, split_groups
+from precall.metrics.scores.results import Assessment
+from precall.metrics.scores.score import Score
+from precall.metrics.scores.trends import Trend
+from precall.progress import Progress, stage_of
+
+if TYPE_CHECKING:
+    from precall.metrics.pairs.kernels import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedReals:
+    """The features of the data and their k-NN balls, which are computed when first needed and then kept.
+
+    Attributes:
+        side: The real features, and the samples behind them.
+        k: Number of neighbours that define a ball.
+        ties: "closed" or "open".
+        seed: Seed of everything random.
+        progress: Called with (stage, done, total) while the k-NN balls are computed.
+        holdout: Features of samples that the models have not seen, or None.
+        preset: The protocol of a published evaluation, or None.
+        swept: The k-NN balls so far, by the kernel whose sums they have.
+    """
+
+    side: Side = field(repr=False)
+    k: int
+    ties: str
+    seed: int
+    progress: Progress | None = field(default=None, repr=False)
+    holdout: Side | None = field(default=None, repr=False)
+    preset: Preset | None = None
+    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
+
+    @property
+    def features(self) -> Features:
+        """The real features, shape (n, d)."""
+        return self.side.features
+
+    def balls(self, kernel: Kernel | None = None) -> Balls:
+        """The k-NN balls of the real samples, with the sums of a kernel, computed when first needed and then kept."""
+        if kernel is None:
+            kernel = next(iter(self.swept), None)  # the balls are the same with any kernel
+        if kernel not in self.swept:
+            stage = stage_of(self.progress, "real balls")
+            self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
+        return self.swept[kernel]
+
+    @cached_property
+    def baseline(self) -> dict[str, Score]:
+        """Scores of one half of the data against the other, computed when first needed and then kept."""
+        return real_against_real(self.features, k=self.k, ties=self.ties, seed=self.seed)
+
+    def assessed(
+        self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
+    ) -> Assessment:
+        """The assessment with its baseline and its groups."""
+        overall_of = partial(self._assess, fake, names, name, progress)
+        if AUTO.name in names:  # beside the panel, halves and subsamples take little time
+            overall = self._with_comparisons(overall_of, partial(self._stability, fake, names))
+        else:
+            overall = overall_of()
+        return overall if groups is None else self._with_groups(overall, fake, names, groups)
+
+    def _with_comparisons(
+        self, overall_of: Callable[[], Assessment], stability: Callable[[], dict[str, Trend]]
+    ) -> Assessment:
+        """The assessment with real against real, and with the scores at other k and n, computed side by side."""
+        jobs: list[Callable[[], Any]] = [overall_of, lambda: self.baseline, stability]
+        overall, baseline, trends = side_by_side(jobs)
+        found: Assessment = replace(overall, baseline=baseline, stability=trends)
+        return found
+
+    def by_preset(
+        self,
+        preset: Preset,
+        fake: Side,
+        names: Sequence[str],
+        name: str,
+        groups: Groups | None,
+        progress: Progress | None,
+    ) -> Assessment:
+        """The scores of a preset. Those that need an output that the encoder does not have are left out, and named."""
+        kept, left_out = available(names, fake)
+        real, prepared = normalised_sides(preset, real=self.side, fake=fake)
+        found = replace(self, side=real).assessed(prepared, kept, name, groups, progress)
+        return reported(preset, found, left_out)
+
+    def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
+        run = WholeRun(
+            name,
+            names,
+            self.side,
+            fake,
+            k=self.k,
+            ties=self.ties,
+            seed=self.seed,
+            balls_of_reals=self.balls,
+            unseen=self.holdout,
+            preset=self.preset,
+            progress=progress,
+        )
+        return assessed(run, [METRICS[metric] for metric in names])
+
+    def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
+        """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""
+        pair = Pair(self.features, fake.features)
+        return score_trends(pair, k=self.k, ties=self.ties, seed=self.seed) if NEIGHBORS.name in names else {}
+
+    def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
+        """The overall assessment, with one assessment per group and the largest gap between their curves."""
+        if set(groups) != {"real", "fake"}:
+            raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
+        pair = Pair(self.features, fake.features)
+        labels = {"real": self.side.of_rows(groups["real"]), "fake": fake.of_rows(groups["fake"])}
+        split = split_groups(
+            groups_real=labels["real"], groups_fake=labels["fake"], n_real=pair.sizes[0], n_fake=pair.sizes[1]
+        )
+        real, synthetic = (replace(overall.samples[side], group=labels[side]) for side in ("real", "fake"))
+        metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
+        check_groups([pair.rows(*rows) for rows in split.rows.values()], [METRICS[metric] for metric in metrics])
+        each = {
+            label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
+            for label, rows in split.rows.items()
+        }
+        gap = None if overall.estimator is None or len(each) < 2 else self._gap(pair, split, each, overall.estimator)
+        alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
+        protocol = {**overall.protocol, "groups": alone}
+        return replace(overall, real=real, fake=synthetic, groups=each, fairness=gap, protocol=protocol)
+
+    def _gap(self, pair: Pair, split: GroupRows, each: Mapping[Any, Assessment], estimator: str) -> FairnessGap:
+        """The largest gaps between the groups, with as many samples of each: curves of fewer samples are lower."""
+        n_real, n_fake = (min(map(len, side)) for side in zip(*split.rows.values(), strict=True))
+        found = dict(each)
+        for label, (real, fake) in split.rows.items():
+            if (len(real), len(fake)) != (n_real, n_fake):
+                real = real[uniform_rows((len(real), 0), n_real, self.seed)[0]]
+                fake = fake[uniform_rows((0, len(fake)), n_fake, self.seed)[1]]
+                found[label] = self._of_group(pair.rows(real, fake), [estimator], str(label))
+        curves = {label: one.spectra[estimator] for label, one in found.items()}
+        return fairness(curves, {label: one.curve_intervals for label, one in found.items()})
+
+    def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
+        """Assess one group; k is reduced if the group has too few samples."""
+        k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
+        data = PreparedReals(Side(pair.real), k, self.ties, self.seed)
+        return data._assess(Side(pair.fake), metrics, name, None)

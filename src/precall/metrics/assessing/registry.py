@@ -1,0 +1,129 @@
+"""All metrics. To add one, declare it in the file that computes it and add it to `METRICS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from precall.metrics.cells.clusters import CLUSTERS, MAUVE
+from precall.metrics.cells.local_curves import LOCAL_KDE
+from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, KNN, LINEAR, MLP, QUADRATIC
+from precall.metrics.classifiers.simon import SIMON
+from precall.metrics.copies.memorization import MEMORIZATION
+from precall.metrics.distances.frechet_distance import FID, SFID
+from precall.metrics.distances.inception import INCEPTION_SCORE
+from precall.metrics.distances.kernel_distance import KID
+from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, PROBABILISTIC, SYMMETRIC
+from precall.metrics.prompts.pairs import PROMPTS
+from precall.metrics.scores.metric import Found, Metric
+from precall.metrics.scores.score import INFINITY, Score, ScoreInfo
+from precall.plugins import loaded, plugins
+from precall.theory import checks
+
+if TYPE_CHECKING:
+    from precall.metrics.assessing.run import Run
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        # curve estimators, best first: the first one requested gives the curve
+        *(AUTO, AUTO_QUICK, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
+        *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, PROMPTS, FID),
+        *(SFID, KID, INCEPTION_SCORE, C2ST, MAUVE),
+    )
+}
+QUICK = ("auto_quick", "neighbors", "fid", "c2st")
+"""The metrics of `metrics="quick"`: the curve of fewer samples, the k-NN scores, FID, and the test."""
+OWN = "nothing: a function of the user"
+GONE = ("local_knn", "local_ipr", "local_coverage")  # metrics of earlier versions
+DEFAULT = tuple(name for name, metric in METRICS.items() if metric.default)
+ESTIMATORS = tuple(name for name, metric in METRICS.items() if metric.is_curve)
+SCORES: dict[str, ScoreInfo] = {
+    info.name: info for metric in sorted(METRICS.values(), key=lambda metric: metric.is_curve) for info in metric.scores
+}
+"""Every score by name; those that summarise a curve come last."""
+
+
+def metric_of(score: str) -> str:
+    """The metric to request for a score.
+
+    Example:
+        >>> metric_of("coverage"), metric_of("area"), metric_of("fid")
+        ('neighbors', 'auto', 'fid')
+    """
+    return next(metric.name for metric in METRICS.values() if score in {info.name for info in metric.scores})
+
+
+def requested(metrics: Iterable[str | Callable[..., Any]] | None) -> tuple[str, ...]:
+    """The requested metrics in the order of the registry; unknown names are refused.
+
+    Args:
+        metrics: Names of metrics, "quick" for those in `QUICK`, or None for those in `DEFAULT`. A function
+            `f(real, fake)` of two feature matrices that returns a number is a metric, too.
+
+    Example:
+        >>> requested(["fid", "clusters"]), requested("quick")
+        (('clusters', 'fid'), ('auto_quick', 'neighbors', 'fid', 'c2st'))
+    """
+    if not isinstance(metrics, Iterable | None):
+        raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")
+    given = (metrics,) if isinstance(metrics, str) else DEFAULT if metrics is None else tuple(metrics)
+    names = tuple(_added(one) if callable(one) else str(one) for one in given)
+    if "quick" in names:
+        names = _quick(names)
+    if not names:
+        raise ValueError("`metrics` must name at least one metric; got none.")
+    for name in names:
+        if name in SCORES and name not in METRICS:
+            raise ValueError(f"{name} is a score of the metric {metric_of(name)!r}; request that in `metrics`.")
+        if name in GONE:
+            raise ValueError(f"the metric {name!r} is gone; request 'local_kde' instead.")
+        if name not in METRICS and name in plugins("metrics"):
+            add_metric(loaded("metrics", name))
+        checks.choice("metrics", name, METRICS)
+    return tuple(name for name in METRICS if name in names)
+
+
+def add_metric(metric: Metric) -> None:
+    """Add a metric that is not precall's own.
+
+    Raises:
+        ValueError: If it is no `Metric`, or the name of it or of one of its scores is taken.
+    """
+    if not isinstance(metric, Metric):
+        raise ValueError(f"a metric must be a `precall.metrics.scores.metric.Metric`; got {type(metric).__name__}.")
+    if taken := {metric.name, *(info.name for info in metric.scores)} & {*METRICS, *SCORES}:
+        raise ValueError(f"a metric needs a name of its own; {', '.join(sorted(taken))} is taken.")
+    METRICS[metric.name] = metric
+    SCORES.update({info.name: info for info in metric.scores})
+
+
+def _added(function: Callable[..., Any]) -> str:
+    """The name of the metric that a function computes: `function(real, fake)` takes features and returns a number."""
+    name = str(getattr(function, "__name__", type(function).__name__)).strip("<>")
+
+    def compute(run: Run) -> Found:
+        real, fake = run.pair.to_numpy()
+        return Found({name: Score(float(function(real, fake)), None, None, *run.sizes)})
+
+    known = METRICS.get(name)
+    if known is None or known.needs == OWN:
+        METRICS.pop(name, None)
+        SCORES.pop(name, None)
+        info = ScoreInfo(name, name, -INFINITY, INFINITY, None, "a function of the user", "table")
+        add_metric(Metric(name, "a function of the user", (info,), "none", compute, needs=OWN))
+        return name
+    raise ValueError(f"a metric needs a name of its own; {name} is taken. Rename the function.")
+
+
+def _quick(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The metrics of "quick", which is not combined with others."""
+    if names != ("quick",):
+        others = ", ".join(name for name in names if name != "quick")
+        raise ValueError(f"`metrics` must be 'quick' alone or names of metrics; got 'quick' and {others}.")
+    return QUICK
+
+
+def best_estimator(metrics: Iterable[str]) -> str | None:
+    """The curve estimator that gives the curve: the best one among `metrics`, or None."""
+    return next((name for name in ESTIMATORS if name in set(metrics)), None)

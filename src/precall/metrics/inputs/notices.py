@@ -1,0 +1,123 @@
+"""Notices about the samples behind a result: what may explain a score apart from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precall.metrics.inputs.records import first_places, of_categories, row_keys
+from precall.theory.arrays import Array, Index, Matrix
+
+if TYPE_CHECKING:
+    from precall.metrics.inputs.sides import Side
+    from precall.samples import SampleSet
+
+MOST_TEXTS = 20_000  # texts whose length is measured, evenly spaced
+APART = 0.3  # distance between the distributions of lengths above which they differ a lot
+RATIO = 1.5  # of quantiles, above which they differ a lot
+LEVEL = 1.95  # quantile of Kolmogorov's distribution, 99.9 %
+MOST_ROWS = 50_000  # rows that are compared with each other
+FEWEST = 20  # repeats in a set that are worth a sentence
+REPEATS = 0.1  # share of rows that a set alone repeats from which this is said
+
+
+def notices(sides: Mapping[str, Side]) -> list[str]:
+    """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ.
+
+    Args:
+        sides: The sides of an assessment by name, with `"real"` first.
+    """
+    real, *others = sides.items()
+    found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
+    found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
+    rounded = {name: side.protocol["storage"] for name, side in sides.items() if "storage" in side.protocol}
+    found += [f"{name}: the values were {how}. Store both sides in the same way." for name, how in rounded.items()]
+    for name, side in others:
+        found += _repeats(real[1], side, name)
+        if real[1].samples is not None and side.samples is not None:
+            found += [*_extra_columns(real[1].samples, side.samples, name), *_lengths(real[1], side, name)]
+    return found
+
+
+def _extra_columns(real: SampleSet, other: SampleSet, name: str) -> list[str]:
+    """Columns of a table that the real one does not have."""
+    known, given = (getattr(samples, "columns", ()) for samples in (real, other))
+    extra = [column for column in given if column not in known]
+    if not known or not extra:
+        return []
+    from precall.printing import shown
+
+    listed = shown(", ".join(extra[:20]))
+    return [f"{name}: columns that `real` does not have are ignored: {listed}."]
+
+
+def _repeats(real: Side, other: Side, name: str) -> list[str]:
+    """Samples that occur several times in one side and never in the other."""
+    a, b = real.features, other.features
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or len(a) + len(b) > MOST_ROWS:
+        return []
+    first = first_places(row_keys(a) + row_keys(b))
+    p, q = (np.bincount(one, minlength=len(first)) for one in (first[: len(a)], first[len(a) :]))
+    return _repeats_of(name, "real", q, p, [a, b]) + _repeats_of("real", name, p, q, [a, b])
+
+
+def _repeats_of(name: str, other: str, own: Index, others: Index, sides: Sequence[Matrix]) -> list[str]:
+    """A sentence if many samples of a side are repeats, most of which the other side does not contain."""
+    enough = max(FEWEST, REPEATS * own.sum(), own[own > 1].sum() / 2)
+    alone = (own > 1) & (others == 0)
+    if own[alone].sum() > enough:
+        alone &= ~of_categories(np.concatenate(sides), own)
+    if own[alone].sum() <= enough:
+        return []
+    cause = "" if name == "real" else "; if the model drew them, it has collapsed onto them"
+    return [
+        f"{name}: {own[alone].sum():,} of the {own.sum():,} samples are repeats of {alone.sum():,} distinct ones that "
+        f"`{other}` does not contain. If they were repeated when the file was made, remove the repeats{cause}."
+    ]
+
+
+def _lengths(real: Side, other: Side, name: str) -> list[str]:
+    """Texts whose lengths have another distribution than those of the real side."""
+    if real.samples is None or other.samples is None or {real.samples.kind, other.samples.kind} != {"text"}:
+        return []
+    a, b = (_text_lengths(side) for side in (real, other))
+    if not lengths_differ(a, b):
+        return []
+    return [
+        f"the lengths of the texts differ: the median is {np.median(a):.0f} characters in `real` and "
+        f"{np.median(b):.0f} in `{name}` (of four in five: {_span(a)} and {_span(b)}). Features depend on the length, "
+        "so the scores may measure length rather than content; cut both sides to the same length to compare content."
+    ]
+
+
+def lengths_differ(a: Array, b: Array) -> bool:
+    """Whether two samples of lengths differ a lot.
+
+    They do if their distributions differ more than by chance, sup |F − G| ≥ 0.3, and the 10 %, 50 % or 90 % quantile
+    of one is at least 1.5 times that of the other.
+
+    Example:
+        >>> lengths_differ(np.arange(100.0), np.arange(100.0) + 5), lengths_differ(np.arange(100.0), np.full(100, 50.0))
+        (False, True)
+    """
+    low, high = np.sort([np.quantile(one, [0.1, 0.5, 0.9]) for one in (a, b)], axis=0)
+    a, b, both = np.sort(a), np.sort(b), np.concatenate([a, b])
+    shares = [np.searchsorted(one, both, "right") / len(one) for one in (a, b)]
+    apart = np.abs(shares[0] - shares[1]).max()  # Kolmogorov and Smirnov's sup |F − G|
+    by_chance = LEVEL * np.sqrt(1 / len(a) + 1 / len(b))
+    return bool(apart >= max(APART, by_chance) and (high >= RATIO * np.maximum(low, 1)).any())
+
+
+def _text_lengths(side: Side) -> Array:
+    """The lengths of at most `MOST_TEXTS` texts, in characters."""
+    samples = side.samples
+    assert samples is not None
+    places = np.linspace(0, len(side.rows) - 1, min(len(side.rows), MOST_TEXTS)).astype(int)
+    return np.array([len(samples[int(side.rows[place])]) for place in places], dtype=np.float64)
+
+
+def _span(lengths: Array) -> str:
+    low, high = np.quantile(lengths, [0.1, 0.9])
+    return f"{low:.0f} to {high:.0f}"

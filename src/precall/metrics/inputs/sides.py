@@ -1,0 +1,320 @@
+"""The inputs of `assess` as features: matrices are used as they are, everything else is opened and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from precall.devices import exact_device
+from precall.metrics.distances.moments import Moments
+from precall.metrics.inputs.features import Features, as_features, moved
+from precall.progress import StageProgress
+from precall.theory import checks
+from precall.theory.arrays import Array, Index, check_tensor, is_tensor, to_numpy
+
+if TYPE_CHECKING:
+    from precall.encoders import Encoder
+    from precall.samples import SampleSet
+    from precall.samples.arrays import Statistics
+    from precall.samples.columns import TableChoice
+    from precall.samples.references import ReferenceRows
+
+
+@dataclass(frozen=True, eq=False)
+class Prompted:
+    """The prompts of the samples of one side.
+
+    Attributes:
+        number: The number of each sample's prompt; both sides number the prompts alike.
+        texts: The prompts as they are shown, by number.
+        features: Features of each sample's prompt, shape (n, d); None if the prompts are mere ids.
+        drawn: Whether the prompts are the units that were drawn; few prompts with many samples each, such as classes,
+            are not.
+        about: What the protocol says about them.
+    """
+
+    number: Index
+    texts: Sequence[str]
+    features: Array | None
+    drawn: bool
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Features of one side (real or fake), with the samples that they were computed from if these are known.
+
+    Attributes:
+        features: Features, shape (n, d); shape (0, d) if statistics were given.
+        samples: The sample set that was encoded, or None if features were given.
+        rows: Index in `samples` of each row of `features`.
+        protocol: The encoder, its protocol and the fingerprint of the content; empty if features were given.
+        moments: Mean and covariance if statistics were given instead of samples. They are sufficient for FID only.
+        counted: Whether the number of samples is known; a file of statistics may not contain it.
+        outputs: Further outputs of the encoder by name, each of shape (n, width); `features` is its first output.
+        prompted: The prompt of each sample, or None.
+    """
+
+    features: Features
+    samples: SampleSet | None = None
+    rows: Any = None
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    moments: Moments | None = None
+    counted: bool = True
+    outputs: Mapping[str, Features] = field(default_factory=dict)
+    prompted: Prompted | None = None
+
+    def output(self, name: str) -> Features:
+        """A further output of the encoder."""
+        if name in self.outputs:
+            return self.outputs[name]
+        got = ", ".join(self.outputs) or "none"
+        raise ValueError(
+            f"the encoder must have the output `{name}`; its further outputs are: {got}. Use the encoder "
+            "`inception-adm`, or a function of your own with the attribute `outputs`."
+        )
+
+    def stored_statistics(self, output: str | None) -> Moments | None:
+        """Mean and covariance that lie beside the samples in a `.npz` (`mu`, `sigma`; spatial: `mu_s`, `sigma_s`)."""
+        paths: tuple[Path, ...] = getattr(self.samples, "paths", ())
+        if len(paths) != 1 or paths[0].suffix.lower() != ".npz":
+            return None
+        from precall.samples.arrays import stored_statistics
+
+        names = ("mu", "sigma") if output is None else ("mu_s", "sigma_s")
+        found = stored_statistics(paths[0], *names)
+        return None if found is None else Moments.from_statistics(*found, max(2, len(self.features)))
+
+    @property
+    def n(self) -> int | None:
+        """Number of samples, or None if it is not known."""
+        if self.moments is None:
+            return len(self.features)
+        return self.moments.n if self.counted else None
+
+    @property
+    def table(self) -> Mapping[str, Any] | None:
+        """The protocol of the encoder of tables, or None if the samples are no table."""
+        plan: Mapping[str, Any] = self.protocol.get("protocol", {})
+        return plan if self.protocol.get("encoder") == "table" else None
+
+    def contents(self) -> str:
+        """What a report about tables contains of them, in a sentence or two."""
+        if self.table is not None and self.table["rows_shown"]:
+            return "The report contains rows of the tables and names of categories, without the columns left out."
+        adding = "`show_rows` (--show-rows) adds them"
+        return f"The report contains names and summaries of columns, but no rows and no names of categories; {adding}."
+
+    def of_rows(self, labels: Any) -> Any:
+        """`labels` (one per sample) with one label per row: labels of samples that could not be read are removed."""
+        values = to_numpy(labels)
+        return values[self.rows] if self.samples is not None and len(values) == len(self.samples) else values
+
+    def subsampled(self, n: int, seed: int) -> Side:
+        """A random part of the samples, in their order. The protocol says which."""
+        if self.moments is not None:
+            raise ValueError("a subsample needs samples; got statistics (mu, sigma). Pass the samples.")
+        total = len(self.features)
+        if not 2 <= checks.count("n", n) <= total:
+            raise ValueError(f"`n` must be between 2 and {total}, the number of samples; got {n}.")
+        chosen = np.sort(np.random.default_rng(seed).choice(total, n, replace=False))
+        said = {"subsample": f"{n:,} of {total:,} samples, seed {seed}"}
+        return replace(self.taking(chosen), protocol={**self.protocol, **said})
+
+    def taking(self, chosen: Index) -> Side:
+        """The samples in these rows."""
+        return replace(
+            self,
+            features=self.features[chosen],
+            rows=None if self.rows is None else np.asarray(self.rows)[chosen],
+            outputs={name: matrix[chosen] for name, matrix in self.outputs.items()},
+        )
+
+    def identity(self, row: int) -> str:
+        """The id of the sample in `row`: its file name or its index."""
+        return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
+
+    def cells(self, row: int) -> Mapping[str, str]:
+        """The cells of a row of a table that may be shown, by column; empty if none may."""
+        visible: Sequence[str] = getattr(self.samples, "visible", ())
+        if self.samples is None or not visible:
+            return {}
+        found = self.samples.read(int(self.rows[row]))
+        return {name: found[name] for name in visible}
+
+    def show(self, row: int) -> Any:
+        """A thumbnail of the sample in `row`, or a line of text that describes it."""
+        if self.samples is None:
+            return f"sample {row}"
+        index = int(self.rows[row])
+        return self.samples.thumbnail(index) or self.samples.describe(index)
+
+
+def side(
+    name: str,
+    source: Any,
+    *,
+    encoder: Encoder | str | None = None,
+    default: str | None = None,
+    reference: Side | None = None,
+    table: TableChoice | None = None,
+    loaded: dict[str, Encoder] | None = None,
+    device: str | None = None,
+    progress: StageProgress | None = None,
+    at_least: int = 2,
+) -> Side:
+    """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
+
+    Args:
+        name: Name of the argument, for error messages.
+        source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or anything that
+            `open_samples` accepts.
+        encoder: How to encode samples; None means the default encoder for their kind.
+        default: The encoder of samples that are not features if `encoder` is None, in place of that of their kind.
+        reference: The real side, to which the encoder of tables is fitted.
+        table: What the user says about the columns of the real table.
+        loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
+        device: Where networks run, and where the features are put; None leaves features where they are.
+        progress: Called with (number of samples encoded, number of samples).
+        at_least: The fewest samples allowed.
+    """
+    known = {} if loaded is None else loaded
+    checked = partial(as_features, name, at_least=at_least)
+    found = _side(name, source, (encoder, default), reference, table, known, device, progress, checked)
+    if device is None:
+        return found
+    place = exact_device(device)
+    outputs = {output: moved(matrix, place) for output, matrix in found.outputs.items()}
+    return replace(found, features=moved(found.features, place), outputs=outputs)
+
+
+def _side(
+    name: str,
+    source: Any,
+    encoder: tuple[Encoder | str | None, str | None],
+    reference: Side | None,
+    table: TableChoice | None,
+    loaded: dict[str, Encoder],
+    device: str | None,
+    progress: StageProgress | None,
+    checked: Callable[[object], Features],
+) -> Side:
+    """`side`, with the features where they are."""
+    if isinstance(source, Side):
+        return source
+    if isinstance(source, Moments):
+        return _of_moments(source)
+    if is_tensor(source):
+        check_tensor(name, source)
+    if _is_matrix(source):
+        return Side(checked(source))
+    from precall.encoders import EncodedFeatures, encode
+    from precall.samples import open_samples
+    from precall.samples.references import ReferenceRows
+
+    if isinstance(source, EncodedFeatures):
+        return Side(checked(source.array), protocol=source.to_dict())
+    samples = open_samples(str(source) if isinstance(source, Path) else source)
+    if table is not None:
+        samples = _chosen(samples, table)
+    if isinstance(samples, ReferenceRows):
+        return _of_reference(samples)
+    if samples.kind == "moments":
+        return _of_statistics(cast("Statistics", samples))
+    fitted_on = reference.samples if reference is not None else samples if name == "real" else None
+    chosen = _loaded(samples, encoder, fitted_on, loaded, device)
+    samples = _shown(samples, chosen)
+    encoded = encode(samples, chosen, progress=progress)
+    features, outputs = _split(checked(encoded.array), encoded.protocol.get("outputs", {}))
+    return Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
+
+
+def _split(features: Features, widths: Mapping[str, int]) -> tuple[Features, dict[str, Features]]:
+    """The first output of an encoder, and the further ones by name; they lie side by side in one matrix."""
+    ends = np.cumsum([0, *widths.values()])
+    parts = {name: features[:, a:b] for name, a, b in zip(widths, ends, ends[1:], strict=False)}
+    return (features, {}) if not parts else (parts.pop(next(iter(widths))), parts)
+
+
+def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
+    """The table with what the user says about its columns."""
+    from precall.samples.tables import TableRows
+
+    if isinstance(samples, TableRows):
+        return samples.chosen(choice)
+    raise ValueError(f"`columns`, `ignore`, `kinds` and `show_rows` are for tables; `real` holds {samples.kind}.")
+
+
+def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
+    """A table with the columns that may be shown, after checking that it has all columns that are encoded."""
+    from precall.samples.tables import TableRows
+
+    if not isinstance(samples, TableRows) or encoder.name != "table":
+        return samples
+    columns = encoder.protocol["columns"]
+    if absent := [name for name in columns if name not in samples.columns]:
+        from precall.encoders.table import missing_columns
+
+        raise ValueError(f"{samples.name}: {missing_columns(absent)}.")
+    visible = [name for name, column in columns.items() if not column["private"]]
+    return samples.showing(visible if encoder.protocol["rows_shown"] else ())
+
+
+def _loaded(
+    samples: SampleSet,
+    choice: tuple[Encoder | str | None, str | None],
+    reference: SampleSet | None,
+    loaded: dict[str, Encoder],
+    device: str | None,
+) -> Encoder:
+    """The requested encoder, or the default one for the kind of samples; it is taken from `loaded` or added to it."""
+    from precall.encoders import Encoder, default_encoder, load_encoder
+    from precall.encoders.registry import runs_on_a_device
+
+    encoder, default = choice
+    if isinstance(encoder, Encoder):
+        return encoder
+    name = encoder or (default if samples.kind != "features" else None) or default_encoder(samples.kind)
+    if name not in loaded:
+        loaded[name] = load_encoder(name, reference=reference, device=device if runs_on_a_device(name) else None)
+    return loaded[name]
+
+
+def _of_reference(samples: ReferenceRows) -> Side:
+    """The side of a stored reference. Its protocol names the file, and the original samples."""
+    from precall.samples.references import OUTPUT
+
+    names = [name for name in samples.about["sha256"] if name.startswith(OUTPUT)]
+    outputs = {name.removeprefix(OUTPUT): as_features(name, samples.stored(name)) for name in names}
+    features, protocol = as_features("real", samples.array), samples.about["protocol"]
+    known = {"shape": list(features.shape), **protocol, "fingerprint": samples.fingerprint()}
+    known |= {"reference": samples.name, "made_from": protocol.get("fingerprint", "features")}
+    return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
+
+
+def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str, Any] | None = None) -> Side:
+    empty = np.empty((0, moments.mean.size))
+    return Side(empty, protocol=protocol or {}, moments=moments, counted=counted)
+
+
+def _of_statistics(statistics: Statistics) -> Side:
+    """The side of stored statistics. If the file has no number of samples, 2 is used: FID does not depend on it."""
+    moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
+    protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
+    return _of_moments(moments, counted=statistics.n is not None, protocol=protocol)
+
+
+def _is_matrix(source: Any) -> bool:
+    """Whether `source` is a matrix of features. Arrays of images have 3 or 4 dimensions."""
+    if is_tensor(source):
+        return bool(source.ndim == 2)
+    if isinstance(source, np.ndarray):
+        return source.ndim <= 2 and source.dtype.kind not in "OUS"
+    if not isinstance(source, list) or not source:
+        return False
+    return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)

@@ -1,0 +1,284 @@
+"""A panel: members of different kinds, trained together and combined into one log-ratio that scores any rows.
+
+A `TrainedPanel` consists of arrays only. It can be saved, loaded on another machine, and applied to rows that it has
+never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
+from precall.metrics.classifiers.stacking import stacking_weights, weighted
+from precall.metrics.inputs.features import Pair, as_features, as_tensor, check_count, tile_rows
+from precall.metrics.inputs.parallel import side_by_side
+from precall.metrics.members.columns import Edges, Marginals, edges, marginals
+from precall.metrics.members.linear import Linear, Sparse, discriminant, linear, sparse
+from precall.metrics.members.mlp import Perceptron, mlp
+from precall.metrics.members.panel_members import (
+    Fitted,
+    IslandWeights,
+    Member,
+    ModeWeights,
+    Quadratic,
+    Radial,
+    Trees,
+    alone,
+    boosting,
+    convergence_not_required,
+    islands,
+    learn_neighbors,
+    modes,
+    quadratic,
+    radial,
+)
+from precall.metrics.members.ranks import Interactions, RankQuadratic, interactions, rank_quadratic
+from precall.metrics.members.views import Seen, Task, Views
+from precall.progress import StageProgress
+from precall.theory.arrays import Array, Index, to_numpy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROWS = 20_000  # most samples per set that a panel is trained on
+FOLDS = 5
+INNER = 3  # number of folds inside the training half of the certificate of `auto`
+MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
+    "linear": linear,
+    "sparse": sparse,
+    "discriminant": discriminant,
+    "quadratic": quadratic,
+    "marginals": marginals,
+    "edges": edges,
+    "radial": radial,
+    "modes": modes,
+    "islands": islands,
+    "rank_quadratic": rank_quadratic,
+    "interactions": interactions,
+    "knn": alone(learn_neighbors, lambda rows: rows.narrow),
+    "boosting": boosting,
+    "mlp": mlp,
+}
+FITTED: dict[str, type[Any]] = {
+    "linear": Linear,
+    "sparse": Sparse,
+    "discriminant": Linear,
+    "quadratic": Quadratic,
+    "marginals": Marginals,
+    "edges": Edges,
+    "radial": Radial,
+    "modes": ModeWeights,
+    "islands": IslandWeights,
+    "rank_quadratic": RankQuadratic,
+    "interactions": Interactions,
+    "boosting": Trees,
+    "mlp": Perceptron,
+}
+PANEL = (
+    "sparse",
+    "discriminant",
+    "marginals",
+    "edges",
+    "radial",
+    "modes",
+    "islands",
+    "rank_quadratic",
+    "interactions",
+    "boosting",
+    "mlp",
+)
+ON_THE_CPU = ("knn", "boosting")  # wherever the samples are
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The choices of a panel.
+
+    Attributes:
+        members: Names of its members, of those in `FITTED`.
+        rows: Most samples of each set that it is trained on: a random part if there are more.
+        folds: Number of cross-fitting folds.
+    """
+
+    members: tuple[str, ...] = PANEL
+    rows: int = ROWS
+    folds: int = FOLDS
+
+    def sample(self, pair: Pair, seed: int) -> tuple[Index, Index]:
+        """Indices of the samples of each set to train on, in their order; all of them if they are few enough."""
+        rng = np.random.default_rng(seed)
+        real, fake = (np.sort(rng.permutation(n)[: self.rows]) if n > self.rows else np.arange(n) for n in pair.sizes)
+        return real, fake
+
+    def split(self, pair: Pair, seed: int) -> FoldedSamples:
+        """The samples of a pair in folds and halves."""
+        for name, n in zip(("real", "fake"), pair.sizes, strict=True):
+            check_count(name, n, FEWEST)
+        return FoldedSamples.split(pair, folds=self.folds, inner=INNER, seed=seed)
+
+    def fit(self, *, real: object, fake: object, seed: int = 0) -> TrainedPanel:
+        """Train the members on all folds but one, for each fold, and combine them.
+
+        Args:
+            real: Real features, shape (n, d), n ≥ 50.
+            fake: Fake features, shape (m, d), m ≥ 50.
+            seed: Seed of the sample, the folds and the members.
+
+        Example:
+            >>> rng = np.random.default_rng(0)
+            >>> trained = Panel(members=("quadratic", "radial")).fit(
+            ...     real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0]
+            ... )
+            >>> again = TrainedPanel.from_arrays(trained.arrays())
+            >>> found = again.log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
+            >>> bool(np.abs(found - [1.0, 0.0, -1.0]).max() < 0.3)  # the truth is ½ − x
+            True
+        """
+        pair = Pair.checked(real=real, fake=fake)
+        samples = self.split(pair.rows(*self.sample(pair, seed)), seed)
+        rows, fit = samples.rows()
+        tasks = samples.fold_tasks(rows, fit)
+        fitted, scores = self.trained(tasks, samples.fold_tests(), seed)
+        log_ratios = np.column_stack([samples.pooled(one) for one in scores])
+        return self.combined(samples, rows.views, fitted, log_ratios)
+
+    def trained(
+        self, tasks: Sequence[Task], tests: Sequence[Tensor], seed: int, progress: StageProgress | None = None
+    ) -> tuple[list[Sequence[Fitted]], list[list[Array]]]:
+        """For each member, what it learnt from each task, and its log-ratios of the test rows of each task."""
+        names = self.members[::-1]  # the slowest members start first
+        parts: list[tuple[str, ...]] = [(name,) for name in names]
+        if tasks[0].rows.x.is_cuda:  # threads that start short computations on one device hinder each other
+            on_cpu = [name for name in names if name in ON_THE_CPU]
+            parts = [*((name,) for name in on_cpu), tuple(name for name in names if name not in ON_THE_CPU)]
+        jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
+        with convergence_not_required():
+            found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}
+        return [found[name][0] for name in self.members], [found[name][1] for name in self.members]
+
+    def combined(
+        self, samples: FoldedSamples, views: Views, fitted: Sequence[Sequence[Fitted]], log_ratios: Array
+    ) -> TrainedPanel:
+        """The trained panel, from what each member learnt from each fold and its cross-fitted log-ratios."""
+        from precall.metrics.classifiers.calibration import calibration_of
+        from precall.metrics.classifiers.stacking import stacked
+
+        weights = stacking_weights(log_ratios, samples.real)
+        knots, values = calibration_of(stacked(log_ratios, samples.real, samples.fold), samples.real, samples.fold)
+        models = tuple(tuple(one[k] for one in fitted) for k in range(self.folds))
+        return TrainedPanel(self.members, views, models, weights, knots, values)
+
+
+def _in_turn(
+    names: Sequence[str], tasks: Sequence[Task], tests: Sequence[Tensor], seed: int
+) -> dict[str, tuple[Sequence[Fitted], list[Array]]]:
+    """What each of these members learnt from each task, and its log-ratios of the test rows."""
+    found = {}
+    for name in names:
+        fitted = MEMBERS[name](tasks, seed)
+        parts = zip(fitted, tasks, tests, strict=True)
+        found[name] = fitted, [scored(one, task.rows.part(test)) for one, task, test in parts]
+    return found
+
+
+def scored(fitted: Fitted, rows: Seen) -> Array:
+    """The log-ratios of the rows, in float64."""
+    return np.asarray(to_numpy(fitted.log_ratio(rows)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedPanel:
+    """A trained panel: a log-ratio `log p/q` for any row.
+
+    Attributes:
+        members: Names of the members.
+        views: Means, scales and axes of the features.
+        models: For each fold, what each member learnt.
+        weights: Weight of each member, and the offset.
+        knots: Scores between which the calibration is linear; it is constant beyond them.
+        values: The log-ratio at each of them.
+    """
+
+    members: tuple[str, ...]
+    views: Views
+    models: tuple[tuple[Fitted, ...], ...]
+    weights: Array
+    knots: Array
+    values: Array
+
+    def log_ratio(self, rows: object) -> Array:
+        """Calibrated log-ratio of each row: that of the mean score of the models of all folds.
+
+        Args:
+            rows: Features, shape (n, d), with the columns of the training samples.
+        """
+        return self.calibrated(self.scores(rows))
+
+    def calibrated(self, scores: Array) -> Array:
+        """The log-ratios of these scores."""
+        return np.asarray(np.interp(scores, self.knots, self.values))
+
+    def scores(self, rows: object) -> Array:
+        """Mean score of each row over the models of all folds, block by block."""
+        x = as_features("rows", rows, at_least=1)
+        if x.shape[1] != len(self.views.mean):
+            raise ValueError(f"`rows` must have {len(self.views.mean)} columns, as in training; got {x.shape[1]}.")
+        step = tile_rows(x.shape[1])
+        return np.concatenate([self._block(x[i : i + step]) for i in range(0, len(x), step)])
+
+    def _block(self, x: Any) -> Array:
+        rows = self.views.rows(as_tensor(x, self.views.mean.device))
+        scores = [weighted(np.column_stack([scored(one, rows) for one in fold]), self.weights) for fold in self.models]
+        return np.asarray(np.mean(scores, axis=0))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything the panel has learnt, as named arrays. What the models of all folds share occurs once."""
+        named = {f"views/{name}": one for name, one in _named(self.views).items()}
+        for k, fold in enumerate(self.models):
+            for name, one in zip(self.members, fold, strict=True):
+                for part, tensor in _named(one).items():
+                    if named.get(f"0/{name}/{part}") is not tensor:
+                        named[f"{k}/{name}/{part}"] = tensor
+        own = {"members": np.array(self.members), "weights": self.weights, "knots": self.knots, "values": self.values}
+        return own | {key: to_numpy(one) for key, one in named.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], device: str = "cpu") -> TrainedPanel:
+        """The panel of which these are the `arrays`."""
+        import torch
+
+        def rebuilt(kind: type[Any], *prefixes: str) -> Any:
+            parts = {}
+            for one in fields(kind):
+                if "of" in one.metadata:
+                    parts[one.name] = rebuilt(one.metadata["of"], *(f"{prefix}/{one.name}" for prefix in prefixes))
+                else:
+                    key = next(f"{prefix}/{one.name}" for prefix in prefixes if f"{prefix}/{one.name}" in arrays)
+                    parts[one.name] = torch.as_tensor(np.array(arrays[key]), device=device)
+            return kind(**parts)
+
+        members = tuple(str(name) for name in arrays["members"])
+        folds = 1 + max(int(key.split("/")[0]) for key in arrays if key[0].isdigit())
+        models = tuple(
+            tuple(rebuilt(FITTED[name], f"{k}/{name}", f"0/{name}") for name in members) for k in range(folds)
+        )
+        own = (np.asarray(arrays[name]) for name in ("weights", "knots", "values"))
+        return cls(members, rebuilt(Views, "views"), models, *own)
+
+
+def _named(one: Any) -> dict[str, Tensor]:
+    """The tensors of a dataclass and of the dataclasses in it, by name."""
+    named: dict[str, Tensor] = {}
+    for part in fields(one):
+        value = getattr(one, part.name)
+        if is_dataclass(value):
+            named |= {f"{part.name}/{name}": tensor for name, tensor in _named(value).items()}
+        else:
+            named[part.name] = value
+    return named

@@ -1,0 +1,207 @@
+"""Members that see dependence between columns: each column is mapped to a normal one by its ranks first.
+
+What is left after that does not depend on the distributions of the single columns, which `marginals` compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precall.metrics.members.gaussians import GaussianPair, gaussian, mahalanobis
+from precall.metrics.members.views import Seen, Task, sorted_values
+from precall.theory.logistic import ridge_logistic
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RANKS = 1024  # largest number of ranks
+LARGEST = 8  # largest number of columns in a product
+PRODUCTS = 150_000  # most entries of the matrix product that gives the means of products of k columns
+SEARCHED_ROWS = 4000  # training rows in which products are searched
+KEPT = 24  # largest number of products in the logistic regression
+FAR = 5.0  # number of standard deviations to which a product is clipped
+
+
+@dataclass(frozen=True, eq=False)
+class NormalScores:
+    """The map of each column to a normal one, by its ranks; equal values share their mean rank.
+
+    The columns are those of `Seen.narrow`. Beside them is the standardised logarithm of their Mahalanobis radius.
+
+    Attributes:
+        knots: Sorted values of each column, shape (columns, ranks).
+        scale: Mean and standard deviation of the scores of each column, shape (2, columns).
+        mean: Mean of the standardised scores, for the radius.
+        root: Cholesky root of their covariance.
+        radius: Mean and standard deviation of the log radius.
+    """
+
+    knots: Tensor
+    scale: Tensor
+    mean: Tensor
+    root: Tensor
+    radius: Tensor
+
+    @classmethod
+    def fit(cls, rows: Seen, fit: Tensor) -> NormalScores:
+        """The map of the ranks of the rows with the indices `fit`."""
+        import torch
+
+        ordered = sorted_values(rows.narrow[fit].T.contiguous())
+        n = ordered.shape[1]
+        knots = ordered[:, np.arange(min(n, RANKS)) * n // min(n, RANKS)].contiguous()
+        z = _normal(knots, rows.narrow)
+        spread, middle = torch.std_mean(z[fit], dim=0, correction=0)
+        scale = torch.stack([middle, torch.where(spread > 0, spread, torch.inf)])
+        z = (z - scale[0]) / scale[1]
+        mean, root = gaussian(z[fit])
+        log_radius = (mahalanobis(mean, root, z) + 1e-9).log()[fit]
+        return cls(knots, scale, mean, root, torch.stack([log_radius.mean(), log_radius.std(correction=0) + 1e-9]))
+
+    @classmethod
+    def of_task(cls, rows: Seen, fit: Tensor) -> NormalScores:
+        """The same, computed once for all tasks."""
+        known: NormalScores = rows.once("ranks", lambda whole: cls.fit(whole, fit))
+        return known
+
+    def of(self, rows: Seen) -> Tensor:
+        """The scores of the columns and the log radius, shape (n, columns + 1), in float64."""
+        return rows.view("normal scores", self._of_all)
+
+    def _of_all(self, rows: Seen) -> Tensor:
+        import torch
+
+        z = (_normal(self.knots, rows.narrow) - self.scale[0]) / self.scale[1]
+        radius = (mahalanobis(self.mean, self.root, z) + 1e-9).log()
+        return torch.cat([z, ((radius - self.radius[0]) / self.radius[1])[:, None]], dim=1)
+
+
+def _normal(knots: Tensor, x: Tensor) -> Tensor:
+    """Normal score of each value from its mean rank r among n knots: the quantile of (r + ½)/(n + 1)."""
+    import torch
+
+    columns = x.T.contiguous()
+    twice = torch.searchsorted(knots, columns) + torch.searchsorted(knots, columns, right=True)
+    scores: Tensor = torch.special.ndtri((twice.double() / 2 + 0.5) / (knots.shape[1] + 1))
+    return scores.T
+
+
+@dataclass(frozen=True, eq=False)
+class RankQuadratic:
+    """Two Gaussians of normal scores: two Gaussian copulas."""
+
+    scores: NormalScores = field(metadata={"of": NormalScores})
+    gaussians: GaussianPair = field(metadata={"of": GaussianPair})
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        """Log-density of the one minus that of the other."""
+        return self.gaussians.log_ratio(self.scores.of(rows)[:, :-1])
+
+
+def rank_quadratic(tasks: Sequence[Task], seed: int) -> list[RankQuadratic]:
+    """Log-ratio of two Gaussians with shrunken covariances, on normal scores: two Gaussian copulas."""
+    return [_rank_quadratic(task) for task in tasks]
+
+
+def _rank_quadratic(task: Task) -> RankQuadratic:
+    scores = NormalScores.of_task(task.rows, task.fit)
+    z = scores.of(task.rows)[:, :-1]
+    return RankQuadratic(scores, GaussianPair(*gaussian(z[task.real]), *gaussian(z[task.fake])))
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """A linear function of products of normal scores.
+
+    Attributes:
+        scores: The normal scores, and the log radius.
+        terms: Columns of each product, filled with the index of a column of ones, shape (products, LARGEST).
+        scale: Mean and standard deviation of each product, shape (2, products).
+        weights: Weight of each product, and the offset.
+    """
+
+    scores: NormalScores = field(metadata={"of": NormalScores})
+    terms: Tensor
+    scale: Tensor
+    weights: Tensor
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        """The function of each row."""
+        products = _standardised(_products(self.scores.of(rows), self.terms), self.scale)
+        return products @ self.weights[:-1] + self.weights[-1]
+
+
+def interactions(tasks: Sequence[Task], seed: int) -> list[Interactions]:
+    """Logistic regression on the products of two or more columns whose means differ beyond doubt.
+
+    The columns are normal scores, and the log radius beside them. With t the difference of the means of a product over
+    its standard error, `t²/2 − 1 − log(number of products)` is a gain in log-likelihood, net of the search.
+    """
+    return [_interactions(task) for task in tasks]
+
+
+def _interactions(task: Task) -> Interactions:
+    import torch
+
+    scores = NormalScores.of_task(task.rows, task.fit)
+    z = scores.of(task.rows)
+    found = _differing_products(z, task)
+    filled = [[*term, *([z.shape[1]] * (LARGEST - len(term)))] for term in found]
+    terms = torch.tensor(filled, dtype=torch.long, device=z.device).reshape(-1, LARGEST)
+    products = _products(z[task.train], terms)
+    mean = products.mean(dim=0)
+    scale = torch.stack([mean, (products - mean).square().mean(dim=0).sqrt() + 1e-12])
+    w, b = ridge_logistic(_standardised(products, scale), task.labels, ridge=1.0)
+    return Interactions(scores, terms, scale, torch.cat([w, (b - task.log_odds)[None]]))
+
+
+def _products(z: Tensor, terms: Tensor) -> Tensor:
+    """The product of the columns of each term, shape (n, terms)."""
+    import torch
+
+    padded = torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
+    return padded[:, terms].prod(dim=2)
+
+
+def _standardised(products: Tensor, scale: Tensor) -> Tensor:
+    return ((products - scale[0]) / scale[1]).clamp(-FAR, FAR)
+
+
+def _differing_products(z: Tensor, task: Task) -> list[tuple[int, ...]]:
+    """Columns of each product whose mean differs most between the classes, net of the search; at most `KEPT`.
+
+    All products of two columns are searched, of three, and so on. Those of k columns are products of ⌊k/2⌋ and of the
+    others: one matrix product gives all their means, and k ends where it would have more than `PRODUCTS` entries.
+    """
+    import torch
+
+    sides = [side[:: -(-2 * len(side) // SEARCHED_ROWS)] for side in (task.real, task.fake)]
+    x, d = z[torch.cat(sides)].float(), z.shape[1]
+    weight = torch.cat([x.new_full((len(one), 1), sign / len(one)) for one, sign in zip(sides, (1, -1), strict=True)])
+    counts = [comb(d + k - 1, k) for k in range(LARGEST + 1)]
+    most = max(k for k in range(2, LARGEST + 1) if k == 2 or counts[k // 2] * counts[k - k // 2] <= PRODUCTS)
+    tried = np.log(sum(counts[2 : most + 1]))
+    terms = [list(combinations_with_replacement(range(d), k)) for k in range(1, (most + 1) // 2 + 1)]
+    factors = [_products(x, torch.tensor(of, device=z.device)) for of in terms]
+    found: dict[tuple[int, ...], float] = {}
+    for k in range(2, most + 1):
+        a, b = k // 2 - 1, k - k // 2 - 1
+        gain = (_statistic(factors[a], factors[b], weight) ** 2 / 2 - 1 - tried).flatten()
+        largest = gain.topk(min(8 * KEPT, len(gain)))
+        for value, index in zip(largest.values.tolist(), largest.indices.tolist(), strict=True):
+            if value > 0:
+                i, j = divmod(index, len(terms[b]))
+                found[tuple(sorted([*terms[a][i], *terms[b][j]]))] = value
+    return sorted(found, key=lambda term: -found[term])[:KEPT]
+
+
+def _statistic(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """Difference of the class means of each product x_i y_j, over its standard error (an upper bound of it)."""
+    x = x * weight
+    return (x.T @ y) / (((x**2).T @ y**2) + 1e-12).sqrt()

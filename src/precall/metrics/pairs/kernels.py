@@ -1,0 +1,189 @@
+"""Sums over the polynomial kernel matrices of KID, read off the products of the tiles.
+
+The tiles of a sweep contain the inner products of all pairs of samples, and KID needs the same ones. `KernelSums` reads
+them before they become distances, so that a sweep and KID together take one pass over the pairs. This module imports
+torch, like `precall.metrics.tiles.distances`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from precall.metrics.tiles.clouds import Cloud, common_centre, ranges
+from precall.metrics.tiles.cuda_steps import steps_for
+from precall.metrics.tiles.distances import DOUBLE, Frame, Precision, tiles
+from precall.metrics.tiles.listing import Listing
+from precall.theory.arrays import Array, to_numpy
+
+AT_ONCE = {"cpu": 1 << 18, "accelerator": 1 << 24}  # kernel values that are computed at once: 2 MiB, 128 MiB
+
+LEAST_VALUE, LARGEST_VALUE = 2.0**-40, 2.0**12  # of kernels that are summed in float32
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The kernel `((x·y/d + 1)^degree − 1 − shift) / size`.
+
+    The shift changes neither KID nor its variance; near the mean of the kernel, it avoids cancellation in sums of
+    squares.
+
+    Attributes:
+        degree: Degree of the polynomial.
+        dimension: d, the number of columns.
+        shift: A constant near the mean of the kernel.
+        size: 1, or the largest value of the kernel if its square could overflow.
+        single: Whether both sample sets are float32. Products are then computed in float32, otherwise in float64.
+    """
+
+    degree: int
+    dimension: int
+    shift: float
+    size: float
+    single: bool
+
+    def __call__(self, u: Tensor) -> Tensor:
+        """Values of the kernel at u = x·y/d."""
+        k = power(u, self.degree).sub_(self.shift)
+        return k if self.size == 1 else k.div_(self.size)
+
+
+def power(u: Tensor, degree: int) -> Tensor:
+    """(1 + u)^degree − 1, without the loss of small u to the 1."""
+    value, factor = u.clone(), 1 + u
+    for _ in range(degree - 1):  # multiplication is ten times faster than a floating-point power
+        value.mul_(factor).add_(u)
+    return value
+
+
+class KernelSums:
+    """Row sums, column sums and the sum of squares of a kernel matrix, in float64.
+
+    Within one sample set, pairs of a sample with itself are left out, and the column sums are the row sums. A sample
+    that represents several equal input rows counts as often.
+
+    Attributes:
+        rows: Sum over the columns of each row, shape (number of kept rows,).
+        columns: Sum over the rows of each column.
+        squares: Sum of the squares of all entries.
+    """
+
+    row_weight: Tensor
+    column_weight: Tensor
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def start(self, left: Frame, right: Frame) -> Precision:
+        """Prepare to read the products of left × right; returns the precision in which they must be computed."""
+        self._prepare(left, right)
+        precision = Precision.of(left, right)
+        return precision if self.kernel.single and precision.roundoff == 0 else DOUBLE
+
+    def take(self, listing: Listing) -> None:
+        """Read all products of a listing with the accuracy of float32; off tiles if that is not enough.
+
+        It is not if the samples are float64, or if values of the kernel are so large or so small that float32 has few
+        digits for their differences or for their squares.
+        """
+        left = Frame(listing.left, listing.centre)
+        right = left if listing.left is listing.right else Frame(listing.right, listing.centre)
+        reach = max(float(side.squared_norms.max()) for side in listing.sides) ** 0.5 + float(listing.centre.norm())
+        largest = (1 + reach**2 / self.kernel.dimension) ** self.kernel.degree - 1 + abs(self.kernel.shift)
+        if not (self.kernel.single and self.kernel.size == 1 and LEAST_VALUE < largest < LARGEST_VALUE):
+            for _ in tiles(left, right, products=self):
+                pass
+            return
+        self._prepare(left, right)
+        terms, weights = (self.row_terms, self.column_terms), (self.row_weight, self.column_weight)
+        self.rows, self.columns, self.squares = listing.steps.polynomial_sums(
+            *listing.with_rest(),
+            terms,
+            weights,
+            degree=self.kernel.degree,
+            dimension=self.kernel.dimension,
+            shift=self.kernel.shift,
+            largest=largest,
+        )
+        if left is right and left.cloud.weight is not None:
+            self._add_copies(left.cloud)
+
+    def _add_copies(self, cloud: Cloud) -> None:
+        """Add the pairs of different input rows that one kept row represents."""
+        values = [self.kernel(rows.square().sum(1) / self.kernel.dimension) for rows in cloud.blocks()]
+        others = self.row_weight - 1
+        self.rows += others * torch.cat(values)
+        self.squares += float((self.row_weight * others) @ torch.cat(values) ** 2)
+
+    def _prepare(self, left: Frame, right: Frame) -> None:
+        self.left, self.right, d = left.cloud, right.cloud, self.kernel.dimension
+        # x·y = z·w + z·c + w·c + c·c, with z = x − c and w = y − c
+        self.row_terms = _along_centre(left) / d
+        self.column_terms = (_along_centre(right) + left.centre @ left.centre) / d
+        self.rows = torch.zeros_like(self.row_terms)
+        self.columns = self.rows if left is right else torch.zeros_like(self.column_terms)
+        self.row_weight, self.column_weight = _weight(left.cloud), _weight(right.cloud)
+        self.squares = 0.0
+
+    def read(self, products: Tensor, rows: slice, columns: slice) -> None:
+        """Add a tile of −2 z·w, which is left unchanged."""
+        (height, width), within = (part.stop - part.start for part in (rows, columns)), self.rows is self.columns
+        size = AT_ONCE["cpu" if products.device.type == "cpu" else "accelerator"]
+        for start, stop in ranges(height, max(1, size // width)):
+            here = slice(rows.start + start, rows.start + stop)
+            u = products[start:stop, :width].to(torch.float64, copy=True).mul_(-0.5 / self.kernel.dimension)
+            k = self.kernel(u.add_(self.row_terms[here, None]).add_(self.column_terms[columns]))
+            if within and rows == columns:
+                self._leave_out_diagonal(k[:, start:stop], here)
+                self._add(k, here, columns, 1)
+            else:
+                self.columns[columns] += self.row_weight[here] @ k
+                self._add(k, here, columns, 2 if within else 1)
+
+    def _leave_out_diagonal(self, k: Tensor, here: slice) -> None:
+        """Set the pairs of a sample with itself to 0; those with equal input rows that it represents are added."""
+        weight, values = self.row_weight[here], k.diagonal().clone()
+        self.rows[here] += (weight - 1) * values
+        self.squares += float((weight * (weight - 1)) @ values**2)
+        k.fill_diagonal_(0)
+
+    def _add(self, k: Tensor, here: slice, columns: slice, times: int) -> None:
+        self.rows[here] += k @ self.column_weight[columns]
+        self.squares += times * float(self.row_weight[here] @ (k.square_() @ self.column_weight[columns]))
+
+    def result(self) -> tuple[Array, Array, float]:
+        """The row sums and column sums of all input samples, and the sum of squares."""
+        rows, columns = self.rows[self.left.stand_in], self.columns[self.right.stand_in]
+        return to_numpy(rows), to_numpy(columns), self.squares
+
+
+def _along_centre(frame: Frame) -> Tensor:
+    """(x − c)·c of every row."""
+    return torch.cat([(rows - frame.centre) @ frame.centre for rows in frame.cloud.blocks()])
+
+
+def _weight(cloud: Cloud) -> Tensor:
+    """Number of input rows that each kept row represents, in float64."""
+    weight = torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight
+    return weight.double()
+
+
+def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, KernelSums, KernelSums]:
+    """Sums of the kernel within the reals, within the fakes and between them, without a sweep."""
+    x, y = Cloud(real, 0), Cloud(fake, 0)
+    return _read(kernel, x, x), _read(kernel, y, y), _read(kernel, x, y)
+
+
+def _read(kernel: Kernel, left: Cloud, right: Cloud) -> KernelSums:
+    sums, steps = KernelSums(kernel), steps_for(left)
+    if steps is not None:
+        sums.take(Listing(steps, left, right, ("real", "fake")))
+        return sums
+    centre = common_centre(left) if left is right else common_centre(left, right)
+    first = Frame(left, centre)
+    for _ in tiles(first, first if left is right else Frame(right, centre), products=sums):
+        pass
+    return sums

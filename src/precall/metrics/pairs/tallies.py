@@ -1,0 +1,371 @@
+"""Counts in balls (`Tally`), and everything that is read off a block of two shards.
+
+Readers take tiles of bounds low ≤ d² ≤ high. They decide every comparison that the bounds decide, and compute the exact
+float64 distance for the rest. An "owner" is a sample whose neighbours or whose ball is considered. Memory grows
+with the number of owners, not with the number of pairs. `read_within` and `read_cross` read a block of two shards: from
+a list of its near pairs if there are kernels for the device (see `listing`), otherwise from all its tiles. This module
+imports torch, like `precall.metrics.tiles.distances`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from precall.metrics.pairs.blocks import NOBODY, Crossing, CrossPlan, Lists, Readings
+from precall.metrics.pairs.shortlists import Depth, padded, strips
+from precall.metrics.pairs.shortlists import Shortlist as Shortlist
+from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, squared_distances
+from precall.metrics.tiles.cuda_steps import steps_for
+from precall.metrics.tiles.distances import Frame, ProductReader, tiles
+from precall.metrics.tiles.listing import Listing, PairSteps, nearest
+from precall.metrics.tiles.tile import Tile, below, group_minima, rounded_up
+from precall.theory.arrays import Array, to_numpy
+
+ExactDistances = Callable[[Cloud, Cloud, Tensor, Tensor], Tensor]  # d² of paired indices into two sets
+Advance = Callable[
+    [slice, slice, Cloud, Cloud, int], None
+]  # called for rows × columns that are read in one or two ways
+
+CROWD = 8  # a tile is "crowded" if more than 1/CROWD of its groups per radius have a point inside the largest ball
+
+
+class Tally:
+    """Number of points in each owner's ball and number of balls that contain each point, for several radii at once.
+
+    Attributes:
+        inside: Number of points in the ball of each owner, shape (owners, radii).
+        around: Number of balls that contain each point, shape (points, radii).
+        owner: The first owner among these balls, `NOBODY` if there is none. Same shape. It does not depend on the order
+            in which the tiles are read.
+    """
+
+    def __init__(
+        self,
+        squared_radii: Tensor,
+        closed: bool,
+        owners: Cloud,
+        points: Cloud,
+        distances: ExactDistances = squared_distances,
+    ) -> None:
+        self.squared_radii, self.closed, self.settle = squared_radii, closed, partial(distances, owners, points)
+        self.owner_weight, self.point_weight = owners.weight, points.weight
+        self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
+        self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
+        self.owner = torch.full_like(self.around, NOBODY)
+
+    def read(self, tile: Tile, minima: Tensor) -> None:
+        """Count a tile of d² whose rows are the owners."""
+        largest = padded(rounded_up(self.squared_radii[tile.rows, -1], tile.low.dtype), len(tile.low))
+        groups = torch.nonzero(minima <= largest[:, None])
+        if len(groups) * CROWD > minima.numel() * self.inside.shape[1]:  # a crowd is compared with every radius
+            self._count_crowd(tile)
+            return
+        for i, j, low in below(tile.low, groups, largest):
+            owner, point = tile.rows.start + i, tile.columns.start + j
+            self.count(Pairs(owner, point, low.double(), tile.high(i, j, low)))
+
+    def count(self, pairs: Pairs) -> None:
+        """Count pairs of an owner and a point."""
+        self._add(pairs.i, pairs.j, self._rank(pairs.i, pairs.j, pairs.low, pairs.high))
+
+    def _rank(self, owner: Tensor, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """Number of the owner's (nested) balls that do not contain the point."""
+        radii = self.squared_radii[owner]
+        rank = (radii < low[:, None]).sum(1)
+        vague = torch.nonzero(rank != (radii <= high[:, None]).sum(1))[:, 0]
+        exact = self.settle(owner[vague], point[vague])[:, None]
+        rank[vague] = (radii[vague] < exact if self.closed else radii[vague] <= exact).sum(1)
+        return rank
+
+    def _add(self, owner: Tensor, point: Tensor, rank: Tensor) -> None:
+        owners, points = len(self.inside), len(self.around)
+        levels, ball, place = self.inside.shape[1] + 1, rank * owners + owner, rank * points + point
+        inside = _count(ball, owners * levels, point, self.point_weight)
+        around = _count(place, points * levels, owner, self.owner_weight)
+        self.inside += inside.view(levels, -1)[:-1].cumsum(0).T
+        self.around += around.view(levels, -1)[:-1].cumsum(0).T
+        first = torch.full_like(around, NOBODY).scatter_reduce_(0, place, owner, "amin")
+        self.owner = torch.minimum(self.owner, first.view(levels, -1)[:-1].cummin(0).values.T)
+
+    def _count_crowd(self, tile: Tile) -> None:
+        """The same for a tile with many points inside balls: compare whole rows and list only undecided entries."""
+        count, width = tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start
+        for here in strips(tile.low[:count]):
+            rows = slice(tile.rows.start + here.start, tile.rows.start + here.stop)
+            low = tile.low[here, :width]
+            column_slack = tile.column_slack[: low.shape[1]].to(low.dtype)
+            for level in range(self.inside.shape[1]):
+                radii = self.squared_radii[rows, level]
+                sure = low < (radii - 2 * tile.row_slack[here]).to(low.dtype)[:, None] - 2 * column_slack
+                self.inside[rows, level] += _total(sure, self.point_weight, tile.columns)
+                around = _total(sure.T, self.owner_weight, rows)
+                self.around[tile.columns, level] += around
+                earlier = torch.nonzero((around > 0) & (self.owner[tile.columns, level] > rows.start))[:, 0]
+                first, point = rows.start + sure[:, earlier].byte().argmax(0), tile.columns.start + earlier
+                self.owner[point, level] = torch.minimum(self.owner[point, level], first)
+                vague = (low <= rounded_up(radii, low.dtype)[:, None]) & ~sure
+                owner, point = torch.nonzero(vague, as_tuple=True)
+                self._settle_level(level, owner + rows.start, point + tile.columns.start)
+
+    def _settle_level(self, level: int, owner: Tensor, point: Tensor) -> None:
+        exact, radii = self.settle(owner, point), self.squared_radii[owner, level]
+        held = exact <= radii if self.closed else exact < radii
+        owner, point = owner[held], point[held]
+        self.inside[:, level] += _count(owner, len(self.inside), point, self.point_weight)
+        self.around[:, level] += _count(point, len(self.around), owner, self.owner_weight)
+        self.owner[:, level].scatter_reduce_(0, point, owner, "amin")
+
+
+def _count(who: Tensor, length: int, whom: Tensor, weight: Tensor | None) -> Tensor:
+    """Number of occurrences in `who` of each integer below `length`, weighted by weight[whom] if there are weights."""
+    if weight is None:
+        return torch.bincount(who, minlength=length)
+    return torch.zeros(length, dtype=torch.int64, device=who.device).index_add_(0, who, weight[whom])
+
+
+def _total(flags: Tensor, weight: Tensor | None, columns: slice) -> Tensor:
+    """Number of flags per row, with the columns weighted if there are weights."""
+    return flags.sum(1) if weight is None else (flags * weight[columns]).sum(1)
+
+
+# ------------------------------------------------------------------------------------------------------- blocks
+
+
+class HasBalls(Protocol):
+    """Samples with the squared radii of their balls."""
+
+    @property
+    def cloud(self) -> Cloud: ...
+
+    @property
+    def squared_margins(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ShardBalls:
+    """The samples of a shard, with the squared radii of their balls among all samples of their set."""
+
+    cloud: Cloud
+    squared_margins: Array
+
+
+class SumReader(ProductReader, Protocol):
+    """Reads the products of all pairs, from tiles or from a listing (`kernels.KernelSums`)."""
+
+    def take(self, listing: Listing) -> None:
+        """Read all products of a listing."""
+        ...
+
+
+def read_within(
+    left: Cloud,
+    right: Cloud,
+    size: int,
+    *,
+    sums: SumReader | None = None,
+    advance: Advance | None = None,
+    name: str = "samples",
+) -> tuple[Lists, Lists]:
+    """Squared distances to the nearest samples: of `left` within `right`, and of `right` within `left`.
+
+    Args:
+        left: Samples of a shard.
+        right: Samples of another shard of the same set, or `left` itself. A sample is not its own neighbour.
+        size: Number of nearest samples to list.
+        sums: Reads the products of the tiles.
+        advance: Called after each tile.
+        name: Name of the set, for errors.
+    """
+    found = _listed_within(left, right, size, sums, name)
+    if found is None:
+        return _tiled_within(left, right, size, sums, advance, name)
+    if advance is not None:
+        advance(slice(0, left.n), slice(0, right.n), left, right, 1 if left is right else 2)
+    return found
+
+
+def _listed_within(
+    left: Cloud, right: Cloud, size: int, sums: SumReader | None, name: str
+) -> tuple[Lists, Lists] | None:
+    """`read_within` from lists of pairs; None if there are no lists."""
+    steps = steps_for(left)
+    if steps is None:
+        return None
+    listing = Listing(steps, left, right, (name, name))
+    first = listing.thresholds(0, size)[0]
+    limits = first, first if left is right else listing.thresholds(1, size)[0]
+    pairs = listing.pairs(limits, size)
+    if pairs is None:
+        return None
+    if sums is not None:
+        sums.take(listing)
+
+    if left is right:
+        both = _given_lists(nearest(steps, left, left, pairs.both_ways(), size), left, left)
+        return both, both
+    return (
+        _given_lists(nearest(steps, left, right, pairs, size), left, right),
+        _given_lists(nearest(steps, right, left, pairs.turned(), size), right, left),
+    )
+
+
+def _tiled_within(
+    left: Cloud, right: Cloud, size: int, sums: SumReader | None, advance: Advance | None, name: str
+) -> tuple[Lists, Lists]:
+    """`read_within` from tiles."""
+    frames = _frames(left, right, name, name)
+    lists = [Shortlist(left.n, size, partial(squared_distances, left, right), left.device)]
+    if left is not right:
+        lists += [Shortlist(right.n, size, partial(squared_distances, right, left), left.device)]
+    for tile in tiles(*frames, products=sums):
+        square = left is right and tile.rows == tile.columns
+        lists[0].read(tile, group_minima(tile.low))
+        if not square:
+            lists[-1].read(tile.transposed(), group_minima(tile.transposed().low))
+        if advance is not None:
+            advance(tile.rows, tile.columns, left, right, 1 if square else 2)
+    found = _given_lists(lists[0].result(), left, right)
+    return found, found if left is right else _given_lists(lists[1].result(), right, left)
+
+
+def read_cross(
+    real: HasBalls,
+    fake: HasBalls,
+    plan: CrossPlan,
+    *,
+    sums: SumReader | None = None,
+    advance: Advance | None = None,
+) -> Crossing:
+    """Which samples lie in which balls, in both directions.
+
+    Args:
+        real: Real samples with their balls.
+        fake: Fake samples with their balls.
+        plan: What all blocks have in common.
+        sums: Reads the products of the tiles.
+        advance: Called after each tile.
+    """
+    found = _listed_cross(real, fake, plan, sums)
+    if found is None:
+        return _tiled_cross(real, fake, plan, sums, advance)
+    if advance is not None:
+        advance(slice(0, real.cloud.n), slice(0, fake.cloud.n), real.cloud, fake.cloud, 2)
+    return found
+
+
+def _listed_cross(real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumReader | None) -> Crossing | None:
+    """`read_cross` from a list of pairs; None if there is no list."""
+    steps = steps_for(real.cloud)
+    if steps is None:
+        return None
+    listing = Listing(steps, real.cloud, fake.cloud, ("real", "fake"))
+    readers = BallReader(real, fake.cloud, plan, steps.settle), BallReader(fake, real.cloud, plan, steps.settle)
+    depths = readers[0].depths()
+    radii = torch.stack([depth.counted_radii for depth in depths], 1)
+    of_fake = listing.thresholds(1, max(plan.kept, 2), radii)
+    reaches = listing.thresholds(0, plan.kept)[0], of_fake[0]
+    limits = [
+        torch.maximum(reader.tally.squared_radii[:, -1], reach) for reader, reach in zip(readers, reaches, strict=True)
+    ]
+    neighbors = plan.levels[-1] + plan.kept + 2 * len(depths)
+    pairs = listing.pairs((limits[0], limits[1]), neighbors, of_fake[1:], radii)
+    if pairs is None:
+        return None
+    if sums is not None:
+        sums.take(listing)
+    turned = pairs.turned()
+    around = [reader.taken(one, steps) for reader, one in zip(readers, (pairs, turned), strict=True)]
+    found = (nearest(steps, fake.cloud, real.cloud, turned, 2, column) for column in radii.T.contiguous())
+    return Crossing(around[0], around[1], tuple(_given_lists(one, fake.cloud, real.cloud) for one in found))
+
+
+def _tiled_cross(
+    real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumReader | None, advance: Advance | None
+) -> Crossing:
+    """`read_cross` from tiles."""
+    frames = _frames(real.cloud, fake.cloud, "real", "fake")
+    # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
+    around_real, around_fake = BallReader(real, fake.cloud, plan), BallReader(fake, real.cloud, plan)
+    depths = around_real.depths()
+    for tile in tiles(*frames, products=sums):
+        around_real.read(tile)
+        around_fake.read(tile.transposed())
+        for depth in depths:
+            depth.read(tile)
+        if advance is not None:
+            advance(tile.rows, tile.columns, real.cloud, fake.cloud, 2)
+    by_k = tuple(_given_lists(depth.result(), fake.cloud, real.cloud) for depth in depths)
+    return Crossing(around_real.result(), around_fake.result(), by_k)
+
+
+class BallReader:
+    """Reads pairs for the balls of one set (`own`): the points of the `other` set inside them, and the nearest ones."""
+
+    def __init__(
+        self, own: HasBalls, other: Cloud, plan: CrossPlan, distances: ExactDistances = squared_distances
+    ) -> None:
+        self.own, self.other, self.plan = own.cloud, other, plan
+        radii = torch.as_tensor(own.squared_margins, device=own.cloud.device)[own.cloud.position]
+        self.tally = Tally(radii, plan.ties == "closed", own.cloud, other, distances)
+        self.shortlist = Shortlist(own.cloud.n, plan.kept, self.tally.settle, own.cloud.device)
+
+    def read(self, tile: Tile) -> None:
+        """Read a tile whose rows are the centres of the balls."""
+        minima = group_minima(tile.low)
+        self.shortlist.read(tile, minima)
+        self.tally.read(tile, minima)
+
+    def depths(self) -> list[Depth]:
+        """One `Depth` per k: the realism of the other set's points, from balls of at most the median radius."""
+        radii = zip(self.tally.squared_radii.T[self.plan.columns], self.plan.medians, strict=True)
+        return [Depth(column, median, self.other.n, self.tally.settle) for column, median in radii]
+
+    def result(self) -> Readings:
+        """The readings of all tiles, one row per input sample."""
+        return self._readings(self.shortlist.result())
+
+    def taken(self, pairs: Pairs, steps: PairSteps) -> Readings:
+        """The readings from a list of all pairs that matter."""
+        self.tally.count(pairs.only(pairs.low <= self.tally.squared_radii[pairs.i, -1]))
+        return self._readings(nearest(steps, self.own, self.other, pairs, self.plan.kept))
+
+    def _readings(self, nearest: tuple[Tensor, Tensor]) -> Readings:
+        owner = self.tally.owner
+        nobody = owner == NOBODY
+        owner = owner.where(nobody, self.own.position[owner.masked_fill(nobody, 0)])
+        return Readings(
+            inside=_given(self.own, self.tally.inside),
+            around=_given(self.other, self.tally.around),
+            owner=_given(self.other, owner),
+            nearest=_given_lists(nearest, self.own, self.other),
+        )
+
+
+def _frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
+    """Both sets relative to one centre; the same frame twice if they are the same set."""
+    centre = common_centre(left) if left is right else common_centre(left, right)
+    first = Frame(left, centre)
+    both = first, first if left is right else Frame(right, centre)
+    for name, frame in zip(names, both, strict=True):
+        check_range(name, frame.squared_norms)
+    return both
+
+
+def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
+    """`values` of the kept samples, expanded to one row per input sample."""
+    return to_numpy(values if cloud.weight is None else values[cloud.stand_in])
+
+
+def _given_lists(found: tuple[Tensor, Tensor], owners: Cloud, others: Cloud) -> Lists:
+    """The smallest values and their indices, with input rows in place of kept ones."""
+    values, index = found
+    if others.weight is not None:
+        index = torch.where(index < 0, -1, others.position[index])
+    return Lists(_given(owners, values), _given(owners, index))

@@ -1,0 +1,97 @@
+"""One assessment with several encoders: the scores of each, and where they disagree about the order of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.metrics.scores.score import Score
+from precall.theory.arrays import is_tensor
+
+if TYPE_CHECKING:
+    from precall.encoders import Encoder
+    from precall.metrics.scores.results import Assessment
+
+ORDERED = {"area": -1, "fid": 1, "precision": -1, "recall": -1}  # score: the sign that puts the better model first
+
+
+def encoders_of(
+    encoder: Encoder | str | Sequence[Encoder | str] | None, real: object
+) -> tuple[list[Encoder | str | None], bool]:
+    """The encoders that were requested, and whether there are several.
+
+    Raises:
+        ValueError: If the list is empty or repeats an encoder, or if the data are features already.
+    """
+    if not isinstance(encoder, list | tuple):
+        return [encoder], False  # type: ignore[list-item]
+    names = [one if isinstance(one, str) else one.name for one in encoder]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"`encoder` must name different encoders; got {', '.join(names) or 'none'}.")
+    if len(names) > 1 and (is_tensor(real) or (isinstance(real, np.ndarray) and real.ndim == 2)):
+        got = ", ".join(names)
+        raise ValueError(f"several encoders ({got}) need samples; `real` holds features. Leave out `encoder`.")
+    return list(encoder), len(names) > 1
+
+
+def opened_once(source: Any, several: bool) -> Any:
+    """The samples, opened if several encoders will read them: an iterable can be read once only."""
+    from precall.samples import open_samples
+
+    known = isinstance(source, str) or hasattr(source, "__fspath__") or hasattr(source, "side")
+    return source if known or not several else open_samples(source)
+
+
+def by_encoder(found: Sequence[Assessment]) -> Assessment:
+    """The assessment with the first encoder, which holds those with the others."""
+    first, *others = found
+    return first if not others else replace(first, encoders={str(one.encoder): one for one in others})
+
+
+def each_encoder(one: Assessment) -> dict[str | None, Assessment]:
+    """The assessments of a model by encoder, the main one first."""
+    return {one.encoder: one} | dict(one.encoders)
+
+
+def disagreements(comparison: Mapping[str, Assessment]) -> list[str]:
+    """Where encoders clearly disagree about the order of two models, as sentences.
+
+    Two encoders disagree about a score if each puts another model first and the intervals of the two models do not
+    overlap with either of them. An order that is within the uncertainty is no disagreement.
+
+    Args:
+        comparison: The models, by name.
+    """
+    pairs = combinations(comparison.items(), 2)
+    return [line for first, second in pairs for line in _of_pair(first, second)]
+
+
+def _of_pair(first: tuple[str, Assessment], second: tuple[str, Assessment]) -> Iterator[str]:
+    (a, one), (b, other) = first, second
+    for score, sign in ORDERED.items():
+        order: dict[bool, str] = {}
+        for encoder, mine in each_encoder(one).items():
+            theirs = each_encoder(other).get(encoder)
+            if theirs is not None and (leads := _leads(mine, theirs, score, sign)) is not None:
+                order.setdefault(leads, str(encoder))
+        if len(order) == 2:
+            orders = f"{order[True]} puts {a} before {b}, and {order[False]} puts {b} before {a}"
+            yield f"The encoders disagree: by {score}, {orders}."
+
+
+def _leads(one: Assessment, other: Assessment, score: str, sign: int) -> bool | None:
+    """Whether the first model is better, or None if the order is within the uncertainty or not known."""
+    mine, theirs = one.scores.get(score), other.scores.get(score)
+    if mine is None or theirs is None or _overlap(mine, theirs):
+        return None
+    return sign * mine.value < sign * theirs.value
+
+
+def _overlap(one: Score, other: Score) -> bool:
+    if one.interval is None or other.interval is None:
+        return one.value == other.value
+    return one.interval.low <= other.interval.high and other.interval.low <= one.interval.high

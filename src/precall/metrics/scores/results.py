@@ -1,0 +1,393 @@
+"""The results of `assess`: spectra, curve, certificate, scores, values per sample, and the protocol.
+
+This is the one form of a result: the table, the figures, the page, the notebook display and the results cache all take
+an `Assessment` or a `Comparison`. `to_dict` and `from_dict` convert them to and from JSON (schema: docs/results.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from precall.metrics.scores.gates import Gate
+from precall.metrics.scores.groups import FairnessGap
+from precall.metrics.scores.score import CurveIntervals, Interval, Score, named, plain
+from precall.metrics.scores.trends import Trend
+from precall.metrics.scores.verdict import Evidence, Moved, Verdict, verdict
+from precall.metrics.tables.column_drift import ColumnDrift
+from precall.printing import brief
+from precall.schemas import check, stored_schema
+from precall.theory.arrays import Array, Flags
+from precall.theory.bands import Certificate
+from precall.theory.spectrum import RatioSpectrum
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame  # type: ignore[import-untyped]
+
+    from precall.metrics.cells.histograms import Clusters
+    from precall.metrics.classifiers.result import ClassifierResult
+    from precall.metrics.inputs.sides import Side
+    from precall.metrics.neighbors.scores import Neighborhoods
+
+SCHEMA = 3
+READABLE = (2, SCHEMA)  # schemas of results that can be loaded
+NO_LOWER_BOUND = (
+    "the true curve at this point, from above and for all points at once; no classifier can bound it from below"
+)
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class CertifiedCurve:
+    """The estimated precision-recall curve, with the certificate's upper band if there is one.
+
+    Attributes:
+        spectrum: The spectrum that the curve is read off.
+        certificate: Simultaneous upper band on the true curve, or None.
+    """
+
+    spectrum: RatioSpectrum
+    certificate: Certificate | None = None
+
+    def precision(self, *, recall: float) -> Score:
+        """Largest precision at this recall: the estimate, with the upper band as an interval from 0."""
+        upper = None if self.certificate is None else float(self.certificate.precision(recall=recall))
+        return self._bounded(self.spectrum.precision(recall=recall), upper, recall=recall)
+
+    def recall(self, *, precision: float) -> Score:
+        """Largest recall at this precision: the estimate, with the upper band as an interval from 0."""
+        upper = None if self.certificate is None else float(self.certificate.recall(precision=precision))
+        return self._bounded(self.spectrum.recall(precision=precision), upper, precision=precision)
+
+    def points(self, points: int = 201) -> dict[str, Array]:
+        """`lam`, `alpha`, `beta` on equal angles, with `alpha_upper` and `beta_upper` if there is a certificate."""
+        curve = self.spectrum.curve(points)
+        arrays = {"lam": curve.lam, "alpha": curve.alpha, "beta": curve.beta}
+        if self.certificate is not None:
+            upper = np.asarray(self.certificate.alpha(curve.lam))
+            arrays |= {"alpha_upper": upper, "beta_upper": upper / curve.lam}
+        return arrays
+
+    def _bounded(self, value: float, upper: float | None, **settings: float) -> Score:
+        if self.certificate is None or upper is None:
+            return Score(value, settings=settings)
+        band = Interval(0.0, upper, self.certificate.level, NO_LOWER_BOUND)
+        return Score(value, band, n_real=self.certificate.n_real, n_fake=self.certificate.n_fake, settings=settings)
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class PerSample:
+    """Values per sample of one side; None if the metric that computes them was not requested.
+
+    Attributes:
+        log_ratio: Calibrated log p/q, from a classifier that was not trained on the sample: low for fakes that look
+            invented, high for reals that look missed.
+        member: Whether the sample lies in a k-NN ball of the other side.
+        nearest: Index of the nearest sample of the other side.
+        realism: Realism of a fake (Kynkäänniemi et al. 2019).
+        copy_ratio: Distance of a fake to its nearest real, divided by that real's distance to its nearest other real.
+        cluster: Cell of the sample in the first k-means repeat.
+        group: Label of the sample's group.
+    """
+
+    log_ratio: Array | None = None
+    member: Flags | None = None
+    nearest: npt.NDArray[np.int64] | None = None
+    realism: Array | None = None
+    copy_ratio: Array | None = None
+    cluster: npt.NDArray[np.int32] | None = None
+    group: npt.NDArray[np.generic] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assessment:
+    """One model against the data. It prints as a table and a sentence; a notebook also shows the curve.
+
+    Attributes:
+        name: The model's name.
+        estimator: Which of `spectra` is `spectrum`: the best curve estimator requested, or None.
+        spectra: Spectrum of each curve estimator, by name.
+        scores: Every scalar score, with interval and chance level, by name.
+        certificate: Simultaneous upper band on alpha for all λ, or None if no classifier was requested.
+        real: Values per real sample; empty if the assessment was loaded from a file.
+        fake: Values per fake sample; empty if the assessment was loaded from a file.
+        protocol: Sizes, settings, seeds and versions that reproduce the numbers.
+        neighborhoods: The k-NN sweep, or None.
+        clusters: The k-means histograms, or None.
+        classifiers: Results of the classifiers, by name.
+        groups: Assessment of each group, by label; empty without groups.
+        fairness: Largest gap between two groups' curves, or None.
+        baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
+        stability: Scores against the neighbours "k" and against the sample size "n", on subsamples; empty unless "auto"
+            and "neighbors" were requested.
+        encoders: The assessment with each further encoder, by its name; empty with a single encoder.
+        curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
+        drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
+        moved: How means and variances differ, or None without a curve.
+        sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
+        galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
+            are chosen from `sources`.
+    """
+
+    name: str
+    estimator: str | None
+    spectra: Mapping[str, RatioSpectrum]
+    scores: Mapping[str, Score]
+    certificate: Certificate | None
+    real: PerSample
+    fake: PerSample
+    protocol: Mapping[str, Any]
+    neighborhoods: Neighborhoods | None = None
+    clusters: Clusters | None = None
+    classifiers: Mapping[str, ClassifierResult] = field(default_factory=dict)
+    groups: Mapping[Any, Assessment] = field(default_factory=dict)
+    fairness: FairnessGap | None = None
+    baseline: Mapping[str, Score] = field(default_factory=dict)
+    stability: Mapping[str, Trend] = field(default_factory=dict)
+    encoders: Mapping[str, Assessment] = field(default_factory=dict)
+    curve_intervals: CurveIntervals | None = None
+    drift: ColumnDrift | None = None
+    moved: Moved | None = None
+    sources: Mapping[str, Side] = field(default_factory=dict)
+    galleries: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def spectrum(self) -> RatioSpectrum:
+        """The spectrum of the best curve estimator requested."""
+        if self.estimator is None:
+            raise ValueError('there is no curve: add "auto", "clusters" or another curve estimator to `metrics`.')
+        return self.spectra[self.estimator]
+
+    @property
+    def curve(self) -> CertifiedCurve:
+        """The precision-recall curve of `spectrum`, with the certificate's band."""
+        return CertifiedCurve(self.spectrum, self.certificate)
+
+    @property
+    def samples(self) -> dict[str, PerSample]:
+        """Values per sample, `samples["real"]` and `samples["fake"]`."""
+        return {"real": self.real, "fake": self.fake}
+
+    def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
+        """The values per sample as one row per sample of both sides: `pandas.DataFrame(report.sample_table())`.
+
+        Each row has the model, the side, the name and the position of the sample, its log-ratio, membership, realism
+        and copy ratio, the nearest sample of the other side with its distance, its cluster, and its galleries.
+        """
+        from precall.report import sample_table
+
+        return sample_table.rows(self)
+
+    @property
+    def fid(self) -> Score:
+        """Fréchet distance, `scores["fid"]`."""
+        return self.scores["fid"]
+
+    @property
+    def encoder(self) -> str | None:
+        """Name of the encoder, or None if features were given."""
+        sides = (self.protocol.get(side, {}) for side in ("real", "fake"))
+        return next((str(side["encoder"]) for side in sides if "encoder" in side), None)
+
+    def label(self, score: str) -> str:
+        """What a score is called: its name, with the encoder if it is a distance between features (`fid (dinov2)`)."""
+        return named(score, score, self.encoder)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the model does, as kinds and as a sentence, from the scores beside it."""
+        spectrum = None if self.estimator is None else self.spectrum
+        sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
+        storage = next((str(side["storage"]) for side in sides if "storage" in side), None)
+        return verdict(
+            Evidence(
+                self.estimator,
+                self.scores,
+                spectrum,
+                self.certificate,
+                self.drift,
+                self.moved,
+                storage,
+                self.spectra.get("prompts"),
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
+
+        The curves on 201 angles and the certificate's values there are written for other programs. They are not needed
+        to load the results.
+        """
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "verdict": str(self.verdict),
+            "kinds": list(map(str, self.verdict.kinds)),
+            "estimator": self.estimator,
+            "scores": {name: {"label": self.label(name), **score.to_dict()} for name, score in self.scores.items()},
+            "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
+            "curves": {name: _curve(spectrum) for name, spectrum in self.spectra.items()},
+            "certificate": None if self.certificate is None else _band(self.certificate),
+            "groups": {str(label): group.to_dict() for label, group in self.groups.items()},
+            "fairness": None if self.fairness is None else self.fairness.to_dict(),
+            "baseline": {name: score.to_dict() for name, score in self.baseline.items()},
+            "protocol": plain(self.protocol),
+            **({"stability": {by: one.to_dict() for by, one in self.stability.items()}} if self.stability else {}),
+            "curve_intervals": None if self.curve_intervals is None else self.curve_intervals.to_dict(),
+            **({} if self.drift is None else {"drift": self.drift.to_dict()}),
+            **({} if self.moved is None else {"moved": self.moved.to_dict()}),
+            **({"encoders": {name: one.to_dict() for name, one in self.encoders.items()}} if self.encoders else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Assessment:
+        """The assessment that `to_dict` wrote. Parts that are not in the JSON (the values per sample) are empty."""
+        _check_saved(saved, {"$ref": "assessment"})
+        return _restored(saved)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row: every score, and the ends of its interval."""
+        return Comparison({self.name: self}).to_frame()
+
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure of the curve with its band, and of its F-scores; `style="paper"`: of the curve alone."""
+        return Comparison({self.name: self}).plot(style)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the self-contained page that shows what is missed and what is invented."""
+        return Comparison({self.name: self}).to_html(path)
+
+    def __repr__(self) -> str:
+        return repr(Comparison({self.name: self}))
+
+    def _repr_html_(self) -> str:
+        return Comparison({self.name: self})._repr_html_()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Mapping[str, Assessment]):
+    """Several models against the same data, by name. It prints as a table and one sentence per model.
+
+    Attributes:
+        assessments: The models, by name.
+        gates: Limits that their scores were required to keep; empty unless some were given.
+    """
+
+    assessments: Mapping[str, Assessment]
+    gates: tuple[Gate, ...] = ()
+
+    def __getitem__(self, name: str) -> Assessment:
+        return self.assessments[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.assessments)
+
+    def __len__(self) -> int:
+        return len(self.assessments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """`Assessment.to_dict` of each model, by name, and the gates with the models that meet them."""
+        saved = {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
+        return saved | ({"gates": [self._gated(gate) for gate in self.gates]} if self.gates else {})
+
+    def _gated(self, gate: Gate) -> dict[str, Any]:
+        return gate.to_dict() | {"met": {name: gate.met(one.scores) for name, one in self.items()}}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Comparison:
+        """The comparison that `to_dict` wrote."""
+        _check_saved(saved, stored_schema("results.schema.json"))
+        gates = tuple(Gate.from_dict(gate) for gate in saved.get("gates", ()))
+        return cls({name: _restored(one) for name, one in saved["models"].items()}, gates)
+
+    def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
+        """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
+        return [row for one in self.values() for row in one.sample_table()]
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row per model: every score, and the ends of its interval."""
+        from pandas import DataFrame
+
+        from precall.report import exports
+
+        return DataFrame(exports.rows(self)).set_index("model")
+
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure of all curves; `style="paper"`: for a column of a paper, also in grey print."""
+        from precall.report import figures  # only the methods of this class import the report room
+
+        return figures.plot(self, style)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the self-contained page of all models."""
+        from precall.report import page
+
+        return page.write(self, path)
+
+    def __repr__(self) -> str:
+        from precall.report import table
+
+        return table.text(self)
+
+    def _repr_html_(self) -> str:
+        from precall.report import figures
+
+        return figures.inline(self)
+
+
+def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:
+    curve = spectrum.curve(201)
+    return {"lam": curve.lam.tolist(), "alpha": curve.alpha.tolist(), "beta": curve.beta.tolist()}
+
+
+def _band(certificate: Certificate) -> dict[str, Any]:
+    """The certificate, and its values on the angles of the curve."""
+    lam = np.tan(np.arange(1, 202) / 202 * (np.pi / 2))
+    return {**certificate.to_dict(), "lam": lam.tolist(), "alpha": np.asarray(certificate.alpha(lam)).tolist()}
+
+
+def _restored(saved: Mapping[str, Any]) -> Assessment:
+    """The assessment in JSON that fits the schema."""
+    if saved["estimator"] is not None and saved["estimator"] not in saved["spectra"]:
+        raise ValueError(f"the estimator must be one of the spectra; got {saved['estimator']!r}.")
+    certificate, gap = saved["certificate"], saved["fairness"]
+    found = Assessment(
+        name=saved["name"],
+        estimator=saved["estimator"],
+        spectra={name: RatioSpectrum.from_dict(masses) for name, masses in saved["spectra"].items()},
+        scores={name: Score.from_dict(score) for name, score in saved["scores"].items()},
+        certificate=None if certificate is None else Certificate.from_dict(certificate),
+        real=PerSample(),
+        fake=PerSample(),
+        protocol=saved["protocol"],
+        groups={label: _restored(group) for label, group in saved["groups"].items()},
+        fairness=None if gap is None else FairnessGap.from_dict(gap),
+        baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
+        stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
+        curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
+        drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
+        moved=Moved(**saved["moved"]) if "moved" in saved else None,
+        encoders={name: _restored(one) for name, one in saved.get("encoders", {}).items()},
+    )
+    try:
+        _ = found.verdict
+    except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"saved scores must be complete; the verdict needs {error}.") from None
+    return found
+
+
+def _check_saved(saved: object, schema: Mapping[str, Any]) -> None:
+    """Check saved results as a whole, before anything in them is used."""
+    if not isinstance(saved, Mapping) or "schema" not in saved:
+        raise ValueError("saved results must be a JSON object with the key `schema`, as `to_dict` writes it.")
+    if saved["schema"] not in READABLE:
+        way_out = "Assess again, or load it with the version of precall that wrote it."
+        raise ValueError(f"saved results must have schema {SCHEMA}; got {saved['schema']!r}. {way_out}")
+    check(saved, schema, "saved results", stored_schema("results.schema.json"))

@@ -1,0 +1,266 @@
+"""The trade-off over a sampling knob: one model at several settings, and which setting or model to use.
+
+Every setting is an ordinary assessment, so a `Tradeoff` is a `Comparison` that knows which settings belong to which
+model. Precision and recall are the k-NN scores. What a setting is worth for a trade-off λ is α(λ) of its curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from precall.metrics.scores.results import Assessment, Comparison
+from precall.metrics.scores.score import SLOPES, Score
+from precall.printing import brief
+from precall.theory import checks
+from precall.theory.arrays import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROUNDED = 9  # decimals; settings that agree so far are equally good, and α(1) decides between them
+
+
+@dataclass(frozen=True)
+class ChosenSetting:
+    """The setting to use.
+
+    Attributes:
+        model: Name of the model.
+        setting: Value of its knob.
+        name: Key of its assessment in the `Tradeoff`.
+        score: What the choice maximises: α(λ), or precision if a recall was required.
+        alternatives: Names of the other settings whose intervals overlap with that of the choice. They may be as good.
+    """
+
+    model: str
+    setting: float
+    name: str
+    score: Score
+    alternatives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Which model is ahead for a range of trade-offs.
+
+    Attributes:
+        low: Smallest slope λ of the range.
+        high: Largest slope λ of the range.
+        model: The model whose best setting has the largest α(λ), or None if intervals overlap and it cannot be told.
+    """
+
+    low: float
+    high: float
+    model: str | None
+
+
+@brief
+@dataclass(frozen=True, eq=False)
+class Envelope:
+    """The best that one model reaches at each slope λ, with the setting that reaches it: `max_s α_s(λ)`."""
+
+    lam: Array
+    alpha: Array
+    beta: Array
+    setting: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tradeoff(Comparison):
+    """Models at several settings of a sampling knob. It prints as a table and says which model is ahead for which λ.
+
+    Attributes:
+        assessments: The assessment of each setting, by the name "model@setting".
+        settings: The names of the assessments: model → value of the knob → name.
+
+    Example:
+        >>> from precall import tradeoff
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(4, 300, 2))
+        >>> found = tradeoff(real=x[0], fake={"ours": {0.5: 0.5 * x[1], 1: x[2], 2: 2 * x[3]}}, metrics=("clusters",))
+        >>> found.setting(lam=1).setting, found.setting(recall=0.8).setting
+        (1.0, 1.0)
+    """
+
+    settings: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
+
+    def of(self, model: str) -> dict[float, Assessment]:
+        """The assessments of one model by the value of its knob, in increasing order."""
+        names = self.settings[checks.choice("model", model, self.settings)]
+        return {value: self[name] for value, name in sorted(names.items())}
+
+    def alpha(self, lam: float) -> dict[str, Score]:
+        """α(λ) of every setting with its interval, by name."""
+        lam = checks.positive("lam", lam)
+        return {name: _alpha(one, lam) for name, one in self.items()}
+
+    def setting(
+        self, *, lam: float | None = None, recall: float | None = None, model: str | None = None
+    ) -> ChosenSetting:
+        """The setting to use for a trade-off λ, or for a recall that must be reached.
+
+        With `lam`, it is the setting with the largest α(λ). With `recall`, it is the setting with the largest precision
+        among those whose recall reaches the floor. A floor is a requirement, so it is the lower end of the interval
+        that must reach it. Precision and recall are the k-NN scores. Between equals, the larger α(1) decides.
+
+        Args:
+            lam: Slope λ > 0. A large λ asks for precision and a small λ for recall; at λ = 1 both count equally.
+            recall: Least recall, in [0, 1].
+            model: Name of the only model to consider; None for all models.
+
+        Raises:
+            ValueError: If no setting reaches the recall, or if not exactly one of `lam` and `recall` is given.
+        """
+        if (lam is None) == (recall is None):
+            raise ValueError("pass either `lam` or `recall`, as in `setting(lam=2)` or `setting(recall=0.6)`.")
+        names = [name for each in (self.settings if model is None else [model]) for name in self._names(each)]
+        if lam is not None:
+            return self._largest({name: score for name, score in self.alpha(lam).items() if name in names})
+        floor = float(checks.unit("recall", recall))
+        reached = [name for name in names if _low(self[name].scores["recall"]) >= floor]
+        if not reached:
+            raise ValueError(self._out_of_reach(names, floor))
+        return self._largest({name: self[name].scores["precision"] for name in reached})
+
+    def envelope(self, model: str) -> Envelope:
+        """The best that a model reaches at each slope from 1/64 to 64, and the setting that reaches it."""
+        settings = self.of(model)
+        alpha = np.array([one.spectrum.alpha(SLOPES) for one in settings.values()])
+        central = [one.spectrum.alpha(1.0) for one in settings.values()]
+        best = [max(range(len(column)), key=lambda i: (column[i], central[i])) for column in alpha.round(ROUNDED).T]
+        return Envelope(SLOPES, alpha.max(axis=0), alpha.max(axis=0) / SLOPES, np.array(list(settings))[best])
+
+    def ahead(self) -> tuple[Ahead, ...]:
+        """Which model is ahead for which λ, from 1/64 to 64; empty if there is only one model.
+
+        At each λ the best setting of each model is compared. A model is ahead if the interval of its α(λ) lies above
+        those of all others. Otherwise the samples cannot tell.
+        """
+        if len(self.settings) < 2:
+            return ()
+        answers = [(lam, self._ahead_at(lam)) for lam in SLOPES.tolist()]
+        ranges = [(model, [lam for lam, _ in run]) for model, run in groupby(answers, key=lambda one: one[1])]
+        return tuple(Ahead(slopes[0], slopes[-1], model) for model, slopes in ranges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """`Comparison.to_dict`, with the settings, the envelopes and the models that are ahead under "tradeoff"."""
+        settings = {
+            model: [{"setting": value, "name": name} for value, name in sorted(names.items())]
+            for model, names in self.settings.items()
+        }
+        envelopes = {model: _envelope_dict(self.envelope(model)) for model in self.settings}
+        ahead = [{"low": one.low, "high": one.high, "model": one.model} for one in self.ahead()]
+        return super().to_dict() | {"tradeoff": {"settings": settings, "envelopes": envelopes, "ahead": ahead}}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Tradeoff:
+        """The trade-off that `to_dict` wrote."""
+        comparison = Comparison.from_dict(saved)
+        settings = {
+            model: {float(checks.numbers("setting", one["setting"])): one["name"] for one in each}
+            for model, each in saved["tradeoff"]["settings"].items()
+        }
+        if sorted(name for each in settings.values() for name in each.values()) != sorted(comparison):
+            raise ValueError("the settings of a saved trade-off must name each of its assessments once.")
+        return cls(comparison.assessments, settings=settings)
+
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure: precision over recall along the knob, and the envelope of each model.
+
+        With `style="paper"`, it shows the curve of each setting, as for other comparisons.
+        """
+        from precall.report import tradeoff  # how a result draws and prints itself
+
+        return tradeoff.plot(self) if style == "screen" else super().plot(style)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the self-contained page of all settings, which begins with the figure of the trade-off."""
+        from precall.report import page, tradeoff
+
+        return page.write(self, path, section=tradeoff.section(self))
+
+    def __repr__(self) -> str:
+        from precall.report import tradeoff
+
+        return tradeoff.text(self)
+
+    def _names(self, model: str) -> list[str]:
+        return [self.settings[model][value] for value in self.of(model)]
+
+    def _largest(self, scores: Mapping[str, Score]) -> ChosenSetting:
+        """The setting with the largest score, and those that cannot be told from it."""
+        best = max(scores, key=lambda name: (round(scores[name].value, ROUNDED), self[name].spectrum.alpha(1.0)))
+        model, setting = self._place(best)
+        close = tuple(name for name in scores if name != best and _high(scores[name]) >= _low(scores[best]))
+        return ChosenSetting(model, setting, best, scores[best], close)
+
+    def _place(self, name: str) -> tuple[str, float]:
+        """The model and the setting of an assessment."""
+        return next((model, v) for model, each in self.settings.items() for v, one in each.items() if one == name)
+
+    def _ahead_at(self, lam: float) -> str | None:
+        best = {model: self.setting(lam=lam, model=model).score for model in self.settings}
+        first = max(best, key=lambda model: best[model].value)
+        return first if all(_high(best[one]) < _low(best[first]) for one in best if one != first) else None
+
+    def _out_of_reach(self, names: Iterable[str], floor: float) -> str:
+        recalls = {name: self[name].scores["recall"] for name in names}
+        best = max(recalls, key=lambda name: _low(recalls[name]))
+        way_out = "Lower the floor, pass more samples, or sample at further settings."
+        return f"no setting reaches a recall of {floor:g}: the best is {best} with {recalls[best]}. {way_out}"
+
+
+def named(fake: Mapping[str, Mapping[float, Any]]) -> tuple[dict[str, Any], dict[str, dict[float, str]]]:
+    """The samples of each setting by name, and the names by model and value of the knob.
+
+    Example:
+        >>> named({"ours": {1: "b/", 0.7: "a/"}})
+        ({'ours@0.7': 'a/', 'ours@1': 'b/'}, {'ours': {0.7: 'ours@0.7', 1.0: 'ours@1'}})
+    """
+    samples: dict[str, Any] = {}
+    settings: dict[str, dict[float, str]] = {}
+    for model, each in fake.items():
+        if not isinstance(each, Mapping) or not each:
+            expected = 'values of the knob to samples, as in {"ours": {0.7: a, 1.0: b}}'
+            raise ValueError(
+                f"`fake` must map each model to a mapping from {expected}; got {each!r:.60} for {model!r}."
+            )
+        values = {_knob(model, value): given for value, given in each.items()}
+        settings[str(model)] = {value: f"{model}@{value:.12g}" for value in sorted(values)}
+        samples |= {name: values[value] for value, name in settings[str(model)].items()}
+    if not fake or len(samples) < sum(map(len, fake.values())):
+        got = ", ".join(samples) or "none"
+        raise ValueError(f"`fake` must hold at least one model, and each setting of a model once; got {got}.")
+    return samples, settings
+
+
+def _knob(model: str, value: object) -> float:
+    """The value of a knob as a number, so that settings have an order."""
+    if isinstance(value, bool | str) or not math.isfinite(number := float(checks.numbers("setting", value))):
+        raise ValueError(f"a setting of {model!r} must be a number, such as a temperature; got {value!r}.")
+    return number
+
+
+def _alpha(one: Assessment, lam: float) -> Score:
+    value, known = float(one.spectrum.alpha(lam)), one.curve_intervals
+    sizes = (one.protocol["n_real"], one.protocol["n_fake"])
+    return Score(value, None if known is None else known.at(lam, value), None, *sizes, {"lam": lam})
+
+
+def _low(score: Score) -> float:
+    return -math.inf if score.interval is None else score.interval.low
+
+
+def _high(score: Score) -> float:
+    return math.inf if score.interval is None else score.interval.high
+
+
+def _envelope_dict(envelope: Envelope) -> dict[str, list[float]]:
+    return {name: getattr(envelope, name).tolist() for name in ("lam", "alpha", "beta", "setting")}

@@ -1,0 +1,281 @@
+"""The steps of the sweep that take most of the time, on CUDA: they launch the kernels. This module imports torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from precall.metrics.tiles import cuda_kernels as kernels
+from precall.metrics.tiles.bounds import Halves, Rounded
+from precall.metrics.tiles.clouds import Cloud
+
+DEPTH = 64  # factor columns per step; they are padded to whole steps
+# Rows and columns of a tile, and how it is computed, for few and for many factor columns: measured on an H200.
+NARROW = {"HIGH": 128, "WIDE": 64, "num_warps": 4, "num_stages": 2}
+EVEN = {"HIGH": 128, "WIDE": 128, "num_warps": 8, "num_stages": 3}
+BROAD = {"HIGH": 128, "WIDE": 256, "num_warps": 8, "num_stages": 3}
+FEW_COLUMNS = 256
+SEGMENTS = 128  # parts of a list, each with a counter of its own, so that tiles rarely wait for each other
+APART = 64  # distance between counters: neighbours would be in the same part of the cache and wait for each other too
+SETTLED = 4096  # feature values per program of `exact`
+LONGEST = 1 << 14  # largest dimension: a program holds a whole row
+
+
+def steps_for(cloud: Cloud) -> CudaSteps | None:
+    """The kernels for a sample set where it is; None if there are none: tiles are read then.
+
+    There are none without Triton, on older GPUs and those of other makers, and for rows that a program cannot hold.
+    """
+    return CudaSteps() if cloud.dimension <= LONGEST and _has_kernels(cloud.device) else None
+
+
+@cache
+def _has_kernels(device: torch.device) -> bool:
+    if device.type != "cuda" or torch.version.hip is not None or not kernels.AVAILABLE:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+class CudaSteps:
+    """The steps of the sweep on CUDA. `listing` calls them; tests put torch in their place."""
+
+    def rounded(self, cloud: Cloud, centre: Tensor, *, rest: bool = False) -> Rounded:
+        """The samples less a centre in half precision, and what that leaves out if it is requested."""
+        n, d = cloud.n, cloud.dimension
+        padded = -(-d // DEPTH) * DEPTH
+        values = torch.empty((n, padded), dtype=torch.float16, device=cloud.device)
+        exponent = torch.empty(n, dtype=torch.int32, device=cloud.device)
+        norms, errors = (torch.empty(n, dtype=torch.float64, device=cloud.device) for _ in range(2))
+        remaining = torch.empty_like(values) if rest else values
+        given = (_contiguous(cloud), centre, cloud.position, values, remaining, exponent, norms, errors, d, padded)
+        with _device_of(norms):
+            kernels.round[(n,)](*given, WIDTH=1 << (padded - 1).bit_length(), REST=rest, num_warps=4)
+        return Rounded(values, exponent, norms, errors, remaining if rest else None)
+
+    def minima(
+        self, rows: Halves, columns: Halves, weights: Tensor, chosen: Tensor, *, some: slice, group: int
+    ) -> Tensor:
+        """Smallest weighted upper bound of d² per row and group of chosen columns, shape (weights, rows, groups).
+
+        Args:
+            rows: Factors of the rows.
+            columns: Factors of the columns. If both are the same, pairs of a sample with itself are left out.
+            weights: Weight of each chosen column, shape (weights, columns); columns of weight ∞ are left out.
+            chosen: Indices of the columns.
+            some: Range of the rows.
+            group: Number of columns per group, a power of two.
+        """
+        n, m, first = some.stop - some.start, len(chosen), some.start if rows is columns else -(2**30)
+        out = torch.empty((len(weights), n, -(-m // group)), device=weights.device)
+        given = [rows.values[some], columns.values[chosen], rows.high[some], columns.high[chosen]]
+        given += [rows.scale[some], columns.scale[chosen]]
+        shape = _shape(rows.values.shape[1])
+        with _device_of(out):
+            kernels.minima[_grid(n, m, shape)](
+                *given,
+                chosen,
+                weights,
+                out,
+                first,
+                n,
+                m,
+                rows.values.shape[1],
+                WEIGHTS=len(weights),
+                GROUP=group,
+                DEPTH=DEPTH,
+                **shape,
+            )
+        return out
+
+    def collect(
+        self, rows: Halves, columns: Halves, limits: tuple[Tensor, Tensor], factors: tuple[Tensor, Tensor], room: int
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """All pairs (i, j) whose lower bound of d² is at most max(limit_i, limit_j, factor_i · factor_j), with it.
+
+        If both are the same, each pair is listed once, with i < j. None if there are more than about `room` pairs.
+
+        Args:
+            rows: Factors of the rows.
+            columns: Factors of the columns.
+            limits: Limit of each row and of each column.
+            factors: Factors of further limits, shapes (number, rows) and (number, columns).
+            room: Number of pairs that the list can hold.
+        """
+        n, m, device = len(rows.values), len(columns.values), rows.values.device
+        # limits of pairs take registers, which wide tiles do not have
+        shape = EVEN if len(factors[0]) and rows.values.shape[1] > FEW_COLUMNS else _shape(rows.values.shape[1])
+        (tiles,) = grid = _grid(n, m, shape)
+        segments = max(1, min(SEGMENTS, tiles // 16))
+        room = -(-room // segments)
+        kinds = torch.int32, torch.int32, torch.float32
+        lists = [torch.empty(segments * room, dtype=kind, device=device) for kind in kinds]
+        count = torch.zeros((segments, APART), dtype=torch.int32, device=device)
+        given = [rows.values, columns.values, rows.low, columns.low, rows.scale, columns.scale, *limits]
+        given += [one.contiguous() for one in factors]
+        with _device_of(count):
+            kernels.collect[grid](
+                *given,
+                *lists,
+                count,
+                segments,
+                room,
+                n,
+                m,
+                rows.values.shape[1],
+                FACTORS=len(factors[0]),
+                SAME=rows is columns,
+                APART=APART,
+                NOTHING=2**31 - 1,
+                DEPTH=DEPTH,
+                **shape,
+            )
+        if int(count.max()) > room:
+            return None
+        there = torch.nonzero((torch.arange(room, device=device) < count[:, :1]).view(-1))[:, 0]
+        i, j, low = (one[there] for one in lists)
+        return i.long(), j.long(), low
+
+    def polynomial_sums(
+        self,
+        rows: Halves,
+        columns: Halves,
+        terms: tuple[Tensor, Tensor],
+        weights: tuple[Tensor, Tensor],
+        *,
+        degree: int,
+        dimension: int,
+        shift: float,
+        largest: float,
+    ) -> tuple[Tensor, Tensor, float]:
+        """Weighted sums of (1 + u)^degree − 1 − shift over all pairs: of each row, of each column, and of its squares.
+
+        Here u = z·w/dimension + term of the row + term of the column.
+
+        If both sides are the same, pairs of a sample with itself are left out, and the row sums are the column sums.
+
+        Args:
+            rows: Factors of the rows, with what they leave out.
+            columns: Factors of the columns, with what they leave out.
+            terms: Term of each row and of each column.
+            weights: Weight of each row and of each column.
+            degree: Degree of the polynomial.
+            dimension: Number of features.
+            shift: A constant.
+            largest: Largest absolute value of the polynomial.
+        """
+        n, m, same = len(rows.values), len(columns.values), rows is columns
+        of_rows = torch.zeros(n, dtype=torch.int64, device=rows.values.device)
+        of_columns = of_rows if same else torch.zeros(m, dtype=torch.int64, device=rows.values.device)
+        squares = torch.zeros((64, APART), dtype=torch.int64, device=rows.values.device)
+        # as fine as fits: no sum may reach 2⁶³
+        totals = [float(weight.sum()) * largest for weight in weights]
+        grain, square_grain = (
+            2.0 ** (62 - math.ceil(math.log2(most))) for most in (max(totals), totals[0] * totals[1])
+        )
+        given = [one.float() for one in (*terms, *weights)]
+        with _device_of(squares):
+            kernels.sums[_grid(n, m, EVEN)](
+                rows.values,
+                columns.values,
+                rows.rest,
+                columns.rest,
+                rows.scale,
+                columns.scale,
+                *given,
+                of_rows,
+                of_columns,
+                squares,
+                rows.unit / dimension,
+                shift,
+                grain,
+                square_grain,
+                n,
+                m,
+                rows.values.shape[1],
+                DEGREE=degree,
+                SAME=same,
+                APART=APART,
+                DEPTH=DEPTH,
+                **EVEN,
+            )
+        total = float(squares.double().sum()) / square_grain
+        return of_rows / grain, of_columns / grain, 2 * total if same else total
+
+    def settle(self, left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
+        """Exact d²(left_i, right_j) of the paired indices, with the bits of `squared_distances`."""
+        d = left.dimension
+        order = halving_order(d, str(left.device))
+        width = len(order)
+        pairs = max(1, SETTLED // width)
+        out = torch.empty(len(i), dtype=torch.float64, device=left.device)
+        if len(i):
+            with _device_of(out):
+                kernels.exact[(-(-len(i) // pairs),)](
+                    _contiguous(left),
+                    _contiguous(right),
+                    left.position[i],
+                    right.position[j],
+                    order,
+                    out,
+                    len(i),
+                    d,
+                    PAIRS=pairs,
+                    WIDTH=width,
+                    HALVINGS=width.bit_length() - 1,
+                    enable_fp_fusion=False,  # a fused multiply-add would change the last bit
+                )
+        return out
+
+    def smallest(self, starts: Tensor, numbers: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """The `size` smallest numbers of each row of a ragged list, in order, and their places in the list.
+
+        Args:
+            starts: Where each row begins, and where the last one ends, shape (rows + 1,).
+            numbers: The numbers of all rows, float64.
+            size: Number of values to keep.
+        """
+        values = torch.empty((len(starts) - 1, size), dtype=torch.float64, device=numbers.device)
+        places = torch.empty(values.shape, dtype=torch.int64, device=numbers.device)
+        slots = 1 << (size - 1).bit_length()
+        with _device_of(values):
+            kernels.smallest[(len(values),)](starts, numbers, values, places, size, LANES=64, SLOTS=slots, num_warps=1)
+        return values, places
+
+
+def _shape(columns: int) -> dict[str, int]:
+    return NARROW if columns <= FEW_COLUMNS else BROAD
+
+
+def _device_of(tensor: Tensor) -> AbstractContextManager[None]:
+    found: AbstractContextManager[None] = torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _contiguous(cloud: Cloud) -> Tensor:
+    features: Tensor = cloud.features
+    return features.contiguous()
+
+
+def _grid(n: int, m: int, shape: Mapping[str, int]) -> tuple[int]:
+    return (-(-n // shape["HIGH"]) * -(-m // shape["WIDE"]),)
+
+
+@cache
+def halving_order(d: int, device: str) -> Tensor:
+    """Where each of 2ᵖ ≥ d numbers is found among d, so that adding halves p times is `distances.fold`; −1 for a 0.
+
+    `fold` adds the last ⌊l/2⌋ of l numbers to the first: the middle one of an odd number is added to nothing.
+    """
+    lengths = [d]
+    while lengths[-1] > 1:
+        lengths.append((lengths[-1] + 1) // 2)
+    order = torch.zeros(1, dtype=torch.int64)
+    for length, half in zip(lengths[-2::-1], lengths[:0:-1], strict=True):
+        second = torch.where((order >= 0) & (order + half < length), order + half, -1)
+        order = torch.cat([order, second])
+    return order.to(torch.int32).to(device)
