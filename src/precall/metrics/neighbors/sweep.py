@@ -355,7 +355,8 @@ def _margins(own: Radii, columns: Sequence[int], found: Readings) -> tuple[BallT
     """The counts of slightly larger balls, one per k."""
     sums = [BallSums.of(found.inside[:, c : c + 3], found.around[:, c:], found.owner[:, c:]) for c in columns]
     lists = {"neighbors": own.nearest.index, "nearest": found.nearest.index}
-    return tuple(BallTotals(**vars(one), k=k, **lists) for k, one in zip(own.k, sums, strict=True))
+    device = str(own.cloud.device) if isinstance(own, Balls) else "cpu"
+    return tuple(BallTotals(**vars(one), k=k, **lists, device=device) for k, one in zip(own.k, sums, strict=True))
 
 
 def _nearest(lists: Lists) -> Nearest:

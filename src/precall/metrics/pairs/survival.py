@@ -18,7 +18,7 @@ from precall.metrics.tiles.tile import Tile
 
 TOLERANCE = 1e-9  # largest relative error of a squared distance
 TINY = 2.0**-1000
-CROWD = 8  # number of owners per group, in the search for points with many owners nearby
+CROWD, PART = 2, 1 << 14  # owners per group and least number of owners, in the search for points with many nearby
 NEIGHBORS = 128  # expected number of owners within reach of a point; a list has room for eight times as many
 
 
@@ -165,7 +165,7 @@ def crowded_points(listing: Listing, of: int, squared_reach: float) -> Tensor:
     """
     points, owners = listing.sides[of], listing.sides[1 - of]
     n, m, reach = len(points.scale), len(owners.scale), squared_reach / listing.unit
-    groups = min(m, max(m // FEW, 4096)) // CROWD
+    groups = min(m, max(m // FEW, PART)) // CROWD
     if not groups or reach < 2.0**-100:
         return torch.zeros(n, dtype=torch.bool, device=points.scale.device)
     chosen = spread(m, groups, CROWD, points.scale.device)

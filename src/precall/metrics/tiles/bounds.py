@@ -72,6 +72,7 @@ class Halves:
         squared_norms: ‖z‖² in float64, in units of the samples.
         slack: Slack of each row in float64, in units of the samples.
         unit: A power of four, at least the largest squared norm of both sets, in units of the samples.
+        rest: What the values leave out, times 2¹¹, as for `Rounded`.
     """
 
     values: Tensor
@@ -81,6 +82,7 @@ class Halves:
     squared_norms: Tensor
     slack: Tensor
     unit: float
+    rest: Tensor | None = None
 
     def limit(self, squared: Tensor) -> Tensor:
         """Limits of d², given in units of the samples: at least as large, and no larger than `LARGEST`."""
@@ -96,12 +98,14 @@ class Rounded:
         exponent: Power of two by which each row is multiplied to get z′, shape (n,).
         squared_norms: ‖z‖² in float64.
         squared_errors: ‖z − z′‖² in float64.
+        rest: 2¹¹(z − z′) with the same powers of two, float16; None if it is not needed.
     """
 
     values: Tensor
     exponent: Tensor
     squared_norms: Tensor
     squared_errors: Tensor
+    rest: Tensor | None = None
 
     def largest(self) -> tuple[float, float]:
         """The largest ‖z‖², and the largest ‖z − z′‖/‖z‖."""
