@@ -100,5 +100,5 @@ def _interval(
     # A squared distance that is positive is skewed, and small values come with small variances: the centre moves up.
     centre = value + (width / np.hypot(value, width)) ** 2 * max(value, 0.0) / 2 if width > 0 else value
     covers = f"the true distance of the two distributions{' plus the bias' * (bias > 0)}, over fresh draws of both"
-    ends = (size * (centre + bias + side * width) for side in (-1, 1))
-    return Interval(*map(float, ends), level, covers)
+    low, high = (float(size * (centre + bias + side * width)) for side in (-1, 1))
+    return Interval(low, high, level, covers)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from precall.metrics.distances.discrepancy import mmd_score
 from precall.metrics.inputs.features import Pair, uniform_rows
@@ -122,7 +123,7 @@ def _vendi(pair: Pair, seed: int, level: float) -> Score:
     return _on_log_scale(float(np.exp(value)), error, level, chance, (len(part), len(y)), {"kernel": "cosine"})
 
 
-def _entropy(x: Array) -> tuple[float, Array]:
+def _entropy(x: npt.NDArray[np.floating[Any]]) -> tuple[float, Array]:
     """Entropy H of the eigenvalues of mean u uᵀ over rows u of length 1, and −uᵀ log(mean u uᵀ) u, whose mean is H."""
     u = _unit(x)
     singular, vectors = np.linalg.svd(u / np.sqrt(len(u)), full_matrices=False)[1:]
@@ -140,7 +141,7 @@ def _on_log_scale(
     return Score(value, interval, chance, *sizes, settings)
 
 
-def _unit(x: Array) -> Array:
+def _unit(x: npt.NDArray[np.floating[Any]]) -> Array:
     x = np.ascontiguousarray(x, dtype=np.float64)
     length = np.linalg.norm(x, axis=1, keepdims=True)
     if not length.all():
