@@ -14,8 +14,7 @@ from scipy.linalg import sqrtm
 from scipy.special import comb
 
 from precall.metrics.assessing.assessment import Reference, assess
-from precall.metrics.distances import frechet_distance
-from precall.metrics.distances import discrepancy
+from precall.metrics.distances import discrepancy, frechet_distance
 from precall.metrics.distances import kernel_distance as module
 from precall.metrics.distances.frechet_distance import fid
 from precall.metrics.distances.kernel_distance import kid
