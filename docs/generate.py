@@ -127,8 +127,8 @@ def _end(value: float, open_bracket: str, closed_bracket: str) -> str:
 # --------------------------------------------------------------------------------------------------------------- cards
 
 FIGURES = {
-    "shift": "Gaussians in four dimensions at a growing distance (left) and spread (right), 300 samples each",
-    "copies": "A growing share of exact copies of real samples, in four dimensions, 300 samples each",
+    "shift": "Gaussians of growing distance and spread, d = 4, n = 300",
+    "copies": "A growing share of exact copies, d = 4, n = 300",
 }
 
 
@@ -147,8 +147,7 @@ def card(metric: Metric) -> str:
         f"**Limits.** {said.limits}",
         f"**When it misleads.** {said.misleads}",
         _card_figure(metric),
-        f'**Use it.** `--metrics {metric.name}`, in Python `metrics=("{metric.name}",)`.'
-        + (" It is computed by default." if metric.default else ""),
+        f"**Use it.** `--metrics {metric.name}`." + (" It is computed by default." if metric.default else ""),
         _card_papers(said.papers),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -156,11 +155,11 @@ def card(metric: Metric) -> str:
 
 def _card_scores(metric: Metric) -> str:
     """The scores of a metric; of a curve only their names, since the card of `auto` explains them."""
-    rows = ["| score | range | better | meaning |", "|---|---|---|---|"]
     if metric.is_curve and metric.name != "auto":
         names = ", ".join(f"`{info.name}`" for info in metric.scores)
-        return "\n".join([*rows, f"| {names} | [0, 1] | | as for [`auto`](auto.md) |"])
-    rows += [f"| `{info.name}` | {_range(info)} | {info.better or '–'} | {info.meaning} |" for info in metric.scores]
+        return f"Its scores, {names}, are explained for [`auto`](auto.md)."
+    better = {"lower": ", lower is better", "higher": ", higher is better", None: ""}
+    rows = [f"- `{info.name}` in {_range(info)}{better[info.better]}: {info.meaning}" for info in metric.scores]
     return "\n".join(rows)
 
 
@@ -172,8 +171,7 @@ def _card_facts(metric: Metric) -> str:
         "needs": metric.needs and _sentence(metric.needs),
         "fewest samples": f"{metric.fewest} per side" if metric.fewest > 2 else "",
     }
-    rows = [f"| {name} | {text} |" for name, text in facts.items() if text]
-    return "\n".join(["| property | value |", "|---|---|", *rows])
+    return "\n".join(f"- {name}: {text}" for name, text in facts.items() if text)
 
 
 def _sentence(text: str) -> str:

@@ -55,7 +55,7 @@ def test_every_metric_has_a_complete_card(name):
     metric = METRICS[name]
     said = card_of(metric)
     text = (DOCS / "cards" / f"{name}.md").read_text()
-    for part in ("$$", "| range |", "| chance level |", "| what changes the value |", "**Limits.**", "**When it mis"):
+    for part in ("$$", "- chance level: ", "- what changes the value: ", "**Limits.**", "**When it mis"):
         assert part in text, part
     assert ("**Cite.**" in text) is bool(said.papers)
     assert (DOCS / "cards" / f"{name}.svg").exists() is (said.figure != "none")

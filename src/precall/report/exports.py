@@ -132,7 +132,8 @@ def history(runs: Mapping[str, Comparison], level: float = 0.05) -> str:
         for model, one in found.items():
             row = [_marked(one.scores.get(score), score, (model, score), best, wider) for score in names]
             lines.append([shown(run), shown(model), *row])
-    return "\n".join(aligned(lines))
+    said = "! worse than an earlier run; valid while looking at each checkpoint"
+    return "\n".join([*aligned(lines), *([said] if any(row.endswith(" !") for line in lines for row in line) else [])])
 
 
 def _marked(score: Score | None, name: str, key: tuple[str, str], best: dict[Any, float], wider: float) -> str:

@@ -30,7 +30,7 @@ from precall.metrics.assessing.requests import (
 )
 from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.copies.memorization import MEMORIZATION
-from precall.metrics.inputs.features import check_k, same_dimension
+from precall.metrics.inputs.features import Pair, check_k, same_dimension
 from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.sides import Side, side
 from precall.metrics.inputs.storage import on_one_grid
@@ -52,6 +52,7 @@ from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.metrics.assessing.monitor import Monitor
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
 
@@ -410,6 +411,30 @@ class Reference(PreparedReals):
         """The data, prepared for sketches."""
         said = notices({"real": self.side}) + pooled_notices(self.side)
         return Sketcher.fit(self.side, self.balls(), ties=self.ties, seed=self.seed, notices=said)
+
+    def monitor(self, *, level: float = 0.95, estimator: str = "auto_quick") -> Monitor:
+        """Look at the checkpoints of a training run one by one, with tests and certificates that stay valid.
+
+        Args:
+            level: Probability that no certificate fails and no false alarm is raised, over all checkpoints.
+            estimator: Name of the classifier that is trained for each checkpoint.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> monitor = Reference.fit(rng.normal(size=(300, 2))).monitor(estimator="linear")
+            >>> [monitor.look(rng.normal(size=(300, 2)) + shift).differs for shift in (2.0, 1.0, 0.0)]
+            [True, True, False]
+        """
+        from precall.metrics.assessing.monitor import Monitor
+
+        def features(fake: object) -> Pair:
+            real, found = on_one_grid(self.side, self._encoded("fake", fake, None))
+            shared, found = self._sharing_levels(real, found)
+            same_dimension(real=shared.features, fake=found.features)
+            return Pair(shared.features, found.features)
+
+        return Monitor(features, self.seed, checks.level("level", level), estimator)
 
     @property
     def frozen(self) -> SketchReference:

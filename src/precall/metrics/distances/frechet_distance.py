@@ -118,7 +118,7 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: Influence
     else:
         influences = {side: influences_of(side, one) for side, one in maps.items()}
     unstable = any(map(decided_by_outliers, influences.values()))
-    interval = _distance_interval(value, influences, level) if influences and not unstable else None
+    interval = distance_interval(value, influences, level) if influences and not unstable else None
     why = DECIDED_BY_OUTLIERS if unstable else FROM_MOMENTS
     settings = {"covariance": "n - 1"} | ({"interval": why} if interval is None else {})
     return Score(value, interval, n_real=P.n, n_fake=Q.n, settings=settings)
@@ -278,7 +278,7 @@ def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[AnyMatrix, AnyMatrix, AnyMat
     return s, G, P.times(G) / s[kept]
 
 
-def _distance_interval(value: float, influences: dict[str, Array], level: float) -> Interval:
+def distance_interval(value: float, influences: dict[str, Array], level: float) -> Interval:
     """Interval that is symmetric around √value: near 0, a squared distance is much more skewed than its root."""
     drawn = " and ".join(influences)
     covers = (
