@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -16,6 +17,7 @@ from precall.cli.notices import report_sources
 from precall.cli.options import ReferenceOptions, blaming, flag, takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
+from precall.progress import profiled
 
 if TYPE_CHECKING:
     from precall.metrics.scores.gates import Gate
@@ -110,6 +112,7 @@ class AssessOptions(ComparingOptions):
 
     Output:
         samples (FILE): File for the values of each sample (.csv or .parquet); computes again to have them.
+        profile: Print where the time went, by stage; computes again. Stages that run side by side overlap.
     """
 
     fake: list[str]
@@ -133,6 +136,7 @@ class AssessOptions(ComparingOptions):
     ray_address: str | None = None
     work: Path | None = None
     samples: Path | None = None
+    profile: bool = False
 
     @property
     def sharded(self) -> bool:
@@ -185,7 +189,11 @@ def assess(options: AssessOptions) -> None:
     if options.samples is not None:
         sample_table.checked_suffix(options.samples)
         check_output(options.samples, sources=paths)
-    found = _by_shards(options, models, names) if options.sharded else _in_memory(options, models, names)
+    start = perf_counter()
+    with profiled() as seconds:
+        found = _by_shards(options, models, names) if options.sharded else _in_memory(options, models, names)
+    if options.profile:
+        _tell_profile(seconds, perf_counter() - start)
     found = replace(found, gates=gates)
     report_sources(found)
     command = command_line()
@@ -196,6 +204,13 @@ def assess(options: AssessOptions) -> None:
         if (contents := next(iter(found.values())).protocol.get("contains")) is not None:
             note(contents)  # what the report contains of tables
     _check(found)
+
+
+def _tell_profile(seconds: Mapping[str, float], total: float) -> None:
+    """Print the seconds of each stage, the longest first."""
+    note(f"profile: {total:.2f} s; stages that run side by side overlap")
+    for stage, taken in sorted(seconds.items(), key=lambda one: -one[1]):
+        note(f"  {stage:<20} {taken:8.2f} s")
 
 
 def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:
@@ -219,7 +234,7 @@ def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[
         options.encoders(data[0]),
         settings,
         holdout=None if options.holdout is None else options.opened(options.holdout),
-        fresh=options.fresh,
+        fresh=options.fresh or options.profile,
         each=None if options.samples is None else collect,
     )
     if options.samples is not None:

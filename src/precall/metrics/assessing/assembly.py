@@ -15,6 +15,7 @@ from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.scores.verdict import Moved
+from precall.progress import timed
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
@@ -60,7 +61,8 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
 
 def _moved(run: Run) -> Moved:
     """How means, variances and the masses of cells differ, for the kind of the verdict."""
-    return replace(Moved.between(run.pair, run.seed), cells=between_cells(run.pair, run.seed))
+    with timed("verdict"):
+        return replace(Moved.between(run.pair, run.seed), cells=between_cells(run.pair, run.seed))
 
 
 def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
@@ -88,7 +90,11 @@ def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
 
 def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
     """The results of metrics that share work, by name."""
-    return {metric.name: metric.compute(run) for metric in metrics}
+    found = {}
+    for metric in metrics:
+        with timed(metric.name):
+            found[metric.name] = metric.compute(run)
+    return found
 
 
 def _per_sample(run: Run, classifier: ClassifierResult | None) -> tuple[PerSample, PerSample]:

@@ -46,7 +46,7 @@ from precall.metrics.scores.results import Assessment, Comparison
 from precall.metrics.scores.tradeoff import Tradeoff, named
 from precall.metrics.tables.category_levels import pooled_notices, with_shared_levels
 from precall.printing import brief
-from precall.progress import Progress, StageProgress, stage_of
+from precall.progress import Progress, StageProgress, stage_of, timed
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
 
@@ -307,7 +307,8 @@ class Reference(PreparedReals):
         stage = stage_of(progress, "encode real")
         default = None if preset is None else preset.encoder
         how: dict[str, Any] = {"encoder": encoder, "default": default, "device": device}
-        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
+        with timed("encode real"):
+            found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
             check_k(k, n_real=len(found.features))
         stored = _stored(found)
@@ -485,7 +486,8 @@ class Reference(PreparedReals):
         default = None if self.preset is None else self.preset.encoder
         how: dict[str, Any] = {"encoder": self.encoder, "default": default, "loaded": self.loaded}
         how |= {"device": self.device, "at_least": at_least}
-        found = side(name, source, reference=self.side, progress=progress, **how)
+        with timed(f"encode {name}"):
+            found = side(name, source, reference=self.side, progress=progress, **how)
         check_same_encoder(self.side, found)
         return found
 
