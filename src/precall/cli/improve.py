@@ -172,7 +172,7 @@ def improve(options: ImproveOptions) -> None:
 
 def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
     """The samples to keep, or the fine-tuning set: a target for the model, or the surplus for a guide."""
-    from precall.improve.ratio import RatioWarning
+    from precall.improve.calibration import RatioWarning
     from precall.improve.selection import selection
     from precall.improve.targets import surplus_of, target_of
 
