@@ -77,7 +77,7 @@ class AssessOptions(ComparingOptions):
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
             random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
             ngrams (default), minilm. Or your own: package.module:function (searched in PYTHONPATH).
-        preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: adm,
+        preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: fid, adm,
             stylegan, dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them.
 
     Tables and groups:

@@ -169,7 +169,7 @@ def encoders_in_use(
     from precall.encoders.registry import runs_on_a_device
     from precall.metrics.protocols.presets import PRESETS
 
-    usual = None if preset is None else PRESETS[preset].encoder
+    usual = None if preset is None else PRESETS[preset].default_encoder
     kinds = [one.kind for one in samples if one.kind != "moments"]
     names = dict.fromkeys(name or (usual if kind != "features" else None) or default_encoder(kind) for kind in kinds)
     inside = {known for known, make in ENCODERS.items() if make.__module__ != hub.__name__}

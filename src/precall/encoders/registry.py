@@ -30,12 +30,13 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "clip": hub.clip,
     "pixels": plain.pixels,
     "minilm": hub.minilm,
+    "gpt2-large": hub.gpt2_large,
     "ngrams": plain.ngrams,
     "table": table_encoder,
     "identity": plain.identity,
 }
 
-TEXTS = ("minilm", "ngrams")  # encoders of texts
+TEXTS = ("minilm", "gpt2-large", "ngrams")  # encoders of texts
 DEFAULTS: dict[str, str] = {"images": "random-vgg", "features": "identity", "table": "table", "text": "ngrams"}
 
 

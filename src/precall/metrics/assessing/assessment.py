@@ -305,7 +305,7 @@ class Reference(PreparedReals):
         check_device(device)
         loaded: dict[str, Encoder] = {}
         stage = stage_of(progress, "encode real")
-        default = None if preset is None else preset.encoder
+        default = None if preset is None else preset.default_encoder
         how: dict[str, Any] = {"encoder": encoder, "default": default, "device": device}
         found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
@@ -482,7 +482,7 @@ class Reference(PreparedReals):
 
     def _encoded(self, name: str, source: object, progress: StageProgress | None, at_least: int = 2) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""
-        default = None if self.preset is None else self.preset.encoder
+        default = None if self.preset is None else self.preset.default_encoder
         how: dict[str, Any] = {"encoder": self.encoder, "default": default, "loaded": self.loaded}
         how |= {"device": self.device, "at_least": at_least}
         found = side(name, source, reference=self.side, progress=progress, **how)
