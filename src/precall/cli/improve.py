@@ -249,7 +249,7 @@ def _content(suffix: str, samples: Any, kept: Selection) -> bytes:
     table = csv.writer(text, delimiter=samples.delimiter, lineterminator="\n")
     if samples.has_header:
         table.writerow(samples.columns)
-    table.writerows(samples.rows[int(index)] for index in kept.indices)
+    table.writerows(samples.row(int(index)) for index in kept.indices)
     return text.getvalue().encode()
 
 

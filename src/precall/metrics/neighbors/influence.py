@@ -325,14 +325,35 @@ class BallValues:
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
         change = (gained - lost) * slope
         # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
-        for left_out in np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]:
-            change[left_out] = np.log(max(self._median_without(left_out), 1e-300) / median)
+        leaving = np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]
+        medians = np.maximum(self._medians_without(leaving), 1e-300)
+        change[leaving] = [np.log(found / median) for found in medians]
         return np.asarray(change)
 
-    def _median_without(self, left_out: int) -> float:
-        grown = (self.margins.neighbors[self.owner, : self.margins.k] == left_out).any(axis=1)
-        values = np.where(grown, self.values * self.growth[self.owner], self.values)
-        return float(np.median(np.where(self.owner == left_out, self.others, values)))
+    def _medians_without(self, leaving: Counts) -> Array:
+        """The median of the values without each of some owners.
+
+        If a of m values change, the median moves by at most a ranks: the other values within a ranks of the middle are
+        enough, and the number of those below.
+        """
+        m, lists = len(self.values), self.margins.neighbors[:, : self.margins.k]
+        order = np.argsort(self.values)
+        ordered, rank = self.values[order], np.empty(m, dtype=np.int64)
+        rank[order] = np.arange(m)
+        grown, found = self.values * self.growth[self.owner], []
+        for left_out in leaving:
+            own, larger = np.zeros(len(lists), dtype=bool), (lists == left_out).any(axis=1)
+            own[left_out] = True
+            changed = np.flatnonzero((own | larger)[self.owner])
+            new = np.where(own[self.owner[changed]], self.others[changed], grown[changed])
+            first, last = max(0, m // 2 - 1 - len(changed)), min(m, m // 2 + 2 + len(changed))
+            kept = np.ones(last - first, dtype=bool)
+            ranks = rank[changed]
+            kept[ranks[(ranks >= first) & (ranks < last)] - first] = False
+            middle = np.sort(np.concatenate([ordered[first:last][kept], new]))
+            below = first - int((ranks < first).sum())
+            found.append(np.median(middle[[(m - 1) // 2 - below, m // 2 - below]]))
+        return np.array(found)
 
 
 def _quantiles_around(ordered: Array, half: float) -> Bounds:

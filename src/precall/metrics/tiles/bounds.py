@@ -72,7 +72,6 @@ class Halves:
         squared_norms: ‖z‖² in float64, in units of the samples.
         slack: Slack of each row in float64, in units of the samples.
         unit: A power of four, at least the largest squared norm of both sets, in units of the samples.
-        rest: What the values leave out, times 2¹¹, as for `Rounded`.
     """
 
     values: Tensor
@@ -82,7 +81,6 @@ class Halves:
     squared_norms: Tensor
     slack: Tensor
     unit: float
-    rest: Tensor | None = None
 
     def limit(self, squared: Tensor) -> Tensor:
         """Limits of d², given in units of the samples: at least as large, and no larger than `LARGEST`."""
@@ -98,14 +96,12 @@ class Rounded:
         exponent: Power of two by which each row is multiplied to get z′, shape (n,).
         squared_norms: ‖z‖² in float64.
         squared_errors: ‖z − z′‖² in float64.
-        rest: 2¹¹(z − z′) with the same powers of two, float16; None if it is not needed.
     """
 
     values: Tensor
     exponent: Tensor
     squared_norms: Tensor
     squared_errors: Tensor
-    rest: Tensor | None = None
 
     def largest(self) -> tuple[float, float]:
         """The largest ‖z‖², and the largest ‖z − z′‖/‖z‖."""
@@ -129,4 +125,4 @@ def _halves(rounded: Rounded, epsilon: float, exponent: int) -> Halves:
     slack = epsilon * norms + UNDERFLOW * unit * (norms > 0)
     scale = torch.exp2((rounded.exponent - exponent).double()).float()
     low, high = (((norms + side * slack) / unit).float() for side in (-1, 1))
-    return Halves(rounded.values, scale, low, high, norms, slack, unit, rounded.rest)
+    return Halves(rounded.values, scale, low, high, norms, slack, unit)

@@ -48,20 +48,7 @@ def _products(total, x, y, i, j, n, m, d, DEPTH: tl.constexpr):
 
 
 @jit
-def round(
-    x,
-    centre,
-    position,
-    values,
-    rest,
-    exponents,
-    norms,
-    errors,
-    d,
-    padded,
-    WIDTH: tl.constexpr,
-    REST: tl.constexpr,
-):
+def round(x, centre, position, values, exponents, norms, errors, d, padded, WIDTH: tl.constexpr):
     """A row less the centre in half precision, with its power of two, its squared norm and its squared error."""
     row, term = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
     z = tl.load(x + tl.load(position + row) * d + term, mask=term < d, other=0.0).to(tl.float64)
@@ -76,8 +63,6 @@ def round(
     half = (z * inverse).to(tl.float32).to(tl.float16)
     tl.store(values + row * padded + term, half, mask=term < padded)
     error = z - half.to(tl.float64) * scale
-    if REST:
-        tl.store(rest + row * padded + term, (error * inverse * 2048).to(tl.float32).to(tl.float16), mask=term < padded)
     tl.store(exponents + row, exponent.to(tl.int32))
     tl.store(norms + row, tl.sum(z * z, 0))
     tl.store(errors + row, tl.sum(error * error, 0))
@@ -199,8 +184,6 @@ def collect(
 def sums(
     x,
     y,
-    rest_x,
-    rest_y,
     scale_x,
     scale_y,
     term_x,
@@ -230,11 +213,7 @@ def sums(
     if SAME and (column + 1) * WIDE <= row * HIGH:
         return
     i, j = row * HIGH + tl.arange(0, HIGH), column * WIDE + tl.arange(0, WIDE)
-    # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
-    products = tl.zeros((HIGH, WIDE), tl.float32)
-    products = _products(products, x, rest_y, i, j, n, m, d, DEPTH)
-    products = _products(products, rest_x, y, i, j, n, m, d, DEPTH)
-    products = _products(products * 2.0**-11, x, y, i, j, n, m, d, DEPTH)
+    products = _products(tl.zeros((HIGH, WIDE), tl.float32), x, y, i, j, n, m, d, DEPTH)
     scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
     terms = tl.load(term_x + i, mask=i < n, other=0.0)[:, None] + tl.load(term_y + j, mask=j < m, other=0.0)[None, :]
     u = products * scales * factor + terms

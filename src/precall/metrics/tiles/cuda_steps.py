@@ -44,18 +44,17 @@ def _has_kernels(device: torch.device) -> bool:
 class CudaSteps:
     """The steps of the sweep on CUDA. `listing` calls them; tests put torch in their place."""
 
-    def rounded(self, cloud: Cloud, centre: Tensor, *, rest: bool = False) -> Rounded:
-        """The samples less a centre in half precision, and what that leaves out if it is requested."""
+    def rounded(self, cloud: Cloud, centre: Tensor) -> Rounded:
+        """The samples less a centre in half precision."""
         n, d = cloud.n, cloud.dimension
         padded = -(-d // DEPTH) * DEPTH
         values = torch.empty((n, padded), dtype=torch.float16, device=cloud.device)
         exponent = torch.empty(n, dtype=torch.int32, device=cloud.device)
         norms, errors = (torch.empty(n, dtype=torch.float64, device=cloud.device) for _ in range(2))
-        remaining = torch.empty_like(values) if rest else values
-        given = (_contiguous(cloud), centre, cloud.position, values, remaining, exponent, norms, errors, d, padded)
+        given = (_contiguous(cloud), centre, cloud.position, values, exponent, norms, errors, d, padded)
         with _device_of(norms):
-            kernels.round[(n,)](*given, WIDTH=1 << (padded - 1).bit_length(), REST=rest, num_warps=4)
-        return Rounded(values, exponent, norms, errors, remaining if rest else None)
+            kernels.round[(n,)](*given, WIDTH=1 << (padded - 1).bit_length(), num_warps=4)
+        return Rounded(values, exponent, norms, errors)
 
     def minima(
         self, rows: Halves, columns: Halves, weights: Tensor, chosen: Tensor, *, some: slice, group: int
@@ -159,8 +158,8 @@ class CudaSteps:
         If both sides are the same, pairs of a sample with itself are left out, and the row sums are the column sums.
 
         Args:
-            rows: Factors of the rows, with what they leave out.
-            columns: Factors of the columns, with what they leave out.
+            rows: Factors of the rows.
+            columns: Factors of the columns.
             terms: Term of each row and of each column.
             weights: Weight of each row and of each column.
             degree: Degree of the polynomial.
@@ -182,8 +181,6 @@ class CudaSteps:
             kernels.sums[_grid(n, m, EVEN)](
                 rows.values,
                 columns.values,
-                rows.rest,
-                columns.rest,
                 rows.scale,
                 columns.scale,
                 *given,

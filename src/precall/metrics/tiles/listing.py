@@ -35,7 +35,7 @@ SMALLEST_WEIGHT = 2.0**-120
 class PairSteps(Protocol):
     """The steps that take most of the time (`cuda_steps.CudaSteps`)."""
 
-    def rounded(self, cloud: Cloud, centre: Tensor, *, rest: bool = False) -> Rounded:
+    def rounded(self, cloud: Cloud, centre: Tensor) -> Rounded:
         """The samples less a centre in half precision."""
         ...
 
@@ -93,13 +93,6 @@ class Listing:
         if self.unit > 2.0**990:
             for name, side in zip(names, self.sides, strict=True):
                 check_range(name, side.squared_norms)
-
-    def with_rest(self) -> tuple[Halves, Halves]:
-        """The factors with what they leave out, so that products have the accuracy of float32."""
-        clouds = (self.left,) if self.left is self.right else (self.left, self.right)
-        rests = [self.steps.rounded(cloud, self.centre, rest=True).rest for cloud in clouds]
-        first = replace(self.sides[0], rest=rests[0])
-        return first, first if self.left is self.right else replace(self.sides[1], rest=rests[1])
 
     def thresholds(self, of: int, size: int, radii: Tensor | None = None) -> Tensor:
         """Squared distances that at least `size` samples of the other set are within, one per sample of side `of`.
