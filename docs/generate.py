@@ -147,7 +147,7 @@ def card(metric: Metric) -> str:
         f"**Limits.** {said.limits}",
         f"**When it misleads.** {said.misleads}",
         _card_figure(metric),
-        f"**Use it.** `--metrics {metric.name}`." + (" It is computed by default." if metric.default else ""),
+        "It is computed by default." if metric.default else "",
         _card_papers(said.papers),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"

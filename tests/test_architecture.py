@@ -30,7 +30,7 @@ ALLOWED = {
     "improve": {"theory", "metrics", "samples", "encoders", "engines"},
     "report": {"theory", "metrics", "tune", "improve", "samples", "encoders", "engines"},
     "integrations": {"theory", "metrics", "report"},
-    "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines"},
+    "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines", "integrations"},
 }
 # how results print, draw and write themselves; these imports happen when they are called
 RESULTS, TRADEOFF = "precall.metrics.scores.results", "precall.metrics.scores.tradeoff"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -110,6 +111,8 @@ class AssessOptions(ComparingOptions):
 
     Output:
         samples (FILE): File for the values of each sample (.csv or .parquet); computes again to have them.
+        log (TARGET): Log scores, page and --samples to wandb:project, mlflow:experiment, comet:project or
+            tensorboard:folder.
     """
 
     fake: list[str]
@@ -133,6 +136,7 @@ class AssessOptions(ComparingOptions):
     ray_address: str | None = None
     work: Path | None = None
     samples: Path | None = None
+    log: list[str] | None = None
 
     @property
     def sharded(self) -> bool:
@@ -165,7 +169,12 @@ def assess(options: AssessOptions) -> None:
       precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray
     """
     from precall.files import check_output
+    from precall.integrations.loggers import checked_target
     from precall.report import folder, sample_table
+
+    with blaming("--log"):
+        for target in options.log or ():
+            checked_target(target)
 
     models = dict(_named(given) for given in options.fake)
     if len(models) < len(options.fake):
@@ -191,11 +200,25 @@ def assess(options: AssessOptions) -> None:
     command = command_line()
     page = None if options.out is None else folder.write(found, options.out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if options.as_json else repr(found))
+    _log(options, found, page)
     if page is not None:
         note(f"page: {page}")
         if (contents := next(iter(found.values())).protocol.get("contains")) is not None:
             note(contents)  # what the report contains of tables
     _check(found)
+
+
+def _log(options: AssessOptions, found: Comparison, page: Path | None) -> None:
+    """Log the results where `--log` says, with the page and the values of each sample."""
+    from precall.integrations.loggers import log_run
+
+    if not options.log:
+        return
+    with TemporaryDirectory() as place:
+        files = [page or found.to_html(Path(place) / "report.html"), *([options.samples] if options.samples else [])]
+        for target in options.log:
+            log_run(target, found, files)
+            note(f"logged: {target}")
 
 
 def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:

@@ -15,6 +15,7 @@ import numpy as np
 
 from precall.devices import check_device
 from precall.engines.registry import ENGINES
+from precall.metrics.assessing.monitor import Monitor
 from precall.metrics.assessing.prepared import PreparedReals
 from precall.metrics.assessing.reference_file import check_same_encoder, load_balls, save_side
 from precall.metrics.assessing.registry import METRICS, best_estimator, requested
@@ -52,7 +53,6 @@ from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.metrics.assessing.monitor import Monitor
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
 
@@ -312,14 +312,8 @@ class Reference(PreparedReals):
             check_k(k, n_real=len(found.features))
         stored = _stored(found)
         encoder = encoder if stored is None or encoder is not None else named_by_file(stored.encoder, stored.name)
-        settings: dict[str, Any] = {
-            "progress": progress,
-            "preset": preset,
-            "encoder": encoder,
-            "device": device,
-            "loaded": loaded,
-        }
-        fitted = cls(found, k, ties, seed, **settings)
+        settings: dict[str, Any] = {"progress": progress, "preset": preset, "encoder": encoder}
+        fitted = cls(found, k, ties, seed, device=device, loaded=loaded, **settings)
         if stored is not None and (balls := load_balls(stored, found, k)) is not None:
             fitted.swept[None] = balls
         return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
@@ -418,23 +412,13 @@ class Reference(PreparedReals):
         Args:
             level: Probability that no certificate fails and no false alarm is raised, over all checkpoints.
             estimator: Name of the classifier that is trained for each checkpoint.
-
-        Example:
-            >>> import numpy as np
-            >>> rng = np.random.default_rng(0)
-            >>> monitor = Reference.fit(rng.normal(size=(300, 2))).monitor(estimator="linear")
-            >>> [monitor.look(rng.normal(size=(300, 2)) + shift).differs for shift in (2.0, 1.0, 0.0)]
-            [True, True, False]
         """
-        from precall.metrics.assessing.monitor import Monitor
+        return Monitor(self._paired, self.seed, checks.level("level", level), estimator)
 
-        def features(fake: object) -> Pair:
-            real, found = on_one_grid(self.side, self._encoded("fake", fake, None))
-            shared, found = self._sharing_levels(real, found)
-            same_dimension(real=shared.features, fake=found.features)
-            return Pair(shared.features, found.features)
-
-        return Monitor(features, self.seed, checks.level("level", level), estimator)
+    def _paired(self, fake: object) -> Pair:
+        shared, found = self._sharing_levels(*on_one_grid(self.side, self._encoded("fake", fake, None)))
+        same_dimension(real=shared.features, fake=found.features)
+        return Pair(shared.features, found.features)
 
     @property
     def frozen(self) -> SketchReference:
