@@ -228,7 +228,7 @@ class WholeRun:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(sides) + table_notices(self.real, self.fake, "fake")
+        found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found
