@@ -18,7 +18,7 @@ from precall.metrics.protocols.stability import score_trends
 from precall.metrics.scores.gates import Gate
 from precall.metrics.scores.results import Comparison
 from precall.metrics.scores.tradeoff import Tradeoff, named
-from precall.metrics.scores.trends import Trend
+from precall.metrics.scores.score import Trend
 from precall.report import folder
 from precall.report.galleries import galleries
 from precall.report.projection import MOST

@@ -24,8 +24,7 @@ from precall.metrics.protocols.presets import Preset
 from precall.metrics.protocols.stability import score_trends
 from precall.metrics.scores.groups import FairnessGap, GroupRows, fairness, split_groups
 from precall.metrics.scores.results import Assessment
-from precall.metrics.scores.score import Score
-from precall.metrics.scores.trends import Trend
+from precall.metrics.scores.score import Score, Trend
 from precall.progress import Progress, stage_of
 
 if TYPE_CHECKING:
