@@ -17,6 +17,7 @@ ROWS = 2000  # samples of each set
 DRAWS = 12  # bootstrap samples, as many as of the curve
 PERMUTED = 8  # permutations for the chance level of the cells
 STARTS = 3  # k-means starts
+QUANTILE_ROWS, TAIL = 500, 0.01  # rows of each set that show the ends of columns, and the share beyond them
 VISIBLE = 0.1  # least difference between cells from which it can be told what mends it
 
 
@@ -43,6 +44,10 @@ def _standardised(p: Array, q: Array) -> tuple[Array, Array]:
     """Both sets in the units of the reals, without the columns that do not vary there."""
     largest = np.maximum(np.abs(p).max(axis=0), np.abs(q).max(axis=0))
     p, q = (np.ldexp(one, -np.frexp(largest)[1]) for one in (p, q))  # squares of tiny units would be 0
+    some = np.concatenate([one[:QUANTILE_ROWS] for one in (p, q)])
+    p, q = (
+        np.clip(one, *np.quantile(some, (TAIL, 1 - TAIL), axis=0)) for one in (p, q)
+    )  # a heavy tail is mostly noise
     centre, spread = p.mean(axis=0), p.std(axis=0)
     varied = spread > 1e-9
     return (p - centre)[:, varied] / spread[varied], (q - centre)[:, varied] / spread[varied]

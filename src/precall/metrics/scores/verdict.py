@@ -253,7 +253,9 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
     kinds = _kinds(evidence, columns)
     draws = [_kinds(one, columns) for one in evidence.draws()]
-    sure = tuple(kind for kind in kinds if sum(kind in one for one in draws) >= SURE * len(draws))
+    sure = tuple(
+        kind for kind in kinds if sum(kind in one for one in draws) >= SURE * len(draws) and _shown(kind, scores)
+    )
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
     if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
         return _closeness(evidence, misplaced)
@@ -274,6 +276,12 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
         Kind.SHAPE: f"Covers the data with a wrong shape: {moved}",
     }
     return said[sure[0]], sure
+
+
+def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
+    """Whether the interval of the score that a kind is about excludes 0."""
+    name = {Kind.DROPS: "missed", Kind.INVENTS: "invented"}.get(kind, "tv")
+    return (interval := scores[name].interval) is None or interval.low > 0
 
 
 def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
