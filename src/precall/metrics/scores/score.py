@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -274,6 +274,7 @@ class CurveIntervals:
         high: Upper ends, shape (m,).
         level: Nominal coverage of each interval.
         covers: What an interval covers.
+        draws: α(λ)/min(1, λ) of bootstrap samples, shape (draws, m); None if they were not kept.
     """
 
     lam: Array
@@ -281,10 +282,17 @@ class CurveIntervals:
     high: Array
     level: float
     covers: str
+    draws: Array | None = None
 
     @classmethod
-    def gathered(cls, intervals: Mapping[str, Interval | None]) -> CurveIntervals | None:
+    def gathered(
+        cls, intervals: Mapping[str, Interval | None], draws: Sequence[Mapping[str, float]] = ()
+    ) -> CurveIntervals | None:
         """The intervals of the points, among those that were computed for the names in `READ`; None if there are none.
+
+        Args:
+            intervals: Intervals by name.
+            draws: Readings of bootstrap samples, by the same names.
 
         Example:
             >>> CurveIntervals.gathered({"tv": Interval(0.1, 0.2, 0.95, "the mean")}) is None
@@ -294,7 +302,8 @@ class CurveIntervals:
         if len(points) < len(SHARES):
             return None
         low, high = (np.array([getattr(one, end) for one in points]) for end in ("low", "high"))
-        return cls(SLOPES, low, high, points[0].level, points[0].covers)
+        kept = np.array([[one[info.name] for info in SHARES] for one in draws]).round(4) if draws else None
+        return cls(SLOPES, low, high, points[0].level, points[0].covers, kept)
 
     def at(self, lam: float, alpha: float) -> Interval:
         """The interval of α(λ) around its estimate, interpolated in log λ.
@@ -316,14 +325,16 @@ class CurveIntervals:
     def to_dict(self) -> dict[str, Any]:
         """The intervals as JSON-ready values."""
         arrays = {"lam": self.lam.tolist(), "low": self.low.tolist(), "high": self.high.tolist()}
-        return {**arrays, "level": self.level, "covers": self.covers}
+        draws = {} if self.draws is None else {"draws": self.draws.tolist()}
+        return {**arrays, "level": self.level, "covers": self.covers, **draws}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CurveIntervals:
         """The intervals that `to_dict` wrote."""
         lam, low, high = (checks.vector(name, checks.entry(saved, name)) for name in ("lam", "low", "high"))
-        checks.same_length(lam=lam, low=low, high=high)
-        return cls(lam, low, high, saved["level"], saved["covers"])
+        draws = [checks.vector("draws", one) for one in saved.get("draws", ())]
+        checks.same_length(lam=lam, low=low, high=high, **{f"draws[{i}]": one for i, one in enumerate(draws)})
+        return cls(lam, low, high, saved["level"], saved["covers"], np.array(draws) if draws else None)
 
 
 def encoded(value: float) -> float | str:
