@@ -168,7 +168,7 @@ class ScoreInfo:
     shown: Literal["table", "page", "json"] = "json"
 
 
-def named(label: str, score: str, encoder: str | None) -> str:
+def named(label: str, score: str, encoder: str | None, rows: int | None = None) -> str:
     """The label of a score, with the encoder in brackets if it is a distance between features of another network.
 
     FID is a distance between features of Inception. With any other encoder the same formula gives a number on another
@@ -178,11 +178,14 @@ def named(label: str, score: str, encoder: str | None) -> str:
         label: The label, such as "FID".
         score: The name of the score.
         encoder: The encoder's name, or None if features were given.
+        rows: Number of rows of each side that the score was computed from, if that is a part of them.
 
     Example:
-        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", "random-vgg")
-        ('fid (random-vgg)', 'fid', 'recall')
+        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", None, 5000)
+        ('fid (random-vgg)', 'fid', 'recall (5k)')
     """
+    if rows is not None:
+        label = f"{label} ({rows / 1000:.3g}k)"
     own = encoder is None or encoder == "identity" or encoder in INCEPTION
     return label if own or score not in DISTANCES else f"{label} ({encoder})"
 
