@@ -339,6 +339,8 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
     }
     if one.drift is not None:
         shown["drift"] = _drift(one.drift)
+    if prompts := _prompts(one):
+        shown["prompts"] = prompts
     if one.estimator is None:
         return shown
     frontier = one.spectrum.frontier(order=1)
@@ -369,6 +371,20 @@ def _score(score: Score) -> dict[str, Any]:
         "interval": None if interval is None else {"low": encoded(interval.low), "high": encoded(interval.high)},
         "chance": None if score.chance is None else encoded(score.chance),
     }
+
+
+def _prompts(one: Assessment) -> list[dict[str, Any]]:
+    """The prompts whose answers collapse or fit worst, with some answers if these are texts that are still known."""
+    collapses = "collapses within prompts" in one.verdict.kinds
+    by = "answers_per_prompt" if collapses and "answers_per_prompt" in one.scores else "pairs_tv"
+    if by not in one.scores or not (collapses or "misaligned" in one.verdict.kinds):
+        return []
+    answers: dict[str, list[str]] = {}
+    fake = one.sources.get("fake")
+    if fake is not None and fake.prompted is not None and fake.samples is not None and fake.samples.kind == "text":
+        for i, number in enumerate(fake.prompted.number.tolist()):
+            answers.setdefault(fake.prompted.texts[number][:200], []).append(str(fake.samples[int(fake.rows[i])])[:200])
+    return [{"prompt": text, "answers": answers.get(text, [])[:4]} for text in one.scores[by].settings["examples"]]
 
 
 def _drift(drift: ColumnDrift) -> dict[str, Any]:
