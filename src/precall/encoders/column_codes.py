@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from precall.samples.cells import TRUTH, moment, number_in, puts_day_first, unit
+from precall.samples.cells import TRUTH, puts_day_first
 from precall.samples.columns import ColumnKind, levels_of, missing_spellings, rarest
+from precall.samples.typed_cells import Cells, DateCells
 from precall.theory.arrays import Array, Flags
 
 BEND = 4.0  # number of scales from the centre beyond which distances grow like a logarithm
@@ -38,16 +39,16 @@ class Code(ABC):
     width: int
 
     @abstractmethod
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The features of the cells, shape (n, width), and which cells are unexpected, shape (n,)."""
 
     @abstractmethod
     def summary(self, *, names: bool) -> dict[str, Any]:
         """What the protocol says about the code; with the names of categories if `names` is true."""
 
-    @abstractmethod
     def identity(self) -> object:
         """Everything that determines the features, as JSON values."""
+        return self.summary(names=True)
 
 
 @dataclass(frozen=True)
@@ -55,79 +56,81 @@ class NumberCode(Code):
     """`(x − centre)/scale`, bent to a logarithm beyond four scales, and an indicator if real cells have no number.
 
     The centre is a value of the column and the scale is 1, 2 or 5 times a power of ten, so that rounded values stay
-    rounded. A cell without a number is at the centre, also of the cycles of a date.
+    rounded. A cell without a number is at the centre.
 
     Attributes:
-        read: Converts a cell to a number (of days for a date, the rank for an ordered level); NaN if it is none.
+        read: Converts cells to numbers; NaN where there is none.
         missing: Spellings of a missing value.
         centre: The median of the real values.
         scale: Their robust spread.
         allows_missing: Whether real cells are missing.
         allows_other: Whether real cells have texts that are no number.
-        levels: The levels of an ordered column; None for others.
-        cycles: The cycles in which real dates vary; None for others.
     """
 
-    read: Callable[[str], float]
+    read: Callable[[Cells], Array]
     missing: frozenset[str]
     centre: float
     scale: float
     allows_missing: bool
     allows_other: bool
-    levels: tuple[str, ...] | None = None
-    cycles: tuple[str, ...] | None = None
 
     @classmethod
-    def fit(cls, cells: Sequence[str], read: Callable[[str], float], missing: frozenset[str]) -> NumberCode:
+    def fit(cls, cells: Cells, read: Callable[[Cells], Array], missing: frozenset[str]) -> NumberCode:
         """Fit the centre and the scale to the real cells."""
         values, absent, other = _numbers(cells, read, missing)
         known = values[~np.isnan(values)]
         centre = float(np.quantile(known, 0.5, method="lower")) if len(known) else 0.0
         return cls(read, missing, centre, _scale(known, centre), bool(absent.any()), bool(other.any()))
 
-    @classmethod
-    def of_levels(cls, cells: Sequence[str], missing: frozenset[str]) -> NumberCode:
-        """The rank of a level, as a number."""
-        levels = tuple(levels_of(cell for cell in cells if cell.lower() not in missing))
-        ranks = {level: float(rank) for rank, level in enumerate(levels)}
-        return replace(cls.fit(cells, lambda cell: ranks.get(cell, np.nan), missing), levels=levels)
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """One, or two with the indicator."""
+        return 1 + (self.allows_missing or self.allows_other)
+
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
+        """The bent value of each cell, with the indicator if there is one."""
+        values, absent, other = _numbers(cells, self.read, self.missing)
+        position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
+        features = np.stack([bent(position), (absent | other).astype(np.float64)][: self.width], axis=1)
+        return features, (absent & (not self.allows_missing)) | (other & (not self.allows_other))
+
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """Centre and scale."""
+        return {"centre": self.centre, "scale": self.scale}
+
+    def identity(self) -> object:
+        """Centre, scale and what is allowed."""
+        return [self.centre, self.scale, self.allows_missing, self.allows_other, sorted(self.missing)]
+
+
+@dataclass(frozen=True)
+class OrderedCode(Code):
+    """The rank of a level, as a number."""
+
+    levels: tuple[str, ...]
+    rank: NumberCode
 
     @classmethod
-    def of_dates(cls, cells: Sequence[str], missing: frozenset[str]) -> NumberCode:
-        """The number of days, with the position in each cycle as a point on a small circle."""
-        read = partial(moment, day_first=puts_day_first(cells))
-        values = _numbers(cells, read, missing)[0]
-        return replace(cls.fit(cells, read, missing), cycles=_cycles(values[~np.isnan(values)]))
+    def fit(cls, cells: Cells, missing: frozenset[str]) -> OrderedCode:
+        """Fit the order of the levels to the real cells."""
+        levels = levels_of(cell for cell in cells.levels().counts if cell.lower() not in missing)
+        ranks = {level: float(rank) for rank, level in enumerate(levels)}
+        rank_of: Callable[[str], float] = lambda cell: ranks.get(cell, np.nan)  # noqa: E731
+        return cls(tuple(levels), NumberCode.fit(cells, lambda cells: cells.levels().each(rank_of), missing))
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """One, one for the indicator, and two per cycle."""
-        return 1 + (self.allows_missing or self.allows_other) + 2 * len(self.cycles or ())
+        """As for a number."""
+        return self.rank.width
 
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
-        """The bent value of each cell, with the indicator and the cycles if there are any."""
-        values, absent, other = _numbers(cells, self.read, self.missing)
-        position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
-        columns = [bent(position)]
-        if self.allows_missing or self.allows_other:
-            columns.append((absent | other).astype(np.float64))
-        circles = [_circle(values, CYCLES[cycle]) for cycle in self.cycles or ()]
-        unexpected = (absent & (not self.allows_missing)) | (other & (not self.allows_other))
-        return np.concatenate([np.stack(columns, axis=1), *circles], axis=1), unexpected
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
+        """The rank of each cell."""
+        return self.rank.encode(cells)
 
     def summary(self, *, names: bool) -> dict[str, Any]:
-        """Centre and scale; the number of levels, with their names if these may be shown; the cycles."""
-        found: dict[str, Any] = {"centre": self.centre, "scale": self.scale}
-        if self.levels is not None:
-            found = {"levels": len(self.levels), **found} | ({"names": list(self.levels)} if names else {})
-        return found if self.cycles is None else {**found, "cycles": list(self.cycles)}
-
-    def identity(self) -> object:
-        """Centre, scale, what is allowed, and levels or cycles."""
-        if self.levels is not None:
-            return self.summary(names=True)
-        own = [self.centre, self.scale, self.allows_missing, self.allows_other, sorted(self.missing)]
-        return own if self.cycles is None else [own, self.cycles]
+        """The number of levels, with their names if these may be shown."""
+        named = {"names": list(self.levels)} if names else {}
+        return {"levels": len(self.levels), **self.rank.summary(names=names), **named}
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,11 @@ class CategoryCode(Code):
     entry: float
 
     @classmethod
-    def fit(cls, cells: Sequence[str], read: Callable[[str], tuple[str, str]]) -> CategoryCode:
+    def fit(cls, cells: Cells, read: Callable[[str], tuple[str, str]]) -> CategoryCode:
         """Choose the categories that have an entry of their own."""
-        counts = Counter(map(read, cells))
+        counts = Counter[tuple[str, str]]()
+        for cell, n in cells.levels().counts.items():
+            counts[read(cell)] += n
         frequent = sorted(counts, key=lambda level: (-counts[level], level))[:MOST_CATEGORIES]
         kept = sorted(level for level in frequent if counts[level] >= rarest(len(cells)) or level == ("", MISSING))
         pooled = len(counts) - len(kept)
@@ -166,15 +171,16 @@ class CategoryCode(Code):
         """Number of entries."""
         return len(self.levels)
 
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The entries of the cells; all are 0 for a category that is unexpected."""
         pool = self.levels.get(("", RARE), -1)
-        places = {level: self.levels.get(level, pool) for level in map(self.read, cells)}
-        places[("", MISSING)] = self.levels.get(("", MISSING), -1)
-        own = np.array([places[self.read(cell)] for cell in cells], dtype=np.intp)
+        own = cells.levels().each(lambda cell: self._place(self.read(cell), pool), np.intp)
         features = np.zeros((len(cells), self.width))
         features[own >= 0, own[own >= 0]] = self.entry
         return features, own < 0
+
+    def _place(self, level: tuple[str, str], pool: int) -> int:
+        return self.levels.get(level, -1 if level == ("", MISSING) else pool)
 
     def summary(self, *, names: bool) -> dict[str, Any]:
         """The number of categories and of rare ones, with the names if these may be shown."""
@@ -186,30 +192,62 @@ class CategoryCode(Code):
         return [list(self.levels), self.entry]
 
 
-def fit_code(kind: ColumnKind, cells: Sequence[str]) -> Code:
+@dataclass(frozen=True)
+class DateCode(Code):
+    """A date as a number of days, with the cycles in which the real dates vary."""
+
+    days: NumberCode
+    cycles: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, cells: Cells, missing: frozenset[str]) -> DateCode:
+        """Fit the days, and choose the cycles."""
+        day_first = not isinstance(cells, DateCells) and puts_day_first(cells.levels().counts.elements())
+        read: Callable[[Cells], Array] = lambda cells: cells.days(day_first=day_first)  # noqa: E731
+        values = _numbers(cells, read, missing)[0]
+        return cls(NumberCode.fit(cells, read, missing), _cycles(values[~np.isnan(values)]))
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """That of the number, and two per cycle."""
+        return self.days.width + 2 * len(self.cycles)
+
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
+        """The days, and the position in each cycle on a circle; a missing date is at its centre."""
+        features, unexpected = self.days.encode(cells)
+        values = _numbers(cells, self.days.read, self.days.missing)[0]
+        circles = [_circle(values, CYCLES[cycle]) for cycle in self.cycles]
+        return np.concatenate([features, *circles], axis=1), unexpected
+
+    def summary(self, *, names: bool) -> dict[str, Any]:
+        """The cycles, with centre and scale in days."""
+        return {**self.days.summary(names=names), "cycles": list(self.cycles)}
+
+    def identity(self) -> object:
+        """The code of the days, and the cycles."""
+        return [self.days.identity(), self.cycles]
+
+
+def fit_code(kind: ColumnKind, cells: Cells) -> Code:
     """The code of a column of this kind, fitted to its real cells."""
     missing = missing_spellings(cells)
     if kind == "date":
-        return NumberCode.of_dates(cells, missing)
+        return DateCode.fit(cells, missing)
     if kind == "ordered":
-        return NumberCode.of_levels(cells, missing)
+        return OrderedCode.fit(cells, missing)
     if kind == "boolean":
         return CategoryCode.fit(cells, partial(_category, missing, TRUTH))
     if kind == "category":
         return CategoryCode.fit(cells, partial(_category, missing, {}))
     if kind == "text":
-        return NumberCode.fit(cells, lambda cell: float(len(cell)), missing)
-    return NumberCode.fit(cells, partial(number_in, usual_unit(cells)), missing)
+        return NumberCode.fit(cells, lambda cells: cells.levels().each(len), missing)
+    own = usual_unit(cells)
+    return NumberCode.fit(cells, lambda cells: cells.numbers(own), missing)
 
 
-def usual_unit(cells: Sequence[str]) -> str:
-    """The most frequent unit of a column of numbers, or "" if no cell has one.
-
-    Example:
-        >>> usual_unit(["5 €", "6", "$7", "8 €"])
-        '€'
-    """
-    return max(Counter(filter(None, map(unit, cells))).items(), key=lambda one: one[1], default=("", 0))[0]
+def usual_unit(cells: Cells) -> str:
+    """The most frequent unit of a column of numbers, or "" if no cell has one."""
+    return max(cells.units().items(), key=lambda one: one[1], default=("", 0))[0]
 
 
 def bent(x: Array) -> Array:
@@ -223,10 +261,10 @@ def bent(x: Array) -> Array:
     return np.asarray(np.where(size <= BEND, x, np.sign(x) * (BEND + np.log(np.maximum(size - BEND + 1, 1)))))
 
 
-def _numbers(cells: Sequence[str], read: Callable[[str], float], missing: frozenset[str]) -> tuple[Array, Flags, Flags]:
+def _numbers(cells: Cells, read: Callable[[Cells], Array], missing: frozenset[str]) -> tuple[Array, Flags, Flags]:
     """The number of each cell or NaN, whether it is missing, and whether it has another text."""
-    absent = np.array([cell.lower() in missing for cell in cells], dtype=bool)
-    values = np.array([np.nan if gone else read(cell) for cell, gone in zip(cells, absent, strict=True)], dtype=float)
+    absent = cells.absent(missing)
+    values = np.where(absent, np.nan, read(cells))
     return values, absent, np.isnan(values) & ~absent
 
 

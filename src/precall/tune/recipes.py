@@ -31,15 +31,13 @@ from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
 from precall.tune.labels import ClassLabels
 from precall.tune.objectives import (
     GAN,
-    PLAIN,
     Area,
     DensityPR,
     Hinge,
     OBRSObjective,
     PRObjective,
-    Schedule,
-    Scheduled,
 )
+from precall.tune.schedules import PLAIN, Schedule, Scheduled
 from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
 
@@ -253,7 +251,7 @@ def recipe(
 
     Args:
         data: a name or path, as accepted by `load_data`, or the data itself.
-        model: "mlp", "conv", "nice", "realnvp", "glow", "residual" or "biggan"; None for the default of the data.
+        model: "mlp", "conv", "nice", "realnvp" or "biggan"; None for the default of the data.
         data_dir: first folder to search for the data.
         generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
             if it accepts them, and trained as a flow if it has `forward_with_log_prob`.
