@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from precall.encoders.registry import publication_hint
 from precall.metrics.assessing.registry import DEFAULT, METRICS, QUICK, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.scores.score import named
@@ -107,6 +108,7 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
     said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
+    said += publication_hint(first.encoder) if not first.encoders and not preset else ""
     return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 

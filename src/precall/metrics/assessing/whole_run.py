@@ -72,7 +72,8 @@ class WholeRun:
         real, fake = self.real.prompted, self.fake.prompted
         drawn = real is not None and fake is not None and real.drawn
         units = (real.number, fake.number) if drawn and real is not None and fake is not None else None
-        return Pair(*(side.features for side in self.kept), units)
+        kept_real, kept_fake = self.kept
+        return Pair(kept_real.features, kept_fake.features, units)
 
     @cached_property
     def kept(self) -> tuple[Side, Side]:
