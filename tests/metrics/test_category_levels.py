@@ -147,7 +147,7 @@ def test_frequent_categories_and_matrices_stay_as_they_are():
 def test_a_holdout_is_encoded_in_the_same_way():
     rng = np.random.default_rng(0)
     real, holdout, fake = (table(even(150, 300, rng), rng) for _ in range(3))
-    reference = Reference.fit(real, table=CATEGORY, holdout=holdout)
+    reference = Reference.fit(real, kinds=CATEGORY.kinds, holdout=holdout)
     assert "memorized" in reference.assess(fake, metrics=("neighbors",)).scores
 
 

@@ -77,10 +77,9 @@ def as_model_card(comparison: Comparison) -> str:
     """Results for the head of a model card on the Hugging Face hub, as YAML."""
     models = []
     for name, one in comparison.items():
-        n = one.protocol.get("n_real")
         known = {score: one.scores[score] for score in columns(comparison) if score in one.scores}
         metrics = [{"type": score, "value": found.value, "name": f"{score} {found}"} for score, found in known.items()]
-        data = {"name": f"{n} real samples", "type": "precall"}
+        data = {"name": f"{one.record.n_real} real samples", "type": "precall"}
         results = [{"task": {"type": "unconditional-generation"}, "dataset": data, "metrics": metrics}]
         models.append({"name": name, "results": results})
     return json.dumps({"model-index": models}, indent=1) + "\n"  # JSON is YAML

@@ -58,6 +58,14 @@ class Monitor:
         estimator: Name of the classifier estimator.
         looks: The checkpoints so far.
 
+    Example:
+        >>> import numpy as np
+        >>> from precall import Reference
+        >>> rng = np.random.default_rng(0)
+        >>> monitor = Reference.fit(rng.normal(size=(300, 2))).monitor(estimator="linear")
+        >>> [monitor.look(rng.normal(size=(300, 2)) + shift).differs for shift in (2.0, 1.0, 0.0)]
+        [True, True, False]
+
     References:
         Ville (1939); Pandeva et al. (2024), E-valuating classifier two-sample tests; docs/theory.md, Confidence bands.
     """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from precall.improve.gradient_flow import POTENTIALS, GradientFlow
+from experiments.common.samplers import POTENTIALS, GradientFlow
 from precall.improve.latent import LatentGenerator
 from precall.improve.sampling import sample
 
@@ -88,7 +88,7 @@ def test_noise_has_the_variance_it_should():
 
 
 def test_the_cost_is_counted_exactly():
-    result = sample(GENERATOR, ratio, method="dgflow", budget=6, n=70, batch_size=30)
+    result = sample(GENERATOR, ratio, method=GradientFlow(), budget=6, n=70, batch_size=30)
     assert (result.draws, result.ratio_calls, result.gradient_calls) == (420, 350, 350)
     assert result.settings["steps"] == 5
     assert result.acceptance_rate == pytest.approx(1 / 6)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precall.improve.chains import accepted, last_states
+from experiments.common.samplers import Metropolis, accepted, last_states
 from precall.improve.sampling import SamplingError, sample
 
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
@@ -33,7 +33,7 @@ def transition():
 @pytest.mark.parametrize("budget", [1, 2, 4, 30])
 def test_the_law_after_k_draws_is_the_chains(budget):
     """The first draw is the start, every other one a step: q T^(K − 1), which tends to p."""
-    kept = sample(generator, ratio, method="metropolis", budget=budget, n=20_000).samples
+    kept = sample(generator, ratio, method=Metropolis(), budget=budget, n=20_000).samples
     assert shares(kept) == pytest.approx(Q @ np.linalg.matrix_power(transition(), budget - 1), abs=0.015)
     if budget == 30:
         assert shares(kept) == pytest.approx(P, abs=0.015)
@@ -51,7 +51,7 @@ def test_the_data_is_invariant():
 
 
 def test_a_fractional_budget_is_the_mean_number_of_draws():
-    result = sample(generator, ratio, method="metropolis", budget=2.5, n=1000, batch_size=64)
+    result = sample(generator, ratio, method=Metropolis(), budget=2.5, n=1000, batch_size=64)
     assert result.draws == 2500
     assert result.ratio_calls == 2500
     assert result.acceptance_rate == pytest.approx(1 / 2.5)
@@ -76,7 +76,7 @@ def test_a_generator_that_stops_leaves_whole_chains():
         return generator(n, rng)
 
     with pytest.raises(SamplingError, match="stopped after 95 draws; 9 of 100") as caught:
-        sample(tired, ratio, method="metropolis", budget=10, n=100)
+        sample(tired, ratio, method=Metropolis(), budget=10, n=100)
     assert len(caught.value.partial.samples) == 9
 
 

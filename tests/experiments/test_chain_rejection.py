@@ -6,12 +6,12 @@ import torch
 from scipy.stats import kstest, norm
 from torch import nn
 
+from experiments.common.chain_rejection import sample_with_rejection
+from experiments.common.score_matching import MLPRatio
 from precall.improve import SamplingError, sample
-from precall.improve.diffusion import sample_with_rejection
 from precall.theory.acceptance import obrs
 from precall.theory.diffusion import noise_levels
 from precall.tune.models import diffusion
-from precall.tune.score_matching import MLPRatio
 
 STEPS, MEAN, SCALE = 40, 0.6, 0.7  # P = N(0.6, 0.7²) over Q = N(0, 1): every ratio and every increment is bounded
 LEVELS = noise_levels(STEPS).tolist()
