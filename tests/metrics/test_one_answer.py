@@ -8,9 +8,7 @@ from benchmarks.one_answer import CASES, LAWS, Task, answer, contradictions, law
 SMALL = [number for number in range(LAWS) if len(law(number)[1]) <= 130][:10]
 
 
-@pytest.mark.parametrize(
-    "name", ["scale .6, d=4", "shift .6, d=4", "on a line", "atom", "copies of 3"]
-)
+@pytest.mark.parametrize("name", ["scale .6, d=4", "shift .6, d=4", "on a line", "atom", "copies of 3"])
 def test_a_known_case_has_its_name_or_the_verdict_says_less(name):
     (row,) = measured(Task("cases", name, "default", 0))
     assert not CASES[name].fault(row), row["said"]

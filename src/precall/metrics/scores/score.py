@@ -24,7 +24,7 @@ COVERS = "the expectation of this score at these sample sizes, over real and fak
 FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or missed
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
-DISTANCES = frozenset({"fid", "sfid", "kid"})  # scores that are distances between features, in the encoder's own units
+DISTANCES = frozenset({"fid", "sfid", "kid", "mind"})  # distances between features, in the encoder's own units
 INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which these distances are defined
 
 
@@ -168,7 +168,7 @@ class ScoreInfo:
     shown: Literal["table", "page", "json"] = "json"
 
 
-def named(label: str, score: str, encoder: str | None) -> str:
+def named(label: str, score: str, encoder: str | None, rows: int | None = None) -> str:
     """The label of a score, with the encoder in brackets if it is a distance between features of another network.
 
     FID is a distance between features of Inception. With any other encoder the same formula gives a number on another
@@ -178,11 +178,14 @@ def named(label: str, score: str, encoder: str | None) -> str:
         label: The label, such as "FID".
         score: The name of the score.
         encoder: The encoder's name, or None if features were given.
+        rows: Number of rows of each side that the score was computed from, if that is a part of them.
 
     Example:
-        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", "random-vgg")
-        ('fid (random-vgg)', 'fid', 'recall')
+        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", None, 5000)
+        ('fid (random-vgg)', 'fid', 'recall (5k)')
     """
+    if rows is not None:
+        label = f"{label} ({rows / 1000:.3g}k)"
     own = encoder is None or encoder == "identity" or encoder in INCEPTION
     return label if own or score not in DISTANCES else f"{label} ({encoder})"
 
@@ -335,39 +338,6 @@ class CurveIntervals:
         draws = [checks.vector("draws", one) for one in saved.get("draws", ())]
         checks.same_length(lam=lam, low=low, high=high, **{f"draws[{i}]": one for i, one in enumerate(draws)})
         return cls(lam, low, high, saved["level"], saved["covers"], np.array(draws) if draws else None)
-
-
-@dataclass(frozen=True)
-class Trend:
-    """Scores of one model at several values of one setting: the neighbours k, or the sample size n.
-
-    Attributes:
-        at: The values of the setting, in increasing order.
-        n: Number of samples per side at each value.
-        scores: Values of each score, by name; None where it was not computed.
-
-    Example:
-        >>> trend = Trend((1, 3), (500, 500), {"recall": (0.25, 0.5)})
-        >>> Trend.from_dict(trend.to_dict()) == trend
-        True
-    """
-
-    at: tuple[int, ...]
-    n: tuple[int, ...]
-    scores: Mapping[str, tuple[float | None, ...]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The trend as JSON-ready values."""
-        scores = {name: [None if x is None else encoded(x) for x in values] for name, values in self.scores.items()}
-        return {"at": list(self.at), "n": list(self.n), "scores": scores}
-
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Trend:
-        """The trend that `to_dict` wrote."""
-        scores = {
-            name: tuple(None if x is None else decoded(x) for x in values) for name, values in saved["scores"].items()
-        }
-        return cls(tuple(map(int, saved["at"])), tuple(map(int, saved["n"])), scores)
 
 
 def encoded(value: float) -> float | str:

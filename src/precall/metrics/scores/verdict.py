@@ -135,14 +135,18 @@ def _misplaced_pairs(evidence: Evidence, tv: Score) -> Verdict | None:
         name: pairs.beyond_chance(name) - (evidence.beyond_chance(name) if known else 0.0)
         for name in ("tv", "invented", "missed")
     }
-    if lost["tv"] < MISPLACED:
+    spread = alone["prompt_spread"]
+    elsewhere = spread.interval is not None and 1.0 not in spread.interval  # around what the prompts predict
+    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    if lost["tv"] < MISPLACED and not (elsewhere and most >= MISPLACED):
         return None
     basis = f"pairs, p = {tv.settings['p_value']:.2g}"
-    if max(lost["invented"], lost["missed"]) < SHARE:
+    if max(lost["invented"], lost["missed"]) < SHARE and not elsewhere:
         said = f"Answers in the wrong proportions to their prompts: {_amount(tv)} would have to move ({basis})."
         return Verdict(said, (Kind.PROPORTIONS,))
-    narrower = alone["prompt_spread"].value < 1  # strong differences of any kind lose much on both sides
-    if lost["missed"] > lost["invented"] * (1 if narrower else 2):
+    # strong differences of any kind lose much on both sides
+    fewer = lost["missed"] > lost["invented"] * (1 if spread.value < 1 else 2)
+    if spread.value < 1 if elsewhere else fewer:
         missed = f"{_amount(alone['pairs_missed'])} of the answers of the data, or more, are missing"
         said = f"Collapses within prompts: answers fit their prompts, but {missed} ({basis})."
         return Verdict(said, (Kind.COLLAPSES_WITHIN_PROMPTS,))
