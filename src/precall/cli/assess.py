@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.gates import Gate
     from precall.metrics.scores.results import Assessment, Comparison
+    from precall.metrics.scores.verdict import Kind
     from precall.samples import SampleSet
 
 LIMITS = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
@@ -104,6 +105,7 @@ class AssessOptions(ComparingOptions):
         min_coverage (X): Exit with status 3 if coverage is below this.
         min_area (X): Exit with status 3 if the area under the curve is below this.
         max_fid (X): Exit with status 3 if FID is above this.
+        fail_on (KINDS): Exit with status 3 if the verdict has one of these kinds, as in drops,copies,too-narrow.
         gate: What a gate compares: value, the score itself; or lower, the cautious end of its interval, which is the
             lower end for --min-… and the upper end for --max-fid.
 
@@ -136,6 +138,7 @@ class AssessOptions(ComparingOptions):
     min_coverage: float | None = None
     min_area: float | None = None
     max_fid: float | None = None
+    fail_on: str | None = None
     gate: Literal["value", "lower"] = "value"
     engine: Literal["local", "ray"] = "local"
     ray_address: str | None = None
@@ -192,7 +195,7 @@ def assess(options: AssessOptions) -> None:
         k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
         with blaming("--preset"):
             preset_named(options.preset, metrics=names, k=k, ties=ties)
-    gates = _gates(options, names)
+    gates, fail_on = _gates(options, names), _fail_on(options)
     paths = (options.real, *models.values(), *([] if options.holdout is None else [options.holdout]))
     options.check(*paths)
     if options.out is not None:
@@ -205,7 +208,7 @@ def assess(options: AssessOptions) -> None:
         found = _by_shards(options, models, names) if options.sharded else _in_memory(options, models, names)
     if options.profile:
         _tell_profile(seconds, perf_counter() - start)
-    found = replace(found, gates=gates)
+    found = replace(found, gates=gates, fail_on=fail_on)
     report_sources(found)
     command = command_line()
     page = None if options.out is None else folder.write(found, options.out, command=command)
@@ -407,6 +410,17 @@ def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate,
     return tuple(gates)
 
 
+def _fail_on(options: AssessOptions) -> tuple[Kind, ...]:
+    """The kinds that no verdict may have."""
+    from precall.metrics.scores.verdict import Kind
+
+    names = [name.strip().replace("-", " ") for name in (options.fail_on or "").split(",") if name.strip()]
+    if unknown := [name for name in names if name not in set(Kind)]:
+        known = ", ".join(kind.replace(" ", "-") for kind in Kind)
+        raise wrong("--fail-on", f"unknown kind {unknown[0]!r}. The kinds are {known}")
+    return tuple(map(Kind, names))
+
+
 def _check(found: Comparison) -> None:
     """Exit with status 3 if a model misses a gate."""
     missed = [
@@ -415,6 +429,7 @@ def _check(found: Comparison) -> None:
         for one in found.values()
         if not gate.met(one.scores)
     ]
+    missed += [f"{name} {kind}, by its verdict" for name in found for kind in found.forbidden(name)]
     for line in missed:
         alert(f"gate not met: {line}")
     if missed:
