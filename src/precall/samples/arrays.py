@@ -242,9 +242,6 @@ def as_pixels(image: npt.ArrayLike) -> Pixels:
         image: Array of shape (h, w), (h, w, c) or (c, h, w) with 1, 3 or 4 channels, as `uint8` or as floating-point
             values in [0, 1].
 
-    Raises:
-        ValueError: If the shape, dtype or range is different. The function never guesses a scale.
-
     Example:
         >>> as_pixels(np.array([[0.0, 1.0]]))
         array([[[  0,   0,   0],

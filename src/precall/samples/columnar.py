@@ -145,11 +145,6 @@ def open_records(records: Records, key: str | None, on_error: ErrorPolicy) -> Sa
     The samples are those of the column `key`. Without `key` they are those of the only column of images or of lists of
     numbers (or of the one with a customary name), else the texts in the only column or in a column named `"text"`, else
     the rows of a table of all columns.
-
-    Args:
-        records: The records.
-        key: Name of the column.
-        on_error: What to do with records that cannot be read.
     """
     if not len(records):
         raise ValueError(f"`{shown(records.name)}` must contain at least one row; got none.")
@@ -219,11 +214,7 @@ def _images(records: Records, name: str, on_error: ErrorPolicy) -> ImageFiles:
 
 
 def image_content(value: object) -> bytes:
-    """The bytes of an image file in a cell: the cell itself, or the field `bytes` of a struct.
-
-    Raises:
-        ValueError: If there are none. A path in the struct is not followed: it may point anywhere.
-    """
+    """The bytes of an image file in a cell: the cell, or the field `bytes` of a struct, whose path is not followed."""
     content = value.get("bytes") if isinstance(value, Mapping) else value
     if isinstance(content, bytes):
         return content
@@ -264,11 +255,7 @@ def _features(records: Records, name: str, on_error: ErrorPolicy) -> Rows:
 
 
 def matrix(records: Records, name: str) -> Numbers:
-    """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped.
-
-    Raises:
-        ValueError: If lists differ in length, values are missing, or there are fewer records than declared.
-    """
+    """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped."""
     place = f"{records.name}::{name}"
     first = next((block for block in records.blocks([name]) if block.num_rows), None)
     if first is None:
