@@ -186,7 +186,7 @@ def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: Erro
         n += len(block)
         for column, cells in zip(built, zip(*block, strict=True), strict=True):
             column.add(cells)
-        block = list(islice(even, max(1, CELLS // width)))
+        block = list(islice(even, max(64, CELLS // width)))
     if not n:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
     if 2 * len(uneven) > n:
