@@ -84,9 +84,10 @@ def test_history_marks_regressions_and_widens_intervals(found, tmp_path):
     assert said[3].endswith("!")
     first, third = (float(line.split("[")[1].split(",")[0]) for line in (said[1], said[3]))
     assert 0.5 - first < 0.6 - third
+    runs = tmp_path / "[runs]*"  # no pattern
     for name in ("10", "9"):
-        folder.write(found, tmp_path / name)
-    done = CliRunner().invoke(app, ["report", str(tmp_path), "--history"])
+        folder.write(found, runs / name)
+    done = CliRunner().invoke(app, ["report", str(runs), "--history"])
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.output.splitlines()[1:]] == ["9", "9", "10", "10"]
 

@@ -158,10 +158,12 @@ def runs_in(folder: Path, load: Callable[[Path], Comparison]) -> dict[str, Compa
     Raises:
         ValueError: If there are none.
     """
+    from glob import escape
+
     from precall.samples.reading import matching
     from precall.samples.sampleset import natural
 
-    found = sorted(matching(f"{folder}/*/results.json"), key=lambda path: natural(path.parent.name))
+    found = sorted(matching(f"{escape(str(folder))}/*/results.json"), key=lambda path: natural(path.parent.name))
     if not found:
         raise ValueError(f"`{shown(str(folder))}` must contain folders with results.json; got none.")
     return {path.parent.name: load(path) for path in found}
