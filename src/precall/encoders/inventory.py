@@ -72,7 +72,7 @@ def cache_entries(root: Path) -> list[CacheEntry]:
 
 
 def verify(root: Path) -> tuple[int, list[Path]]:
-    """Check every file of the cache that has a hash, and set damaged ones aside; return how many, and those."""
+    """Check every file of the cache that has a hash, set damaged ones aside, and return the number and the damaged."""
     found = cache_entries(root)
     files = [path for entry in found if entry.kind in (*SEALED, WEIGHTS) for path in entry.files]
     intact = {path: known for path in files if (known := _intact(path, root / "weights")) is not None}
