@@ -96,7 +96,7 @@ def test_a_bootstrap_draws_prompts_and_permutations_stay_inside_them():
     scores = np.where(unit < 20, 5.0, -5.0)  # differs between prompts only
     held_out = HeldOutScores(scores, real, unit % 5, unit=unit)
     assert held_out.chance(seed=0)["tv"] == 0
-    intervals = held_out.intervals(dict.fromkeys(held_out_names(held_out), 0.5), seed=0)
+    intervals = held_out.intervals(dict.fromkeys(held_out_names(held_out), 0.5), held_out.resampled(seed=0))
     assert intervals["tv"].high - intervals["tv"].low < 0.2
 
 
