@@ -28,6 +28,9 @@ dist = importlib.util.module_from_spec(found)
 found.loader.exec_module(dist)
 
 
+RECIPE = ROOT / "packaging" / "conda" / "meta.yaml"
+
+
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
     """The sdist, and the wheel that is built from it."""
@@ -101,6 +104,8 @@ def test_the_version_is_written_once():
     assert project["tool"]["hatch"]["version"]["path"] == "src/precall/__init__.py"
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == precall.__version__
+    assert re.search(r'version = "(.+?)"', RECIPE.read_text())[1] == precall.__version__
+    assert f"rev: v{precall.__version__}" in (ROOT / ".pre-commit-hooks.yaml").read_text()
 
 
 def test_the_changelog_has_the_release_and_a_place_for_the_next_one():
@@ -128,3 +133,49 @@ def test_what_workflows_make_has_a_target():
         made = [words[1] for run in runs if (words := run.split())[0] == "make"]
         assert made
         assert set(made) <= set(targets)
+
+
+def test_a_tag_builds_attests_and_publishes_the_version_that_it_names():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # `on` is a boolean of YAML
+    steps = {
+        name: [step.get("uses", "").split("@")[0] for step in job["steps"]] for name, job in workflow["jobs"].items()
+    }
+    assert "actions/attest-build-provenance" in steps["build"]
+    assert "pypa/gh-action-pypi-publish" in steps["publish"]
+    assert "actions/deploy-pages" in steps["site"]
+    assert workflow["jobs"]["publish"]["needs"] == workflow["jobs"]["site"]["needs"] == "build"
+    check = next(step["run"] for step in workflow["jobs"]["build"]["steps"] if "tag" in step.get("name", ""))
+    for tag, status in ((f"v{precall.__version__}", 0), ("v99.0.0", 1)):
+        done = subprocess.run(["bash", "-c", check], cwd=ROOT, env={**os.environ, "GITHUB_REF_NAME": tag})
+        assert done.returncode == status
+
+
+# ------------------------------------------------------------------------------------------------ other ways to install
+
+
+def test_the_recipe_needs_what_the_package_needs():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = re.sub(r"{{.*?}}", "x", re.sub(r"{%.*%}", "", RECIPE.read_text()))
+    names = {"matplotlib-base": "matplotlib", "pytorch": "torch"}
+    run = [one.split() for one in yaml.safe_load(text)["requirements"]["run"]]
+    found = {names.get(name, name) + bound for name, bound in run}
+    assert found == {*declared["dependencies"], f"python{declared['requires-python']}"}
+
+
+def test_the_urls_name_one_repository():
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert {"Source", "Documentation", "Issues", "Changelog"} == set(urls)
+    assert urls["Issues"].startswith(urls["Source"])
+    assert urls["Source"] in (ROOT / ".pre-commit-hooks.yaml").read_text()
+
+
+def test_the_hook_and_the_image_run_commands_that_exist():
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["entry"], hook["language"], hook["pass_filenames"]) == ("precall assess", "python", False)
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
+    assert all((ROOT / name).exists() for name in copied)
+    assert {"pyproject.toml", "README.md", "LICENSE", "src"} <= set(copied)  # what the build reads
+    assert 'ENTRYPOINT ["precall"]' in lines
+    assert next(i for i, line in enumerate(lines) if line.startswith("USER")) < lines.index('ENTRYPOINT ["precall"]')

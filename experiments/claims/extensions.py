@@ -122,8 +122,7 @@ def tune_digits(r: Row) -> str:
 
 @entry(
     "Critics on features, and bins, on digits",
-    "The same recipe with a second critic on the features of a small classifier, with that critic alone, with labels, and with five bins of "
-    "centrality; three seeds, scored in pixels, in these features and in `random-vgg`, which no training has used.",
+    "The same recipe with a second critic on features of a small classifier, with that critic alone, and with bins of centrality; three seeds.",
     "own question",
     "extensions.tune_options",
     run="one core, 17 min",
@@ -186,8 +185,8 @@ def central_digits(r: Row) -> str:
 
 @entry(
     "Fine-tuning on the target of a trade-off",
-    "A latent diffusion model trained on a corpus with a fifth of negatives and two missing classes is fine-tuned on few clean images, or on the "
-    "target that `precall.improve.target` makes of them; curves of `auto`, three seeds.",
+    "A latent diffusion model of a corpus with a fifth of negatives and two missing classes is fine-tuned on few clean images, or on the target "
+    "made of them; three seeds.",
     "own question",
     "extensions.target_images",
     options="--data fashion-mnist",
@@ -317,7 +316,7 @@ def diffusion_knobs(r: Row) -> str:
         f"{k['autoguidance 2']['fid']:.1f} and rejection with K = 3 to {k['rejection 3']['fid']:.1f}. "
         + said("Fine-tuning on the model's own draws makes it worse", own)
         + f": α(10) of `linear` is {num(m['plain']['linear']['alpha(10)'])} before and {num(m['projection 10']['linear']['alpha(10)'])} after the "
-        "projection at λ = 10. These numbers come from a script of which the module is a cleaned-up version."
+        "projection at λ = 10. (From an earlier version of the script.)"
     )
 
 
@@ -358,7 +357,7 @@ def diffusion_guides(r: Row, short: Row) -> str:
 
 @entry(
     "A diffusion model on Fashion-MNIST: guides over three seeds",
-    "The same guides on Fashion-MNIST, all settings; the three bases were not equally trained, so compare within a seed.",
+    "The same guides on Fashion-MNIST; the bases were not equally trained, so compare within a seed.",
     "own question",
     "extensions.diffusion_guides",
     options="--data fashion-mnist --data-dir DIR --inception FILE --work DIR --base-seconds 140 --kinds scores",
@@ -458,7 +457,7 @@ def gan_bins(cifar: Row, fashion: Row) -> str:
     return (
         ". ".join(parts)
         + f". Without rejection it is level with truncation on CIFAR-10 ({points(level)} of recall at equal precision); with K = 3 on both sides, s = .5 "
-        f"gains {points(half)}. Bins, ratios and scores use the same Inception features."
+        f"gains {points(half)}."
     )
 
 
@@ -487,7 +486,7 @@ def gan_features(cifar: Row, fashion: Row, longer: Row) -> str:
             f"{gap_closed(a10, 'features')} of the gap at λ = 10 by `linear`, {gap_closed(j10, 'features')} by `auto`"
         )
     one = by_setting(longer["rows"], "fid")["features"][0]
-    return ". ".join(parts) + f". A longer training of one seed on Fashion-MNIST reaches FID {one:.1f}."
+    return ". ".join(parts) + f". Longer, one seed on Fashion-MNIST reaches FID {one:.1f}."
 
 
 @entry(

@@ -10,14 +10,21 @@ from precall.theory.arrays import Array
 
 
 def trained(x: torch.Tensor, y: torch.Tensor, epochs: int, seed: int) -> nn.Sequential:
-    """Two convolutions and two layers, trained on grey images (n, 1, side, side) of ten classes."""
+    """Two convolutions and two layers, trained on images (n, channels, side, side) of ten classes."""
     torch.manual_seed(seed)
     flat = 32 * (x.shape[-1] // 4) ** 2
-    body = (nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU())
+    body = (
+        nn.Conv2d(x.shape[1], 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+    )
     net = nn.Sequential(*body, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(flat, 64), nn.ReLU(), nn.Linear(64, 10))
+    net.to(x.device)
     optimiser = torch.optim.Adam(net.parameters(), lr=2e-3)
     for _ in range(epochs):
-        for batch in torch.randperm(len(x)).split(64):
+        for batch in torch.randperm(len(x)).split(64 * (1 + len(x) // 10_000)):
             optimiser.zero_grad()
             nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
             optimiser.step()
@@ -27,13 +34,13 @@ def trained(x: torch.Tensor, y: torch.Tensor, epochs: int, seed: int) -> nn.Sequ
 @torch.no_grad()
 def features(net: nn.Sequential, images: torch.Tensor) -> Array:
     """The penultimate layer."""
-    return np.asarray(net[:-1](images).numpy(), dtype=float)
+    return np.asarray(torch.cat([net[:-1](part) for part in images.split(4096)]).cpu().numpy(), dtype=float)
 
 
 @torch.no_grad()
 def probabilities(net: nn.Sequential, images: torch.Tensor) -> Array:
     """Class probabilities, in double precision."""
-    return np.asarray(net(images).double().softmax(1).numpy())
+    return np.asarray(torch.cat([net(part) for part in images.split(4096)]).double().softmax(1).cpu().numpy())
 
 
 def drawn(labels: np.ndarray, classes: int, n: int) -> np.ndarray:

@@ -31,6 +31,7 @@ from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
 from precall.samples.sampleset import Notice, shown
+from precall.samples.tables import TableRows
 from precall.sealing import read_sealed, setting_aside, write_sealed
 
 ATTEMPTS = 5
@@ -125,10 +126,23 @@ def encode(
     report = progress or (lambda done, total: None)
     if chosen.name == "identity" and isinstance(opened, Rows):
         return _features(opened, chosen, fingerprint, opened.array, [], cached=False)
+    if chosen.whole is not None and isinstance(opened, TableRows):
+        return _table_features(opened, chosen, fingerprint, report)
     if root is None:
         array, errors = join_chunks(_chunks(opened, chosen, range(0, len(opened), CHUNK), batch_size, report))
         return _features(opened, chosen, fingerprint, array, errors, cached=False)
     return _through_cache(opened, chosen, fingerprint, root, batch_size, report)
+
+
+def _table_features(table: TableRows, encoder: Encoder, fingerprint: str, progress: StageProgress) -> EncodedFeatures:
+    """The features of a table, column by column. Rows with another number of cells are errors."""
+    errors = [table.fault_of(index) for index in table.uneven]
+    for error in errors:
+        table.fault(error)
+    progress(0, len(table))
+    array = encoder.whole(table) if encoder.whole is not None else np.empty((0, 0), np.float32)
+    progress(len(table), len(table))
+    return _features(table, encoder, fingerprint, array, errors, cached=False)
 
 
 def _through_cache(

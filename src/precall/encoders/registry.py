@@ -30,22 +30,30 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "clip": hub.clip,
     "pixels": plain.pixels,
     "minilm": hub.minilm,
+    "gpt2-large": hub.gpt2_large,
     "ngrams": plain.ngrams,
     "table": table_encoder,
     "identity": plain.identity,
 }
 
-TEXTS = ("minilm", "ngrams")  # encoders of texts
+TEXTS = ("minilm", "gpt2-large", "ngrams")  # encoders of texts
+DEFAULTS: dict[str, str] = {"images": "random-vgg", "features": "identity", "table": "table", "text": "ngrams"}
 
 
 def default_encoder(kind: Kind) -> str:
     """Name of the default encoder for samples of a kind. It works offline and is the same on every machine.
 
+    Raises:
+        ValueError: If the samples are files, which only an encoder of the user can read.
+
     Example:
         >>> default_encoder("images"), default_encoder("text")
         ('random-vgg', 'ngrams')
     """
-    return {"images": "random-vgg", "features": "identity", "table": "table", "text": "ngrams"}[kind]
+    if kind not in DEFAULTS:
+        way_out = "pass `encoder` (--encoder package.module:function), which receives their paths"
+        raise ValueError(f"{kind} have no default encoder: {way_out}.")
+    return DEFAULTS[kind]
 
 
 def load_encoder(
@@ -55,7 +63,7 @@ def load_encoder(
 
     Args:
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
-            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d); or `hf:org/model`,
+            samples (`uint8` RGB arrays, texts, features or paths) to an array of shape (32, d); or `hf:org/model`,
             `st:model`, `timm:model`, `open_clip:model/tag`, `onnx:file`, `torchscript:file`; or a plug-in. A function
             is imported, and so runs, from Python's own path: `precall` does not search the working directory unless
             PYTHONPATH names it. A function with several outputs returns them side by side and names their numbers of

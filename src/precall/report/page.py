@@ -135,7 +135,7 @@ def render(comparison: Comparison, *, command: str | None = None, version: str |
 
 def page_data(comparison: Comparison, command: str | None = None) -> dict[str, Any]:
     """The content of the page, as plain values."""
-    first = next(iter(comparison.values())).protocol
+    first = next(iter(comparison.values()))
     samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
     return {
         "title": _title(command),
@@ -152,7 +152,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
             for (name, one), found in zip(comparison.items(), samples, strict=True)
         ],
         "weights": _weights(),
-        "protocol": _protocol(first, command),
+        "protocol": _protocol(first.protocol, command),
     }
 
 
@@ -167,14 +167,14 @@ def _title(command: str | None) -> str:
 
 def _about(comparison: Comparison) -> str:
     """The sizes, and the day of the results."""
-    protocols = [one.protocol for one in comparison.values()]
-    sizes = f"{_count(protocols[0]['n_real'])} real samples, {_models(comparison)}"
-    return " · ".join([sizes, *dict.fromkeys(one["date"] for one in protocols if "date" in one)])
+    records = [one.record for one in comparison.values()]
+    sizes = f"{_count(records[0].n_real)} real samples, {_models(comparison)}"
+    return " · ".join([sizes, *dict.fromkeys(one.date for one in records if one.date is not None)])
 
 
 def _models(comparison: Comparison) -> str:
     """The number of models, and of their samples."""
-    n_fake = sorted({_count(one.protocol["n_fake"]) for one in comparison.values()}, key=lambda n: (len(n), n))
+    n_fake = sorted({_count(one.record.n_fake) for one in comparison.values()}, key=lambda n: (len(n), n))
     several = f"{len(comparison)} models with " if len(comparison) > 1 else "1 model with "
     each = " each" if len(comparison) > 1 and len(n_fake) == 1 else ""
     return f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
@@ -182,17 +182,17 @@ def _models(comparison: Comparison) -> str:
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     """What was compared, and how."""
-    first = next(iter(comparison.values())).protocol
-    preset = first.get("preset")
+    first = next(iter(comparison.values())).record
+    preset = first.preset
     known = {
-        **({} if preset is None else {"Preset": "; ".join([preset["name"], *preset["departures"]])}),
-        "Data": f"{_count(first['n_real'])} real samples",
+        **({} if preset is None else {"Preset": "; ".join([preset.name, *preset.departures])}),
+        "Data": f"{_count(first.n_real)} real samples",
         "Compared": _models(comparison),
         "Encoder": _encoders(comparison),
-        "Features": f"{first['dimension']:,} dimensions",
-        "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
-        "Device": first.get("device", "cpu"),
-        "Computed": first.get("date", "at an unknown date"),
+        "Features": f"{first.dimension:,} dimensions",
+        "Settings": f"k = {first.k}, {first.ties} balls, seed {first.seed}",
+        "Device": first.device or "cpu",
+        "Computed": first.date or "at an unknown date",
     }
     return list(known.items())
 
@@ -264,7 +264,7 @@ def _trends(comparison: Comparison) -> dict[str, Any]:
     return {
         "scores": [_column(name, _one_encoder(comparison)) for name in SCORES if name in computed],
         "settings": [{"by": by, "label": TRENDS[by], "models": of} for by, of in drawn.items()],
-        "used": {"k": next(iter(comparison.values())).protocol["k"]},
+        "used": {"k": next(iter(comparison.values())).record.k},
     }
 
 
@@ -274,8 +274,8 @@ def _points_of(by: str, one: Assessment) -> dict[str, Any] | None:
         return _points_by_encoder(one) if one.encoders else None
     if by not in one.stability:
         return None
-    trend, n = one.stability[by].to_dict(), one.protocol["n_fake"]
-    if by == "n" and n == one.protocol["n_real"]:
+    trend, n = one.stability[by].to_dict(), one.record.n_fake
+    if by == "n" and n == one.record.n_real:
         ends = {name: one.scores.get(name) for name in trend["scores"]}
         trend["at"], trend["n"] = [*trend["at"], n], [*trend["n"], n]
         trend["scores"] = {
@@ -293,7 +293,7 @@ def _points_by_encoder(one: Assessment) -> dict[str, Any]:
     }
     return {
         "at": list(range(1, len(found) + 1)),
-        "n": [other.protocol["n_fake"] for other in found.values()],
+        "n": [other.record.n_fake for other in found.values()],
         "names": list(map(str, found)),
         "scores": scores,
     }
@@ -325,7 +325,7 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         "verdict": str(one.verdict),
         "recommendation": recommendation(one),
         "headline": headline(one.scores),
-        "n": one.protocol["n_fake"],
+        "n": one.record.n_fake,
         "scores": {score: _score(found) for score, found in one.scores.items()},
         "encoders": [
             {"name": f"{name} ({encoder})", "scores": {score: _score(found) for score, found in other.scores.items()}}
@@ -395,9 +395,10 @@ def _gap(gap: Gap) -> str:
 
 def _missing_groups(one: Assessment) -> str:
     """Groups that only one side has, as sentences; empty if there are none."""
-    alone: Mapping[str, Any] = one.protocol.get("groups", {})
-    said = {"only_real": "The model never produces", "only_fake": "The data do not contain"}
-    return " ".join(f"{said[side]}: {', '.join(map(str, alone[side]))}." for side in said if alone.get(side))
+    if (alone := one.record.groups) is None:
+        return ""
+    said = {"The model never produces": alone.only_real, "The data do not contain": alone.only_fake}
+    return " ".join(f"{what}: {', '.join(map(str, groups))}." for what, groups in said.items() if groups)
 
 
 def _points(spectrum: RatioSpectrum) -> dict[str, Any]:

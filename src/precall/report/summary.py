@@ -152,6 +152,7 @@ _SAMPLING = {  # encoder: how to sample more broadly, and more conservatively
     ),
     "ngrams": _TEXTS,
     "minilm": _TEXTS,
+    "gpt2-large": _TEXTS,
     "table": (
         f"Let the model see the missing values and ranges more often (rebalance its training rows, or condition on the "
         f"column), or train it longer: {_NEVER}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from precall.metrics.assessing.registry import DEFAULT, METRICS, QUICK, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
@@ -13,6 +13,7 @@ from precall.printing import aligned, blocks, shown, wrapped
 from precall.report.summary import findings
 
 if TYPE_CHECKING:
+    from precall.metrics.scores.record import RunRecord
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.metrics.scores.score import Score
     from precall.metrics.tables.column_drift import ColumnDrift
@@ -79,8 +80,8 @@ def _short(label: str) -> str:
 
 def departures(comparison: Mapping[str, Assessment]) -> list[str]:
     """Where the models' runs depart from the preset, one line per departure."""
-    presets = [one.protocol.get("preset", {}) for one in comparison.values()]
-    found = dict.fromkeys(line for preset in presets for line in preset.get("departures", ()))
+    presets = [one.record.preset for one in comparison.values()]
+    found = dict.fromkeys(line for preset in presets if preset is not None for line in preset.departures)
     return [f"  departs from the preset: {shown(line)}" for line in found]
 
 
@@ -92,20 +93,20 @@ def _encoder(one: Assessment) -> str | None:
 def heading(comparison: Mapping[str, Assessment]) -> str:
     """How the numbers were made, in one line: the encoder, the numbers of samples, k and the device."""
     first = next(iter(comparison.values()))
-    fakes = dict.fromkeys(_count(one.protocol.get("n_fake")) for one in comparison.values())
-    sizes = f"{_count(first.protocol.get('n_real'))} real and {', '.join(fakes)} fake samples"
-    settings = f"k = {first.protocol.get('k')}, device {_device(first.protocol)}"
-    preset = "" if "preset" not in first.protocol else f"preset {first.protocol['preset']['name']}, "
+    fakes = dict.fromkeys(_count(one.record.n_fake) for one in comparison.values())
+    sizes = f"{_count(first.record.n_real)} real and {', '.join(fakes)} fake samples"
+    settings = f"k = {first.record.k}, device {_device(first.record)}"
+    preset = "" if first.record.preset is None else f"preset {first.record.preset.name}, "
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
     said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
     return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 
-def _device(protocol: Mapping[str, Any]) -> str:
+def _device(record: RunRecord) -> str:
     """The device of the metrics, and that of the encoder if it is another one."""
-    own = str(protocol.get("device", "cpu"))
-    encoder = protocol.get("real", {}).get("protocol", {}).get("device", own)
+    own, real = record.device or "cpu", record.real
+    encoder = own if real is None else (real.protocol or {}).get("device", own)
     return own if encoder == own else f"{own} (encoder {encoder})"
 
 
@@ -190,9 +191,9 @@ def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:
     """The scores to show: the main ones that are available and those requested by name, or else all of them."""
     available = dict.fromkeys(name for one in comparison.values() for name in one.scores)
-    if any("preset" in one.protocol for one in comparison.values()):
+    if any(one.record.preset is not None for one in comparison.values()):
         return list(available)  # a preset names the scores it reports
-    named = {name for one in comparison.values() for name in _named(one.protocol.get("metrics", ()))}
+    named = {name for one in comparison.values() for name in _named(one.record.metrics)}
     main = [name for name, info in SCORES.items() if (info.shown == "table" or name in named) and name in available]
     return main or list(available)
 

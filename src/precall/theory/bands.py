@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
 from typing import Any, overload
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 from precall.printing import brief
 from precall.theory import checks
 from precall.theory.arrays import Array, Floats
-from precall.theory.hull import error_hull, lower_hull
+from precall.theory.hull import error_hull
 
 BANDS = ("elliptic", "dkw", "local")
 
@@ -100,6 +99,19 @@ class Certificate:
         inverse_lam = _largest_slope(a, self.fnr, self.fpr, self.fake_radius, self.real_radius)
         return checks.like(a, np.where(a > 0, np.minimum(1.0, np.where(a > 0, a, 1.0) * inverse_lam), 1.0))
 
+    def at(self, level: float) -> Certificate:
+        """The elliptic band of the same scores at another level.
+
+        Example:
+            >>> band = upper_band(real=[2.0, 3, 4], fake=[0.0, 1, 2])
+            >>> band.at(0.5).real_radius < band.real_radius == band.at(0.95).real_radius
+            True
+        """
+        checks.choice("kind", self.kind, ("elliptic",))
+        c = elliptic_constant(1 - checks.level("level", level))
+        real, fake = c / math.sqrt(self.n_real), c / math.sqrt(self.n_fake)
+        return replace(self, level=level, real_radius=real, fake_radius=fake)
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain numbers and lists; `from_dict` restores the band to the last bit."""
         return {**self.__dict__, "fpr": self.fpr.tolist(), "fnr": self.fnr.tolist()}
@@ -131,60 +143,36 @@ class Certificate:
         )
 
 
-def upper_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95, kind: str = "elliptic") -> Certificate:
+def upper_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95) -> Certificate:
     """Simultaneous upper confidence band of the precision-recall curve from held-out scores.
 
     With probability at least `level`, `alpha(λ) ≤ min{1, λ, U(λ)}` for all λ simultaneously. With d = 1 − level, n real
-    and m fake scores, and `alpha_hat(λ) = min_t λ fpr_n(t) + fnr_m(t)` over all thresholds t, U is:
+    and m fake scores, and `alpha_hat(λ) = min_t λ fpr_n(t) + fnr_m(t)` over all thresholds t,
 
-    - "elliptic": `U = alpha_hat + c √(λ²/n + 1/m)`, `c = √(z/2)`, `(z + 3 − 2 log 2) e^−z = d`. The default.
-    - "dkw": `U = alpha_hat + λ √(log(2/d)/2n) + √(log(2/d)/2m)`. At λ = 1 and n = m its margin is a fifth larger.
-    - "local": `U = min_t λ b_n(#real < t) + b_m(#fake ≥ t)`, where b(i) is the upper quantile of the (i + 1)-th order
-      statistic, at a level that is the same for all i. Much tighter where errors are small (P and Q well separated),
-      wider in the middle.
+        U = alpha_hat + c √(λ²/n + 1/m),   c = √(z/2),   (z + 3 − 2 log 2) e^−z = d
 
-    Choose the kind before seeing the scores, and train the score on other samples. The estimate of the curve itself is
-    biased downwards and is not a bound. As a rule of thumb, at λ = 1 and level 0.95 a margin e needs `n = m = 4.9/e²`
-    scores.
-
-    The local level η of "local" solves `P(U_(i) ≤ b_(i) for all i ≤ n) = 1 − d/2` for n uniforms. Up to n = 1000 this
-    probability is computed by an exact recursion. For larger n, `log(1/η)` is extrapolated as a straight line in
-    `log log n`. It is concave there, so η is slightly too small and the band slightly too wide, never too narrow: at
-    level 0.95 each side fails 0.979 times as often as it may at n = 10⁴, and 0.942 times at 10⁵. No random numbers are
-    used.
+    Train the score on other samples. The estimate of the curve itself is biased downwards and is not a bound. As a rule
+    of thumb, at λ = 1 and level 0.95 a margin e needs `n = m = 4.9/e²` scores.
 
     Args:
         real: scores of held-out real samples, larger meaning more real, shape (n,). Infinite scores are allowed.
         fake: scores of held-out fake samples, shape (m,).
         level: confidence, in (0, 1).
-        kind: "elliptic", "dkw" or "local".
-
-    Returns:
-        The band.
 
     Example:
         >>> scores = np.arange(1000)
         >>> band = upper_band(real=scores + 900, fake=scores)
         >>> round(band.alpha(1.0), 4), round(band.precision(recall=0.1), 4)
         (0.1697, 0.2185)
-        >>> round(upper_band(real=scores + 900, fake=scores, kind="local").alpha(1.0), 4)
-        0.1421
 
     References:
-        Massart (1990); Berk and Jones (1979); docs/theory.md, Confidence bands.
+        Massart (1990); docs/theory.md, Confidence bands, which has two more kinds.
     """
     level = checks.level("level", level)
-    checks.choice("kind", kind, BANDS)
     n, m = len(checks.vector("real", real, infinite=True)), len(checks.vector("fake", fake, infinite=True))
     fpr, fnr = error_hull(real=real, fake=fake)
-    rho_n, rho_m, d = 0.0, 0.0, 1 - level
-    if kind == "elliptic":
-        rho_n, rho_m = elliptic_constant(d) / math.sqrt(n), elliptic_constant(d) / math.sqrt(m)
-    elif kind == "dkw":
-        fpr, fnr = fpr + math.sqrt(math.log(2 / d) / (2 * n)), fnr + math.sqrt(math.log(2 / d) / (2 * m))
-    else:
-        fpr, fnr = lower_hull(_raised(fpr, n, d / 2), _raised(fnr, m, d / 2))
-    return Certificate(fpr, fnr, rho_n, rho_m, kind, level, n, m)
+    c = elliptic_constant(1 - level)
+    return Certificate(fpr, fnr, c / math.sqrt(n), c / math.sqrt(m), "elliptic", level, n, m)
 
 
 def elliptic_constant(d: float) -> float:
@@ -218,74 +206,3 @@ def _largest_slope(level: Array, x: Array, y: Array, x_radius: float, y_radius: 
     s = np.where(bounded, s, 1.0 + x_radius)
     root = (s * y + np.sqrt(A * y**2 + B * (s**2 - A))) / (s**2 - A)
     return np.asarray(np.where(bounded, root, np.inf).min(axis=-1))
-
-
-def _raised(share: Array, n: int, d: float) -> Array:
-    """Upper quantile `b(i)` of the (i + 1)-th of n uniform order statistics for a share i/n; 1 for i = n.
-
-    b is concave in i, so the minimum of `λ b_n + b_m` over all thresholds is attained at a vertex of the original hull.
-    """
-    from scipy.special import betainccinv
-
-    i = np.minimum(np.rint(share * n), n - 1)
-    return np.where(share < 1, betainccinv(i + 1, n - i, local_level(n, d)), 1.0)
-
-
-EXACT_UP_TO = 1000
-
-
-@lru_cache(maxsize=256)
-def local_level(n: int, d: float) -> float:
-    """Level η for each of n uniform order statistics at which all bounds hold together with probability 1 − d.
-
-    `P(U_(i) ≤ BetaInv(1 − η; i, n + 1 − i) for all i) = 1 − d`; exact up to n = 1000, conservative for larger n (see
-    `upper_band`). Below d = 10⁻⁸ the recursion would lose its accuracy to rounding, and Bonferroni's d/n is returned.
-
-    Example:
-        >>> round(local_level(1, 0.025), 6), round(local_level(100, 0.025), 6)
-        (0.025, 0.001094)
-
-    References:
-        Berk and Jones (1979); Moscovich and Nadler (2017).
-    """
-    from scipy.optimize import brentq
-
-    if n == 1 or d < 1e-8:
-        return d / n
-    if n > EXACT_UP_TO:
-        return _extrapolated_level(n, d)
-
-    # log P(some i fails) is nearly linear in log η; it is at least η and at most n η
-    def excess(log_eta: float) -> float:
-        return math.log(1 - _all_below(n, math.exp(log_eta))) - math.log(d)
-
-    return math.exp(brentq(excess, math.log(d / n), math.log(d), xtol=1e-6) - 1e-5)
-
-
-def _extrapolated_level(n: int, d: float) -> float:
-    """`log(1/η)` extrapolated as a straight line in `log log n` through n = 500 and 1000."""
-    half, full = local_level(EXACT_UP_TO // 2, d), local_level(EXACT_UP_TO, d)
-    exponent = math.log(half / full) / math.log(math.log(EXACT_UP_TO) / math.log(EXACT_UP_TO // 2))
-    return full * float((math.log(EXACT_UP_TO) / math.log(n)) ** exponent)
-
-
-def _all_below(n: int, eta: float) -> float:
-    """`P(U_(i) ≤ b_i for all i)`, `b_i = BetaInv(1 − η; i, n + 1 − i)`: at least i of n uniforms below each b_i.
-
-    The count of uniforms below t is a Poisson process of rate n, conditioned on n points in all. The distribution of
-    the count is convolved from one b_i to the next, and counts below i are dropped. Tails below 10⁻²⁰ are dropped too,
-    which makes η smaller and is conservative.
-    """
-    from scipy.special import betainccinv, gammaln, xlogy
-
-    i = np.arange(1, n + 1)
-    b = betainccinv(i, n + 1 - i, eta)
-    mean = n * np.diff(b, prepend=0.0)
-    k = np.arange(int(mean.max() + 12 * math.sqrt(mean.max()) + 25))
-    arrivals = np.exp(xlogy(k, mean[:, None]) - mean[:, None] - gammaln(k + 1))
-    excess = np.ones(1)  # excess[j]: probability that the count at b_i is i + j and that no earlier count was too low
-    for done, arriving in enumerate(arrivals):
-        excess = np.convolve(excess, arriving)[1 : n - done + 1]
-        excess = excess[: np.flatnonzero(excess > 1e-20)[-1] + 1]
-    # no arrival after b_n, conditioned on n points in all: divide by the Poisson(n) mass at n
-    return float(excess[0] * math.exp(n * (b[-1] - 1) + n - n * math.log(n) + math.lgamma(n + 1)))

@@ -114,16 +114,6 @@ def hull_of_blocks(blocks: ScoreBlocks) -> tuple[Array, Array]:
     return fpr[last], fnr[last]
 
 
-def lower_hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """Vertices of the lower convex hull of points with x strictly increasing and y non-increasing."""
-    from scipy.optimize import isotonic_regression
-
-    if x.size < 3:
-        return x, y
-    vertices = isotonic_regression(np.diff(y) / np.diff(x), weights=np.diff(x)).blocks
-    return x[vertices], y[vertices]
-
-
 def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
     """Isotonic blocks, merged while separating two neighbours gains less than `½ log n` of log-likelihood.
 

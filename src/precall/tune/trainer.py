@@ -432,7 +432,7 @@ class Trainer:
             )
         settings, fabric = self.settings, self.fabric
         self.standard, self._log_det = standard, 0.0 if standard is None else standard.log_det
-        where = {"device": fabric.device, "rank": fabric.global_rank, "world": fabric.world_size}
+        where: dict[str, Any] = {"device": fabric.device, "rank": fabric.global_rank, "world": fabric.world_size}
         self.batches = Batches(data, size=settings.batch_size, seed=settings.seed, labels=self.labels, **where)
         # enough data to estimate its location and scale
         some = torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // settings.batch_size))])

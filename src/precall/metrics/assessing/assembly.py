@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from precall import __version__
 from precall.metrics.cells.histograms import between_cells
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.metric import Found, Metric
+from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.scores.verdict import Moved
 
@@ -47,7 +48,7 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
         certificate=None if classifier is None else classifier.certificate,
         real=real,
         fake=fake,
-        protocol=_protocol(run),
+        record=_record(run),
         neighborhoods=vars(run).get("neighborhoods"),
         clusters=vars(run).get("clusters"),
         classifiers=run.classifiers,
@@ -112,13 +113,13 @@ def _per_sample(run: Run, classifier: ClassifierResult | None) -> tuple[PerSampl
     return real, fake
 
 
-def _protocol(run: Run) -> dict[str, Any]:
+def _record(run: Run) -> RunRecord:
     """Sizes, settings, seeds and versions that reproduce the numbers."""
     n_real, n_fake = run.totals
     sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
     made = {"date": date.today().isoformat(), "versions": versions()}
     settings = {"metrics": list(run.metrics), "k": run.k, "ties": run.ties, "seed": run.seed}
-    return {"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made}
+    return RunRecord.from_dict({"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made})
 
 
 @cache

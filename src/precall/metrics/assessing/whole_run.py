@@ -16,6 +16,7 @@ from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.parallel import go_on, side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
+from precall.metrics.neighbors.metrics import CLIPPED
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
 from precall.metrics.tables.category_levels import named_category_codes
@@ -108,7 +109,8 @@ class WholeRun:
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
         real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls], libraries=["torch"])
         stage = self.stage("neighbors")
-        return sweep.cross_balls(real, fake, ties=self.ties, progress=stage, sums=self._between)
+        how: dict[str, Any] = {"progress": stage, "sums": self._between, "with_clipped": CLIPPED.name in self.metrics}
+        return sweep.cross_balls(real, fake, ties=self.ties, **how)
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
@@ -127,9 +129,7 @@ class WholeRun:
 
     def clipped_scores(self) -> Mapping[str, Score]:
         """The scores of balls of the reals of at most the median radius."""
-        balls = {"real": sweep.clipped(self.real_balls), "fake": self.fake_balls}
-        clipped = sweep.cross(**balls, ties=self.ties, progress=self.stage("clipped balls"))
-        return clipped_scores(self.neighborhoods, clipped, self.k)
+        return clipped_scores(self.neighborhoods, self.k)
 
     def classified(self, name: str, pair: Pair) -> ClassifierResult:
         """The result of the classifier estimator of this name for another pair of samples."""
@@ -228,7 +228,7 @@ class WholeRun:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(sides) + table_notices(self.real, self.fake, "fake")
+        found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found

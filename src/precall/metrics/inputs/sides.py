@@ -251,16 +251,12 @@ def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
 
 
 def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
-    """A table with the columns that may be shown, after checking that it has all columns that are encoded."""
+    """A table with the columns that may be shown."""
     from precall.samples.tables import TableRows
 
     if not isinstance(samples, TableRows) or encoder.name != "table":
         return samples
     columns = encoder.protocol["columns"]
-    if absent := [name for name in columns if name not in samples.columns]:
-        from precall.encoders.table import missing_columns
-
-        raise ValueError(f"{samples.name}: {missing_columns(absent)}.")
     visible = [name for name, column in columns.items() if not column["private"]]
     return samples.showing(visible if encoder.protocol["rows_shown"] else ())
 

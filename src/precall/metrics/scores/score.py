@@ -24,7 +24,7 @@ COVERS = "the expectation of this score at these sample sizes, over real and fak
 FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or missed
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
-DISTANCES = frozenset({"fid", "sfid", "kid"})  # scores that are distances between features, in the encoder's own units
+DISTANCES = frozenset({"fid", "sfid", "kid", "mind"})  # distances between features, in the encoder's own units
 INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which these distances are defined
 
 

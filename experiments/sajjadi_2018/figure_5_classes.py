@@ -1,0 +1,117 @@
+"""Figures 5 and 11 of Sajjadi et al. (2018) with Figure 2 of Simon et al. (2019): classes are added and dropped.
+
+    python -m experiments.sajjadi_2018.figure_5_classes --data mnist [--features network] [--data-dir DIR] [--jobs 2]
+        [--inception FILE] [--device cuda] [--smoke] [--out DIR]
+
+P has the first five classes and Q the first i, for i = 1 to 10, so precision is min(1, 5/i) and recall min(1, i/5) if
+classes are disjoint. Both are drawn from a half of the data; the other half trains a small network, whose penultimate
+layer gives the features (`network`). `default` are the features that `assess` takes by itself, and `inception` those of
+a given file. Three seeds (network, halves, samples) for `network`, one for the others; n = 2,000 on each side.
+
+The curves: `exact` (from class labels, see `common.added_classes`), clusters as published (PRD), Simon's ensemble, and
+`auto`; the Inception Score with the class probabilities of the small network, and FID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from experiments.common.added_classes import Labelled, errors, posteriors, setting
+from experiments.common.arguments import parser
+from experiments.common.classes import features, probabilities, trained
+from experiments.common.parallel import each
+from experiments.common.program import plain, sheet_of, unit
+from experiments.common.saving import save
+from experiments.common.summaries import Row
+from experiments.verine_2024.table_5_2_cifar import Inception
+from precall.encoders import load_encoder
+from precall.theory.arrays import Array
+from precall.tune import load_data
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from matplotlib.figure import Figure
+
+METRICS, CLASSES = ("clusters", "simon", "auto"), range(1, 11)
+
+
+def halves(options: Namespace, seed: int) -> Labelled:
+    """Features of one half of the data, by a network trained on the other half or by an encoder."""
+    data = load_data("digits" if options.smoke else options.data, options.data_dir)
+    order = np.random.default_rng(seed).permutation(len(data.samples))
+    images, labels = torch.from_numpy(np.asarray(data.samples)[order]), np.asarray(data.labels)[order].astype(int)
+    cut, device = len(order) // 2, torch.device(options.device)
+    scaled = images.float().div(255).to(device)
+    net = trained(scaled[:cut], torch.from_numpy(labels[:cut]).to(device), 2 if options.smoke else 8, seed)
+    x = features(net, scaled[cut:]) if options.features == "network" else encoded(images[cut:].numpy(), options)
+    return Labelled(x, labels[cut:], probabilities(net, scaled[cut:]))
+
+
+def encoded(images: np.ndarray, options: Namespace) -> Array:
+    """Features of the default encoder, or of a TorchScript network that is given."""
+    if options.features == "inception":
+        return np.asarray(Inception(options.inception)(images), dtype=float)
+    pixels = images.transpose(0, 2, 3, 1).repeat(3 // images.shape[1], axis=3)
+    return np.asarray(load_encoder("random-vgg", device=options.device).encode(list(pixels)), dtype=float)
+
+
+def compute(options: Namespace) -> Row:
+    seeds, counts, n = (3 if options.features == "network" else 1), CLASSES, options.n
+    if options.smoke:
+        seeds, counts, n = 1, (3, 10), 100
+    sides = [halves(options, seed) for seed in range(seeds)]
+    truth = list(each(posteriors, [(side,) for side in sides], jobs=options.jobs))
+    accuracy = [(p.argmax(1) == side.labels).mean() for p, side in zip(truth, sides, strict=True)]
+    metrics = METRICS[:2] if options.smoke else METRICS
+    cases = [(sides[seed], truth[seed], 5, i, n, seed, metrics) for seed in range(seeds) for i in counts]
+    found = list(each(setting, cases, jobs=options.jobs))
+    rows = [{"seed": case[5], **row} for case, row in zip(cases, found, strict=True)]
+    names = list(rows[0]["curves"])
+    table = {name: {"share": errors(rows, name), "exact": errors(rows, name, "exact")} for name in names}
+    kept = [row | {"curves": {k: dict(v) for k, v in row["curves"].items()}} for row in rows]
+    for row in kept[len(counts) :]:  # the picture shows the first seed
+        for curve in row["curves"].values():
+            del curve["curve"]
+    return {"n": n, "accuracy": accuracy, "errors": table, "rows": kept}
+
+
+def draw(results: Row, sheet: Figure) -> None:
+    rows = [row for row in results["rows"] if row["seed"] == 0]
+    names = list(rows[0]["curves"])
+    panels = sheet.subplots(1, len(names) + 1)
+    for panel, name in zip(panels[1:], names, strict=True):
+        for row in rows:
+            panel.plot(*row["curves"][name]["curve"], label=f"{row['classes']}", lw=0.9)
+        unit(panel, name)
+    panels[0].plot([row["classes"] for row in rows], [row["fid"] for row in rows], label="FID")
+    other = panels[0].twinx()
+    other.plot([row["classes"] for row in rows], [row["is"] for row in rows], "C1--")
+    panels[0].set(title="FID (left), IS (right)", xlabel="classes of Q")
+    panels[-1].legend(fontsize=5)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    made = parser(__doc__, smoke="digits of scikit-learn, two values of i, 100 samples", jobs=1)
+    made.add_argument("--data", default="mnist", help="mnist, fashion-mnist or cifar-10")
+    made.add_argument("--features", default="network", choices=("network", "default", "inception"))
+    made.add_argument("--data-dir", type=Path, help="folder of the data")
+    made.add_argument("--inception", type=Path, help="TorchScript network from images to features")
+    made.add_argument("--n", type=int, default=2000, help="samples on each side")
+    made.add_argument("--device", default="cpu", help="where networks run")
+    options, started = made.parse_args(arguments), process_time()
+    results = plain({"smoke": options.smoke, **compute(options), "seconds": process_time() - started}, 4)
+    print(results["accuracy"], results["errors"])
+    stem = f"figure_5_classes-{options.data}-{options.features}"
+    save(options.out, stem, results, figure=partial(sheet_of, draw, results, (12, 2.8)), indent=None)
+
+
+if __name__ == "__main__":
+    main()
