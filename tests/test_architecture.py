@@ -51,17 +51,15 @@ def trees():
 
 @cache
 def imports(module, typing=False):
-    """Modules of precall that a module imports (also for typing, if asked), and whether at import time."""
+    """Modules of precall that a module imports (also for typing, if asked)."""
     _, tree = trees()[module]
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    inside = {id(child) for function in functions for child in ast.walk(function)}
     typing_only = {
         id(child)
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for child in ast.walk(node)
     }
-    found = {}
+    found = set()
     for node in ast.walk(tree):
         if id(node) in typing_only and not typing:
             continue
@@ -69,7 +67,7 @@ def imports(module, typing=False):
             while name and name not in trees():
                 name = name.rpartition(".")[0]
             if name not in ("", "precall", module):
-                found[name] = found.get(name, False) or id(node) not in inside
+                found.add(name)
     return found
 
 
