@@ -14,7 +14,7 @@ demo: .venv/.installed  ## install into .venv, then show the demo
 test: check  ## install the dev extra, then lint, types, doctests, tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-smoke: .venv/.dev  ## every benchmark and experiment at a tiny size
+smoke: .venv/.dev  ## every benchmark and experiment at a tiny size, every example, and the site
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m smoke tests
 
 check: .venv/.dev  ## lint, types, licences of dependencies; warns about known vulnerabilities
