@@ -155,8 +155,11 @@ def _card_scores(metric: Metric) -> str:
     if metric.is_curve and metric.name != "auto":
         names = ", ".join(f"`{info.name}`" for info in metric.scores)
         return f"Its scores, {names}, are explained for [`auto`](auto.md)."
-    better = {"lower": ", lower is better", "higher": ", higher is better", None: ""}
-    rows = [f"- `{info.name}` in {_range(info)}{better[info.better]}: {info.meaning}" for info in metric.scores]
+    better = {"lower": ", lower better", "higher": ", higher better", None: ""}
+    of_pairs = [info.name for info in metric.scores if info.name.startswith("pairs_")]
+    rows = [f"- {', '.join(f'`{name}`' for name in of_pairs)}: as for [`auto`](auto.md), of pairs"] if of_pairs else []
+    others = [info for info in metric.scores if info.name not in of_pairs]
+    rows += [f"- `{info.name}` in {_range(info)}{better[info.better]}: {info.meaning}" for info in others]
     return "\n".join(rows)
 
 

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 import precall
+from precall.encoders import networks
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -48,6 +49,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(archives):
     }
     assert names == source
     assert {"precall/py.typed", "precall/report/page.html", "precall/report/page.css"} <= names
+    pretrained = "precall/encoders/pretrained"
+    assert {f"{pretrained}/{name}" for name in ("efficientnet-lite0.safetensors", "LICENSE", "NOTICE")} <= names
 
 
 def test_the_wheel_declares_version_dependencies_and_command(archives):
@@ -59,7 +62,7 @@ def test_the_wheel_declares_version_dependencies_and_command(archives):
     assert said["Version"] == precall.__version__
     assert len(needed) == len(declared["dependencies"])
     assert b"precall = precall.cli:app" in inside["entry_points.txt"]
-    assert "LICENSE" in inside
+    assert {"LICENSE", "NOTICE"} <= set(inside)
 
 
 def test_the_sdist_is_small_and_has_no_tests_or_results(archives):
@@ -67,7 +70,7 @@ def test_the_sdist_is_small_and_has_no_tests_or_results(archives):
         folders = {name.split("/")[1] for name in sdist.getnames()}
     assert {"src", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"} <= folders
     assert not folders & {"tests", "experiments", "benchmarks", "docs", ".venv"}
-    assert archives[0].stat().st_size < 2e6
+    assert archives[0].stat().st_size < 2e6 + networks.EFFICIENTNET.stat().st_size
 
 
 # ------------------------------------------------------------------------------------------------------------- version

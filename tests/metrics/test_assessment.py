@@ -278,7 +278,7 @@ def test_an_encoder_is_loaded_once_for_all_sides(tmp_path, monkeypatch):
     assess(real=texts, fake={"a": texts[:20], "b": texts[10:]}, metrics=("fid",), encoder="ngrams")
     pictures = np.random.default_rng(0).integers(0, 255, (20, 4, 4, 3), dtype=np.uint8)
     assess(real=pictures, fake=pictures[:10], metrics=("fid",))
-    assert names == ["ngrams", "random-vgg"]
+    assert names == ["ngrams", "efficientnet"]
 
 
 def test_statistics_stand_in_for_samples_in_fid(modes, tmp_path):

@@ -10,7 +10,8 @@ from precall.metrics.assessing.assessment import assess
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import Interval, Score, readings
-from precall.report import page
+from precall.metrics.scores.verdict import Kind
+from precall.report import page, summary
 from precall.report.summary import findings, headline, improvable, nothing_to_show, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum
 
@@ -148,3 +149,9 @@ def test_without_a_curve_fid_ranks_and_without_both_nothing_does():
     assert ranking(unranked) == {"by": None, "order": ["far", "near"], "close": []}
     assert headline(unranked["far"].scores) == ["precision", "recall"]
     assert headline(INVENTS.scores) == ["invented", "missed"]
+
+
+def test_every_kind_of_verdict_has_plain_words_and_advice():
+    """Mixed storage is only ever said beside another kind."""
+    assert set(summary._FIXED) | set(summary._CURABLE) == set(Kind) - {Kind.STORAGE}
+    assert set(summary._PLAIN) == set(Kind) - {Kind.STORAGE}

@@ -77,8 +77,9 @@ class AssessOptions(ComparingOptions):
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
         quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
-            random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
-            ngrams (default), minilm. Or your own: package.module:function (searched in PYTHONPATH).
+            efficientnet (default), random-vgg, pixels, clip, dinov2, vgg16, inception, inception-probabilities,
+            inception-adm. Texts: ngrams (default), minilm, gpt2-large. Or your own: package.module:function (searched
+            in PYTHONPATH).
         preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: fid, adm,
             stylegan, dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them.
 

@@ -236,9 +236,9 @@ def fit_code(kind: ColumnKind, cells: Cells) -> Code:
     if kind == "ordered":
         return OrderedCode.fit(cells, missing)
     if kind == "boolean":
-        return CategoryCode.fit(cells, partial(_truth, missing))
+        return CategoryCode.fit(cells, partial(_category, missing, TRUTH))
     if kind == "category":
-        return CategoryCode.fit(cells, partial(_category, missing))
+        return CategoryCode.fit(cells, partial(_category, missing, {}))
     if kind == "text":
         return NumberCode.fit(cells, lambda cells: cells.levels().each(len), missing)
     own = usual_unit(cells)
@@ -300,11 +300,8 @@ def _circle(values: Array, period: float) -> Array:
     return np.asarray(CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1)))
 
 
-def _category(missing: frozenset[str], cell: str) -> tuple[str, str]:
-    """The category of a cell, as (its text, "") or as ("", "missing")."""
+def _category(missing: frozenset[str], truths: Mapping[str, bool], cell: str) -> tuple[str, str]:
+    """The category of a cell, as (its text, "") or as ("", "missing"); the spellings of a truth value are one."""
+    if (value := truths.get(cell.lower())) is not None:
+        return str(value).lower(), ""
     return ("", MISSING) if cell.lower() in missing else (cell, "")
-
-
-def _truth(missing: frozenset[str], cell: str) -> tuple[str, str]:
-    value = TRUTH.get(cell.lower())
-    return _category(missing, cell) if value is None else (str(value).lower(), "")

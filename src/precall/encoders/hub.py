@@ -102,17 +102,7 @@ def text_encoder(
     device: str | None,
     tokens: int = MAX_TOKENS,
 ) -> Encoder:
-    """An encoder from a model of tokens: the mean, the first or the last of its vectors.
-
-    Args:
-        name: Its name.
-        model: The model.
-        tokenizer: Its tokenizer.
-        pooling: "mean", "mean, unit length", "cls" or "last".
-        known: What the protocol says about the model.
-        device: Where it runs.
-        tokens: Tokens that are read at most.
-    """
+    """An encoder from a model of tokens: the "mean", the first ("cls") or the "last" of its vectors."""
     place = on_device(model, device)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -176,7 +166,7 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
             f"encoder `{encoder}` needs the model {name}, which cannot be loaded from `{source}` ({reason}). Put its "
             f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`; in Python, their "
             "folder may also be passed as `weights=`. The encoder "
-            f"`{'ngrams' if encoder in ('minilm', 'gpt2-large') else 'random-vgg'}` needs no files."
+            f"`{'ngrams' if encoder in ('minilm', 'gpt2-large') else 'efficientnet'}` needs no files."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Encoders that are torch networks: a seeded random VGG, and the TorchScript networks of FID and precision/recall."""
+"""Encoders that are torch networks: EfficientNet-Lite0, a seeded random VGG, and those of FID and precision/recall."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ INCEPTION = Weights(
 )
 VGG16 = Weights("vgg16.pt", f"{NVIDIA}/vgg16.pt", "b437eb095feaeb0b83eb3fa11200ebca4548ee39a07fb944a417ddc516cc07c3")
 
+EFFICIENTNET = Path(__file__).with_name("pretrained") / "efficientnet-lite0.safetensors"
+POOLED = {4: 1.0}  # stages of the default encoder, with their scales
 ANTIALIAS = "299 × 299 bilinear, no antialias"
 SIDE = 64
 WIDTHS = ((16, 2), (32, 2), (64, 3), (128, 3), (128, 3))  # stages of VGG16, with a quarter of the channels: (c, layers)
@@ -43,18 +45,34 @@ class Network(Movable, Protocol):
     def __call__(self, pixels: Tensor, /) -> Tensor: ...
 
 
+def efficientnet(*, device: str | None = None) -> Encoder:
+    """EfficientNet-Lite0, trained on ImageNet, the default for images: pooled features of its fifth stage, 112 numbers.
+
+    The weights are part of the package (float16; computed in float32), so that the encoder works offline. Images are
+    resized to 64 × 64 pixels. DOCSTRING
+
+    References:
+        Tan and Le (2019); the weights are those of the TPU model garden, Apache-2.0 (`pretrained/NOTICE`).
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    from precall.encoders.efficientnet import PooledStages
+
+    with torch.device("meta"):  # without storage, so that torch's own generator is not used
+        network = PooledStages(POOLED)
+    network.load_state_dict({name: half.float() for name, half in load_file(EFFICIENTNET).items()}, assign=True)
+    stages = ", ".join(str(stage + 1) for stage in POOLED)
+    protocol = {"network": f"EfficientNet-Lite0, mean of stages {stages}", "weights": state_hash(network)}
+    return image_network("efficientnet", network, Resizing(SIDE, "bicubic"), IMAGENET, protocol, device)
+
+
 def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
-    """VGG16 with random weights: no weights file and no bias towards ImageNet; 512 dimensions.
+    """VGG16 with random weights: no weights file and no bias towards ImageNet; 512 dimensions. The former default.
 
-    The network has the thirteen convolutions of VGG16 in five stages and two fully connected layers, with a quarter of
-    the channels, and takes images of 64 × 64 pixels. The weights are normal with variance 2/fan-in, drawn from NumPy's
-    PCG64 with the given seed; there are no biases. The features are the activations after the ReLU of the second fully
-    connected layer. The encoder is meant for offline use and for data for which no trained network exists. On
-    photographs, a trained network captures more.
-
-    Args:
-        seed: Seed of the weights; a different seed gives a different encoder.
-        device: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
+    The network has the layers of VGG16 with a quarter of the channels, and takes images of 64 × 64 pixels. The weights
+    are normal with variance 2/fan-in, drawn from NumPy's PCG64 with the given seed; there are no biases. The features
+    are the activations after the ReLU of the second fully connected layer.
 
     References:
         Naeem et al. (2020), on random embeddings.

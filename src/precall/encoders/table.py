@@ -72,20 +72,14 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
     missing values in a column without any. Two rows that differ in one column are at a similar distance whatever the
     column's kind and unit.
 
-    Args:
-        reference: A table.
-
-    Returns:
-        The encoder. Its protocol contains the kinds of the columns and their scales. It contains names of categories
-        only if rows may be shown (`TableChoice.show_rows`).
+    The protocol of the encoder contains the kinds of the columns and their scales, and names of categories only if rows
+    may be shown (`TableChoice.show_rows`).
     """
     if not isinstance(reference, TableRows):
         raise ValueError(f"`reference` must be a table; got {reference.kind}.")
     reference.choice.check(reference.columns)
     kinds, given = _kinds(reference), reference.choice.kinds
-    left_out = {
-        name: kind for name, kind in kinds.items() if kind == "identifier" or (kind == "text" and name not in given)
-    }
+    left_out = {n: kind for n, kind in kinds.items() if kind == "identifier" or (kind == "text" and n not in given)}
     columns = [_column(reference, name, kind) for name, kind in kinds.items() if name not in left_out]
     if not columns:
         way_out = "Pass `kinds` (--kinds NAME=integer, --kinds NAME=category) or other `columns` (--columns)."

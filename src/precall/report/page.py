@@ -35,6 +35,7 @@ from precall.report.summary import (
     ranking,
     recommendation,
 )
+from precall.report.table import rows_of
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
     score = one.scores.get(gate.score)
     return {
         **gate.to_dict(),
-        "column": _column(gate.score, one.encoder),
+        "column": _column(gate.score, one.encoder, rows_of(one, gate.score)),
         "model": name,
         "found": None if score is None else _score(score),
         "met": gate.met(one.scores),
@@ -232,13 +233,17 @@ def _one_encoder(comparison: Comparison) -> str | None:
 
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
-    encoder = _one_encoder(comparison)
+    first, encoder = next(iter(comparison.values())), _one_encoder(comparison)
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
     blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
     for name in available:
         blocks[_block(name)].append(name)
     return [
-        {"title": title, "about": BLOCKS[title], "columns": [_column(name, encoder) for name in _visible(names)]}
+        {
+            "title": title,
+            "about": BLOCKS[title],
+            "columns": [_column(name, encoder, rows_of(first, name)) for name in _visible(names)],
+        }
         for title, names in blocks.items()
         if names
     ]
@@ -310,11 +315,11 @@ def _visible(names: list[str]) -> list[str]:
     return [name for name in names if SCORES[name].shown != "json" or name in ALSO_SHOWN] or names
 
 
-def _column(name: str, encoder: str | None) -> dict[str, Any]:
+def _column(name: str, encoder: str | None, rows: int | None = None) -> dict[str, Any]:
     if (info := SCORES.get(name)) is None:
         return {"key": name, "label": name.replace("_", " "), "better": None, "meaning": "", "unit": False}
     unit = info.low >= 0 and info.high == 1
-    label = named(info.label, name, encoder)
+    label = named(info.label, name, encoder, rows)
     return {"key": name, "label": label, "better": info.better, "meaning": info.meaning, "unit": unit}
 
 
@@ -334,6 +339,8 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
     }
     if one.drift is not None:
         shown["drift"] = _drift(one.drift)
+    if prompts := _prompts(one):
+        shown["prompts"] = prompts
     if one.estimator is None:
         return shown
     frontier = one.spectrum.frontier(order=1)
@@ -364,6 +371,20 @@ def _score(score: Score) -> dict[str, Any]:
         "interval": None if interval is None else {"low": encoded(interval.low), "high": encoded(interval.high)},
         "chance": None if score.chance is None else encoded(score.chance),
     }
+
+
+def _prompts(one: Assessment) -> list[dict[str, Any]]:
+    """The prompts whose answers collapse or fit worst, with some answers if these are texts that are still known."""
+    collapses = "collapses within prompts" in one.verdict.kinds
+    by = "answers_per_prompt" if collapses and "answers_per_prompt" in one.scores else "pairs_tv"
+    if by not in one.scores or not (collapses or "misaligned" in one.verdict.kinds):
+        return []
+    answers: dict[str, list[str]] = {}
+    fake = one.sources.get("fake")
+    if fake is not None and fake.prompted is not None and fake.samples is not None and fake.samples.kind == "text":
+        for i, number in enumerate(fake.prompted.number.tolist()):
+            answers.setdefault(fake.prompted.texts[number][:200], []).append(str(fake.samples[int(fake.rows[i])])[:200])
+    return [{"prompt": text, "answers": answers.get(text, [])[:4]} for text in one.scores[by].settings["examples"]]
 
 
 def _drift(drift: ColumnDrift) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from precall.encoders.registry import publication_hint
 from precall.metrics.assessing.registry import DEFAULT, METRICS, QUICK, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.scores.score import named
@@ -43,7 +44,8 @@ def _block(name: str, one: Assessment, digits: Mapping[str, int | None]) -> list
     columns = [["", *(cell for label, _ in rows for cell in (shown(str(label)), "  95 %")), "chance"]]
     for score, decimals in digits.items():
         cells = [cell for _, found in rows for cell in two_lines(found.scores.get(score), decimals)]
-        columns.append([named(score, score, _encoder(one)), *cells, _chance(one, score, decimals)])
+        label = named(score, score, _encoder(one), rows_of(one, score))
+        columns.append([label, *cells, _chance(one, score, decimals)])
     kept = [i for i, cells in enumerate(zip(*columns[1:], strict=True)) if any(cells)]
     table = [[column[i] for i in kept] for column in columns]
     return [*wrapped(shown(name)), *wrapped(one.verdict, indent="  "), *blocks(table, indent="  ")]
@@ -90,6 +92,12 @@ def _encoder(one: Assessment) -> str | None:
     return "encoder" if one.encoders else one.encoder
 
 
+def rows_of(one: Assessment, score: str) -> int | None:
+    """Number of rows of each side that a score was computed from, if that is a part of them."""
+    found = one.scores.get(score)
+    return None if found is None else found.settings.get("rows")
+
+
 def heading(comparison: Mapping[str, Assessment]) -> str:
     """How the numbers were made, in one line: the encoder, the numbers of samples, k and the device."""
     first = next(iter(comparison.values()))
@@ -100,6 +108,7 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
     said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
+    said += publication_hint(first.encoder) if not first.encoders and not preset else ""
     return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 
@@ -120,7 +129,8 @@ def html(comparison: Comparison) -> str:
     infos = {name: SCORES.get(name) for name in columns(comparison)}
     arrows = {"higher": " ↑", "lower": " ↓", None: ""}
     labels = [
-        f"{named(info.label if info else name, name, _encoder(first))}{arrows[info.better if info else None]}"
+        named(info.label if info else name, name, _encoder(first), rows_of(first, name))
+        + arrows[info.better if info else None]
         for name, info in infos.items()
     ]
     head = ["model", *(["encoder"] if first.encoders else []), *labels]

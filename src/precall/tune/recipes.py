@@ -259,8 +259,9 @@ def recipe(
         labels: whether the networks use the class labels of the data, or a text file with one label per line for a
             path; None to use them for "biggan" alone.
         critic_encoder: a second critic is trained on the features of this frozen encoder, and both losses are added:
-            "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. If the file returns a list of
-            feature maps, the critic sees these (`MapCritic`). None for the discriminator of the samples alone.
+            "efficientnet", "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. If the file
+            returns a list of feature maps, the critic sees these (`MapCritic`). None for the discriminator of the
+            samples alone.
         bins: number of bins of how central a sample is among those of its class, which the networks see; 0 for none.
             Train with `kind="gan"`; `Recipe.draw_labels` chooses the bins for λ when samples are drawn. The class
             labels of the data are then used unless `labels` is False.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from precall import __version__
-from precall.metrics.cells.histograms import between_cells
+from precall.metrics.cells.moved import moved
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
-from precall.metrics.scores.verdict import Moved
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
@@ -53,15 +51,10 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
         clusters=vars(run).get("clusters"),
         classifiers=run.classifiers,
         drift=run.drift,
-        moved=None if best is None else _moved(run),
+        moved=None if best is None else moved(run.pair, run.seed),
         sources=run.sources,
         curve_intervals=None if best is None else found[best].curve_intervals,
     )
-
-
-def _moved(run: Run) -> Moved:
-    """How means, variances and the masses of cells differ, for the kind of the verdict."""
-    return replace(Moved.between(run.pair, run.seed), cells=between_cells(run.pair, run.seed))
 
 
 def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:

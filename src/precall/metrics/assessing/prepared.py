@@ -96,7 +96,7 @@ class PreparedReals:
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
     ) -> Assessment:
         """The assessment with its baseline and its groups."""
-        overall_of = partial(self._assess, fake, names, name, progress)
+        overall_of = partial(self._assess, fake, names, name, progress, sampled=groups is None)
         if AUTO.name in names:  # beside the panel, halves and subsamples take little time
             overall = self._with_comparisons(overall_of, partial(self._stability, fake, names))
         else:
@@ -127,7 +127,9 @@ class PreparedReals:
         found = replace(self, side=real).assessed(prepared, kept, name, groups, progress)
         return reported(preset, found, left_out)
 
-    def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
+    def _assess(
+        self, fake: Side, names: Sequence[str], name: str, progress: Progress | None, *, sampled: bool = True
+    ) -> Assessment:
         run = WholeRun(
             name,
             names,
@@ -136,6 +138,7 @@ class PreparedReals:
             **self.settings,
             balls_of_reals=self.balls,
             unseen=self.holdout,
+            sampled=sampled,
             preset=self.preset,
             progress=progress,
         )

@@ -80,7 +80,8 @@ def unit_p_value(scores: Array, real: Flags, unit: Index, seed: int = 0) -> floa
     means = [np.bincount(place[side], s[side]) / np.bincount(place[side]) for side in (real, ~real)]
     difference = means[0] - means[1]
     rng = np.random.default_rng(seed)
-    drawn = np.array([rng.choice((-1.0, 1.0), len(difference)) @ difference for _ in range(_permutations(len(s)))])
+    draws = np.array_split(np.arange(_permutations(len(s))), 4)  # memory
+    drawn = np.concatenate([rng.choice((-1.0, 1.0), (len(part), len(difference))) @ difference for part in draws])
     return _share_as_large(drawn, difference.sum() - 1e-9 * np.abs(difference).sum())
 
 

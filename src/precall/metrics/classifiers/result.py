@@ -79,9 +79,11 @@ class ClassifierResult:
         return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m, test=self.test)
 
     def uncertainty(self, *, seed: int) -> dict[str, Any]:
-        """Intervals of the scores and points of the curve, chance levels and settings, as `curve_found` takes them."""
+        """Intervals, bootstrap draws, chance levels and settings of the curve, as `curve_found` takes them."""
+        drawn = self.held_out.resampled(seed=seed)
         return {
-            "intervals": self.held_out.intervals(read(self.spectrum), seed=seed),
+            "intervals": self.held_out.intervals(read(self.spectrum), drawn),
+            "draws": drawn,
             "chance": self.held_out.chance(seed=seed),
             "settings": {"estimator": self.name, **self.settings},
         }

@@ -398,8 +398,10 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
     # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
     parts = [(own[:, i], own[:, j], later - gained), (own, lists[:, k:], later), (own, centre[:, None], -gained)]
     rows = [(left, right, weight[:, None]) for left, right, weight in parts]
-    joined = (xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3))
-    return _sum_of_squares(*joined, n)
+    left, right, weight = (
+        xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3)
+    )
+    return _sum_of_squares(left, right, weight, n)
 
 
 def _on(device: str, *arrays: Any) -> tuple[Any, list[Any]]:
@@ -421,6 +423,8 @@ def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
     """Σ (Σ weights of a pair)² over unordered pairs of numbers below n, for integer weights."""
     if not len(left):
         return 0.0
+    key: Any
+    order: Any
     if not isinstance(left, np.ndarray):
         import torch
 

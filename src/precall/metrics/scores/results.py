@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.scores.evidence import Evidence, Moved
 from precall.metrics.scores.gates import Gate
 from precall.metrics.scores.groups import FairnessGap
 from precall.metrics.scores.record import RunRecord, Trend
 from precall.metrics.scores.score import CurveIntervals, Interval, Score, named, plain
-from precall.metrics.scores.verdict import Evidence, Moved, Verdict, verdict
+from precall.metrics.scores.verdict import Verdict, verdict
 from precall.metrics.tables.column_drift import ColumnDrift
 from precall.printing import brief, drawing
 from precall.schemas import check, stored_schema
@@ -130,7 +131,7 @@ class Assessment:
         encoders: The assessment with each further encoder, by its name; empty with a single encoder.
         curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
-        moved: How means and variances differ, or None without a curve.
+        moved: How means, variances and cells differ, or None without a curve.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
@@ -218,6 +219,7 @@ class Assessment:
                 self.moved,
                 storage,
                 self.spectra.get("prompts"),
+                self.curve_intervals,
             )
         )
 
@@ -367,7 +369,7 @@ def _restored(saved: Mapping[str, Any]) -> Assessment:
         stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
         curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
         drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
-        moved=Moved(**saved["moved"]) if "moved" in saved else None,
+        moved=Moved.from_dict(saved["moved"]) if "moved" in saved else None,
         encoders={name: _restored(one) for name, one in saved.get("encoders", {}).items()},
     )
     try:
