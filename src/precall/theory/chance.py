@@ -40,9 +40,6 @@ def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
         n_fake: M, number of fake samples.
         k: Neighbours that define a ball, 1 ≤ k < N.
 
-    Returns:
-        A number in (0, 1); with N = M it is a little above 1 − 2⁻ᵏ.
-
     Example:
         >>> round(expected_coverage(n_real=1000, n_fake=1000, k=5), 4)
         0.969
@@ -66,9 +63,6 @@ def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> 
         k: Fakes asked for, a number or an array; 0 where k > M.
         k_prime: k', neighbours that define a ball, 1 ≤ k' < N.
 
-    Returns:
-        A number in [0, 1], or an array like `k`.
-
     Example:
         >>> round(float(expected_recall_cover(n_real=1000, n_fake=1000, k=1, k_prime=5)), 4)  # coverage
         0.969
@@ -83,20 +77,6 @@ def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> 
     return np.where(wanted <= n_fake, share, 0.0)[()]
 
 
-def expected_precision_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
-    """E[PC_{k,k'}] under P = Q: as `expected_recall_cover` with real and fake exchanged.
-
-    Example:
-        >>> round(float(expected_precision_cover(n_real=500, n_fake=1000, k=1, k_prime=5)), 4)
-        0.869
-
-    References:
-        Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
-    """
-    _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_fake)
-    return expected_recall_cover(n_real=n_fake, n_fake=n_real, k=k, k_prime=k_prime)
-
-
 def ball_count_law(*, centres: int, others: int, k: int) -> Array:
     """Law of the number of samples of the other set in a k-NN ball under P = Q: negative hypergeometric.
 
@@ -107,16 +87,10 @@ def ball_count_law(*, centres: int, others: int, k: int) -> Array:
         others: m, number of samples of the other set.
         k: Number of neighbours that defines a ball, 1 ≤ k < n.
 
-    Returns:
-        The probabilities of 0 … m, shape (m + 1,).
-
     Example:
         >>> law = ball_count_law(centres=1000, others=1000, k=5)
         >>> round(float(1 - law[0]), 4)  # coverage
         0.969
-
-    References:
-        docs/theory.md, Neighbours.
     """
     from scipy.special import gammaln
 
@@ -183,15 +157,9 @@ def chance_corrected(value: float, chance: float) -> float:
         value: The score, at most 1.
         chance: Its expectation under P = Q, less than 1.
 
-    Returns:
-        A number in (−∞, 1].
-
     Example:
         >>> chance_corrected(0.75, 0.5)
         0.5
-
-    References:
-        docs/theory.md, Neighbours.
     """
     chance = float(checks.numbers("chance", chance))
     if chance >= 1:

@@ -38,9 +38,6 @@ def noise_levels(steps: int, sigma_min: float = SIGMA_MIN, sigma_max: float = SI
         sigma_min: last positive level.
         sigma_max: first level.
 
-    Returns:
-        The levels, decreasing, shape (steps + 1,).
-
     Example:
         >>> noise_levels(3, 1.0, 128.0).round(4).tolist()
         [128.0, 17.0859, 1.0, 0.0]

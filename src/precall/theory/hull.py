@@ -53,9 +53,6 @@ def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
         real: scores of held-out real samples, larger meaning more real, shape (n,).
         fake: scores of held-out fake samples, shape (m,).
 
-    Returns:
-        The blocks, ordered by score.
-
     Example:
         >>> blocks = score_blocks(real=[2.0, 3.0, 3.0], fake=[1.0, 2.0])
         >>> blocks.edges.tolist(), blocks.q.tolist()
