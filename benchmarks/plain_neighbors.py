@@ -17,7 +17,7 @@ from precall.metrics.distances.kernel_distance import kernel_of, kid_score
 from precall.metrics.inputs.features import Pair
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
-from precall.metrics.neighbors.sweep import balls_around, clipped, cross, cross_balls
+from precall.metrics.neighbors.sweep import balls_around, cross_balls
 from precall.metrics.pairs.kernels import KernelSums
 from precall.metrics.pairs.probabilistic import soft_supports
 
@@ -46,11 +46,10 @@ def suite(real: Tensor, fake: Tensor) -> object:
     kernel = kernel_of(pair)
     balls = [balls_around(side, k=K, kernel=kernel) for side in (pair.real, pair.fake)]
     between = KernelSums(kernel)
-    found = cross_balls(balls[0], balls[1], ties="closed", sums=between)
+    found = cross_balls(balls[0], balls[1], ties="closed", sums=between, with_clipped=True)
     kid = kid_score(kernel, [one.result() for one in (balls[0].sums, balls[1].sums, between) if one is not None])
-    small = cross(real=clipped(balls[0]), fake=balls[1])
     supports = soft_supports(real=balls[0], fake=balls[1])
-    return found.scores(k), symmetric_scores(found, k), clipped_scores(found, small, k), kid, supports
+    return found.scores(k), symmetric_scores(found, k), clipped_scores(found, k), kid, supports
 
 
 def scores(found: Neighborhoods) -> Scores:

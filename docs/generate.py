@@ -1,8 +1,7 @@
 """Write the parts of docs/ that are generated from the code and from the results of benchmarks.
 
-These are the help pages (cli.md), the tables of metrics (metrics.md), one card per metric (cards/), the pages of the
-API reference (reference/), which mkdocs fills with the docstrings, and the tables of how_well.md, SECURITY.md and
-CONTRIBUTING.md that come from the files in benchmarks/results.
+These are the help pages (cli.md), the tables of metrics (metrics.md), one card per metric (cards/), and the tables of
+how_well.md, SECURITY.md and CONTRIBUTING.md that come from the files in benchmarks/results.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    fails if one of them is out of date
@@ -14,9 +13,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from typer.main import get_command
@@ -127,8 +124,8 @@ def _end(value: float, open_bracket: str, closed_bracket: str) -> str:
 # --------------------------------------------------------------------------------------------------------------- cards
 
 FIGURES = {
-    "shift": "Gaussians in four dimensions at a growing distance (left) and spread (right), 300 samples each",
-    "copies": "A growing share of exact copies of real samples, in four dimensions, 300 samples each",
+    "shift": "Gaussians of growing distance and spread, d = 4, n = 300",
+    "copies": "A growing share of exact copies, d = 4, n = 300",
 }
 
 
@@ -147,8 +144,7 @@ def card(metric: Metric) -> str:
         f"**Limits.** {said.limits}",
         f"**When it misleads.** {said.misleads}",
         _card_figure(metric),
-        f'**Use it.** `--metrics {metric.name}`, in Python `metrics=("{metric.name}",)`.'
-        + (" It is computed by default." if metric.default else ""),
+        "It is computed by default." if metric.default else "",
         _card_papers(said.papers),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -156,11 +152,14 @@ def card(metric: Metric) -> str:
 
 def _card_scores(metric: Metric) -> str:
     """The scores of a metric; of a curve only their names, since the card of `auto` explains them."""
-    rows = ["| score | range | better | meaning |", "|---|---|---|---|"]
     if metric.is_curve and metric.name != "auto":
         names = ", ".join(f"`{info.name}`" for info in metric.scores)
-        return "\n".join([*rows, f"| {names} | [0, 1] | | as for [`auto`](auto.md) |"])
-    rows += [f"| `{info.name}` | {_range(info)} | {info.better or '–'} | {info.meaning} |" for info in metric.scores]
+        return f"Its scores, {names}, are explained for [`auto`](auto.md)."
+    better = {"lower": ", lower better", "higher": ", higher better", None: ""}
+    of_pairs = [info.name for info in metric.scores if info.name.startswith("pairs_")]
+    rows = [f"- {', '.join(f'`{name}`' for name in of_pairs)}: as for [`auto`](auto.md), of pairs"] if of_pairs else []
+    others = [info for info in metric.scores if info.name not in of_pairs]
+    rows += [f"- `{info.name}` in {_range(info)}{better[info.better]}: {info.meaning}" for info in others]
     return "\n".join(rows)
 
 
@@ -172,8 +171,7 @@ def _card_facts(metric: Metric) -> str:
         "needs": metric.needs and _sentence(metric.needs),
         "fewest samples": f"{metric.fewest} per side" if metric.fewest > 2 else "",
     }
-    rows = [f"| {name} | {text} |" for name, text in facts.items() if text]
-    return "\n".join(["| property | value |", "|---|---|", *rows])
+    return "\n".join(f"- {name}: {text}" for name, text in facts.items() if text)
 
 
 def _sentence(text: str) -> str:
@@ -201,82 +199,12 @@ def _card_papers(papers: tuple[str, ...]) -> str:
     return f"**Cite.** {'; '.join(papers)}." if papers else ""
 
 
-# ----------------------------------------------------------------------------------------------------------- reference
-
-ROOMS = ("metrics", "improve", "tune", "samples", "encoders", "theory", "integrations", "report")
-
-
-def reference_pages() -> dict[Path, str]:
-    """One page that lists the names in `precall`, and one page per package."""
-    pages = {"index": ["# precall", "*For users of precall in Python: its names and packages.*", *_overview()]}
-    for room in ROOMS:
-        reader = f"*For users of `precall.{room}` in Python.*"
-        pages[room] = [f"# precall.{room}", reader, *_contents(f"precall.{room}")]
-    return {DOCS / "reference" / f"{name}.md": "\n\n".join(parts) + "\n" for name, parts in pages.items()}
-
-
-def _overview() -> list[str]:
-    """The names that can be imported from `precall` itself, each with its first sentence, and the packages."""
-    import precall
-
-    rows = ["| name | what it is |", "|---|---|"]
-    for name in precall.__all__:
-        if name != "__version__" and name not in ROOMS:
-            what = str(getattr(precall, name).__doc__).partition("\n")[0]
-            rows.append(f"| [`precall.{name}`][{_home('precall', name)}] | {what} |")
-    rows.append("| `precall.__version__` | The version of precall. |")
-    rooms = ["| package | what it does |", "|---|---|"]
-    for room in ROOMS:
-        what = str(import_module(f"precall.{room}").__doc__).partition("\n")[0]
-        rooms.append(f"| [`precall.{room}`]({room}.md) | {what} |")
-    return ["\n".join(rows), "\n".join(rooms), *(_entry("precall", name) for name in _only_at_the_top())]
-
-
-def _only_at_the_top() -> list[str]:
-    """The names of `precall` that the page of their package does not list."""
-    import precall
-
-    names = [name for name in precall.__all__ if name not in ("__version__", *ROOMS)]
-    homes = {name: _home("precall", name).split(".")[1] for name in names}
-    listed = {room: getattr(import_module(f"precall.{room}"), "__all__", None) for room in ROOMS}
-    return [name for name, room in homes.items() if name not in (listed.get(room) or [name])]
-
-
-def _contents(package: str) -> list[str]:
-    """The docstring of a package, then its public names, or its modules if it does not list names."""
-    module = import_module(package)
-    head = f"::: {package}\n    options:\n      members: false\n      show_root_heading: false"
-    if hasattr(module, "__all__"):
-        return [head, *(_entry(package, name) for name in module.__all__)]
-    return [head, *(f"::: {package}.{one.name}" for one in iter_modules(module.__path__))]
-
-
-def _entry(package: str, name: str) -> str:
-    """The directive for one public name, under the name by which it is imported."""
-    home = _home(package, name)
-    return f"::: {home}\n    options:\n      heading: {package}.{name}\n      toc_label: {name}"
-
-
-def _home(package: str, name: str) -> str:
-    """Where a public name is defined."""
-    module = import_module(package)
-    value: Any = getattr(module, name)
-    homes = getattr(module, "_HOME", {})
-    if name in homes:
-        return f"{package}.{homes[name]}.{name}"
-    defined = getattr(value, "__module__", None)
-    inside = [
-        one.name for one in iter_modules(module.__path__) if hasattr(import_module(f"{package}.{one.name}"), name)
-    ]
-    return f"{defined if str(defined).startswith('precall') else f'{package}.{inside[0]}'}.{name}"
-
-
 def main() -> None:
     """Write the pages, or check them."""
     from precall.metrics.assessing.registry import METRICS
 
     pages = {DOCS / "cli.md": help_pages(), DOCS / "metrics.md": metrics_page()}
-    pages |= {DOCS / "presets.md": presets_page(), **measured_pages(), **reference_pages()}
+    pages |= {DOCS / "presets.md": presets_page(), **measured_pages()}
     pages |= {DOCS / "results.schema.json": (DOCS.parent / "src" / "precall" / "results.schema.json").read_text()}
     pages |= {DOCS / "cards" / f"{name}.md": card(metric) for name, metric in METRICS.items()}
     for path, text in pages.items():

@@ -42,6 +42,13 @@ def test_all_three_work_together(tmp_path):
     assert precall.assess(real=texts, fake=texts, encoder="lengths", metrics=["fid"]).encoder == "lengths"
 
 
+def test_help_names_plugins_where_samples_are_compared():
+    said = run("assess", "--help").output
+    for line in ("encoders  broken, lengths, pixels", "metrics   mean_gap", "sources   numbers"):
+        assert line in said
+    assert "mean_gap" not in run("cache", "--help").output
+
+
 def test_a_broken_plugin_and_a_taken_name_cost_a_sentence():
     said = run("list", "encoders").output
     assert "lengths" in said

@@ -20,12 +20,16 @@ import pytest
 import yaml
 
 import precall
+from precall.encoders import networks
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 found = importlib.util.spec_from_file_location("dist", ROOT / "tools" / "dist.py")
 dist = importlib.util.module_from_spec(found)
 found.loader.exec_module(dist)
+
+
+RECIPE = ROOT / "packaging" / "conda" / "meta.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(archives):
     }
     assert names == source
     assert {"precall/py.typed", "precall/report/page.html", "precall/report/page.css"} <= names
+    pretrained = "precall/encoders/pretrained"
+    assert {f"{pretrained}/{name}" for name in ("efficientnet-lite0.safetensors", "LICENSE", "NOTICE")} <= names
 
 
 def test_the_wheel_declares_version_dependencies_and_command(archives):
@@ -56,7 +62,7 @@ def test_the_wheel_declares_version_dependencies_and_command(archives):
     assert said["Version"] == precall.__version__
     assert len(needed) == len(declared["dependencies"])
     assert b"precall = precall.cli:app" in inside["entry_points.txt"]
-    assert "LICENSE" in inside
+    assert {"LICENSE", "NOTICE"} <= set(inside)
 
 
 def test_the_sdist_is_small_and_has_no_tests_or_results(archives):
@@ -64,7 +70,7 @@ def test_the_sdist_is_small_and_has_no_tests_or_results(archives):
         folders = {name.split("/")[1] for name in sdist.getnames()}
     assert {"src", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"} <= folders
     assert not folders & {"tests", "experiments", "benchmarks", "docs", ".venv"}
-    assert archives[0].stat().st_size < 2e6
+    assert archives[0].stat().st_size < 2e6 + networks.EFFICIENTNET.stat().st_size
 
 
 # ------------------------------------------------------------------------------------------------------------- version
@@ -101,6 +107,8 @@ def test_the_version_is_written_once():
     assert project["tool"]["hatch"]["version"]["path"] == "src/precall/__init__.py"
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == precall.__version__
+    assert re.search(r'version = "(.+?)"', RECIPE.read_text())[1] == precall.__version__
+    assert f"rev: v{precall.__version__}" in (ROOT / ".pre-commit-hooks.yaml").read_text()
 
 
 def test_the_changelog_has_the_release_and_a_place_for_the_next_one():
@@ -128,3 +136,49 @@ def test_what_workflows_make_has_a_target():
         made = [words[1] for run in runs if (words := run.split())[0] == "make"]
         assert made
         assert set(made) <= set(targets)
+
+
+def test_a_tag_builds_attests_and_publishes_the_version_that_it_names():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # `on` is a boolean of YAML
+    steps = {
+        name: [step.get("uses", "").split("@")[0] for step in job["steps"]] for name, job in workflow["jobs"].items()
+    }
+    assert "actions/attest-build-provenance" in steps["build"]
+    assert "pypa/gh-action-pypi-publish" in steps["publish"]
+    assert "actions/deploy-pages" in steps["site"]
+    assert workflow["jobs"]["publish"]["needs"] == workflow["jobs"]["site"]["needs"] == "build"
+    check = next(step["run"] for step in workflow["jobs"]["build"]["steps"] if "tag" in step.get("name", ""))
+    for tag, status in ((f"v{precall.__version__}", 0), ("v99.0.0", 1)):
+        done = subprocess.run(["bash", "-c", check], cwd=ROOT, env={**os.environ, "GITHUB_REF_NAME": tag})
+        assert done.returncode == status
+
+
+# ------------------------------------------------------------------------------------------------ other ways to install
+
+
+def test_the_recipe_needs_what_the_package_needs():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = re.sub(r"{{.*?}}", "x", re.sub(r"{%.*%}", "", RECIPE.read_text()))
+    names = {"matplotlib-base": "matplotlib", "pytorch": "torch"}
+    run = [one.split() for one in yaml.safe_load(text)["requirements"]["run"]]
+    found = {names.get(name, name) + bound for name, bound in run}
+    assert found == {*declared["dependencies"], f"python{declared['requires-python']}"}
+
+
+def test_the_urls_name_one_repository():
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert {"Source", "Documentation", "Issues", "Changelog"} == set(urls)
+    assert urls["Issues"].startswith(urls["Source"])
+    assert urls["Source"] in (ROOT / ".pre-commit-hooks.yaml").read_text()
+
+
+def test_the_hook_and_the_image_run_commands_that_exist():
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["entry"], hook["language"], hook["pass_filenames"]) == ("precall assess", "python", False)
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
+    assert all((ROOT / name).exists() for name in copied)
+    assert {"pyproject.toml", "README.md", "LICENSE", "src"} <= set(copied)  # what the build reads
+    assert 'ENTRYPOINT ["precall"]' in lines
+    assert next(i for i, line in enumerate(lines) if line.startswith("USER")) < lines.index('ENTRYPOINT ["precall"]')

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,15 @@ def compute() -> None:
     known = json.loads(VALUES.read_text()) if VALUES.exists() else {}
     for panel, (_, parameters) in PANELS.items():
         for x in parameters:
-            if f"{panel} {x:g}" not in known:
-                known[f"{panel} {x:g}"] = assessed(panel, x)
-                VALUES.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
+            found = known.setdefault(f"{panel} {x:g}", {"metrics": {}})
+            new = assessed(panel, x, found["metrics"])
+            found |= {"truth": new["truth"], "metrics": found["metrics"] | new["metrics"]}
+            VALUES.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
 
 
-def assessed(panel: str, x: float) -> dict[str, Any]:
-    """Scores of all metrics at one parameter, each as [value, low, high], and the true scores of the curve."""
-    wanted = [name for name, metric in METRICS.items() if panel in shown(metric)]
+def assessed(panel: str, x: float, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Scores of the other metrics at one parameter, each as [value, low, high], and the true scores of the curve."""
+    wanted = [name for name, metric in METRICS.items() if panel in shown(metric) and name not in known]
     real, fake, truth = drawn(panel, x)
     holdout = {} if panel != "copies" else {"holdout": np.random.default_rng(SEED + 1).normal(size=(N, DIM))}
     found = {}

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "src")]
+from tools.reference_pages import reference_pages  # noqa: E402
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
 DOCS = ROOT / "docs"
+REFERENCE = reference_pages()
 LONG, PICTURES = 2100, 20  # words and pictures of a page from which its sections are folded
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]+)[^)]*\)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
@@ -31,7 +36,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Expand folders in the navigation, and add the pages that it does not name."""
     docs = Path(config.docs_dir)
     pages = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
-    config.nav = _expanded(config.nav, pages)
+    config.nav = _expanded(config.nav, [*pages, *REFERENCE])
     left = [page for page in pages if page not in _named(config.nav)]
     config.nav += [{"More": left}] if left else []
     return config
@@ -44,9 +49,19 @@ def _expanded(entry: Any, pages: list[str]) -> Any:
     if isinstance(entry, list):
         expanded = [_expanded(one, pages) for one in entry]
         return [one for inside in expanded for one in (inside if isinstance(inside, list) else [inside])]
+    if entry == "reference/":
+        return _reference()
     if entry.endswith("/"):
         return sorted((page for page in pages if page.startswith(entry)), key=lambda page: ("index" not in page, page))
     return entry
+
+
+def _reference() -> list[Any]:
+    """The first page of the Python reference, then the pages of each package."""
+    parts: dict[str, list[str]] = {}
+    for page in REFERENCE:
+        parts.setdefault(page.removesuffix(".md").split("/")[1], []).append(page)
+    return [*parts.pop("index"), *({f"precall.{room}": pages} for room, pages in parts.items())]
 
 
 def _named(entry: Any) -> set[str]:
@@ -59,6 +74,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages, the pictures and the examples that lie outside docs/."""
     for name, path in OUTSIDE.items():
         files.append(File.generated(config, name, content=(ROOT / path).read_text(encoding="utf-8")))
+    for name, content in REFERENCE.items():
+        files.append(File.generated(config, name, content=content))
     for path in (*sorted((ROOT / "experiments").rglob("*.png")), *sorted((ROOT / "examples").glob("*.py"))):
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files

@@ -40,6 +40,8 @@ class Scenario:
         resume: Additional words if the first attempt left something to resume.
         fresh: Whether the cache is emptied before the kill.
         left: Folders of finished parts, in the output, from which the command continues; they are not compared.
+        beside: Where an earlier report is copied to, in the output.
+        reader: A command that reads the output. It must succeed right after the signal, too.
     """
 
     words: tuple[str, ...]
@@ -47,6 +49,8 @@ class Scenario:
     resume: tuple[str, ...] = ()
     fresh: bool = True
     left: tuple[str, ...] = ()
+    beside: str = ""
+    reader: tuple[str, ...] = ()
 
 
 SCENARIOS = {
@@ -80,6 +84,10 @@ SCENARIOS = {
         ("assess", "--real", "real.npy", "--fake", "m=fake.npy", "--metrics", "neighbors,fid", "--engine", "ray",
         "--work", "out/work", "--out", "out/report"), "out", left=("work",),
     ),
+    "history": Scenario(
+        ("assess", "--real", "real.npy", "--fake", "m=fake.npy", "--metrics", "neighbors,fid", "--out", "out/runs/2"),
+        "out", beside="runs/1", reader=("report", "out/runs", "--history"),
+    ),
     "report": Scenario(("report", "saved", "--out", "out/page.html"), "out", fresh=False),
     "report, picture": Scenario(("report", "saved", "--out", "out/curves.png"), "out", fresh=False),
 }  # fmt: skip
@@ -102,6 +110,13 @@ class Victim:
         if outcome.status:
             raise RuntimeError(f"precall {' '.join(self.scenario.words)}: {outcome.err}")
         self.expected = self.outputs()
+        self.said = self.read().out
+
+    def read(self) -> Outcome:
+        """What the command says that reads the output, if there is one."""
+        if not self.scenario.reader:
+            return Outcome(0, "", "", 0.0, late=False)
+        return precall(self.scenario.reader, self.ground.home, environment=self.ground.environment).wait()
 
     def start(self, *more: str):  # type: ignore[no-untyped-def]
         """The command in a child, with additional words."""
@@ -112,6 +127,8 @@ class Victim:
         """Remove the outputs and, if it is to be computed again, the cache."""
         shutil.rmtree(self.ground.home / self.scenario.out, ignore_errors=True)
         (self.ground.home / self.scenario.out).mkdir()
+        if self.scenario.beside:
+            shutil.copytree(self.ground.home / "saved", self.ground.home / self.scenario.out / self.scenario.beside)
         if self.scenario.fresh:
             shutil.rmtree(self.ground.cache, ignore_errors=True)
             self.ground.cache.mkdir()
@@ -182,11 +199,15 @@ def kill(killed: Victim, rng: Random) -> tuple[str, str]:
     name = signal.Signals(number).name
     if fault := visible(killed, number, first):
         return fault[0], f"{name}: {fault[1]}"
+    if (read := killed.read()).status:
+        return "unreadable", f"{name}, then status {read.status}: {read.err.strip()[-300:]}"
     second = killed.again()
     if second.status:
         return "dead end", f"{name}, then status {second.status}: {second.err.strip()[-300:]}"
     found = {key: value for key, value in killed.outputs().items() if not _left_over(key, number)}
     wrong = [key for key in sorted(found.keys() | killed.expected.keys()) if found.get(key) != killed.expected.get(key)]
+    if not wrong and killed.read().out != killed.said:
+        return "other text", f"{name}: {' '.join(killed.scenario.reader)}"
     return ("other bytes", f"{name}: {', '.join(wrong)}") if wrong else ("done", "")
 
 

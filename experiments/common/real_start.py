@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from precall.improve.chains import accepted
+from experiments.common.samplers import accepted
 from precall.improve.interfaces import Samples
 from precall.improve.sampling import Source, taken
 from precall.theory.arrays import Array, Index

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from precall.improve.gradient_flow import gradient, in_support, latent_generator, score_of_latents, tensor
+from experiments.common.samplers import gradient, in_support, latent_generator, score_of_latents, tensor
 from precall.improve.interfaces import Samples
 from precall.improve.sampling import Source
 from precall.theory import checks

@@ -61,12 +61,12 @@ from experiments.common.stages import (
 )
 from experiments.common.summaries import Row
 from experiments.common.trade_off import beyond_the_line, figure
+from experiments.common.unet import UNetDenoiser
 from experiments.extensions.diffusion_knobs import SMOKE, K, Scorer, Size, pixels
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics.pairs.centrality import centrality
 from precall.theory.acceptance import obrs
 from precall.tune import TrainingData, load_data
-from precall.tune.models import UNetDenoiser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

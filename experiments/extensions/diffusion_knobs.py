@@ -39,6 +39,7 @@ from experiments.common.edm import Denoise, Images, Knobs, Labels, Training, Wei
 from experiments.common.feature_ratio import Features, log_ratios
 from experiments.common.saving import save
 from experiments.common.summaries import Row
+from experiments.common.unet import UNetDenoiser
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics import Moments, classify, fid, sweep
 from precall.metrics.scores.score import CurveIntervals, read
@@ -46,7 +47,6 @@ from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 from precall.tune import TrainingData, load_data
-from precall.tune.models import UNetDenoiser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -28,15 +28,15 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from experiments.common.arguments import parser
+from experiments.common.chain_rejection import Denoised, sample_with_rejection
 from experiments.common.eight_gaussians import mode_scores, spectrum_on_cells
 from experiments.common.saving import save
+from experiments.common.score_matching import MLPRatio, ScoreMatching
 from experiments.common.summaries import Row, spread
-from precall.improve import Denoised, sample_with_rejection
 from precall.theory.arrays import Array
 from precall.theory.diffusion import noise_levels
-from precall.tune import ScoreMatching, load_data
+from precall.tune import load_data
 from precall.tune.models import MLPDenoiser, edm_loss, sample
-from precall.tune.score_matching import MLPRatio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from experiments.common.arguments import parser
 from experiments.common.saving import save
+from experiments.common.score_matching import MLPRatio, ScoreMatching
 from experiments.common.summaries import Row, spread
 from experiments.extensions.diffusion_rejection import (
     SIGMA_DATA,
@@ -36,9 +37,8 @@ from experiments.extensions.diffusion_rejection import (
     trained_denoiser,
 )
 from precall.improve import RatioGuided
-from precall.tune import ScoreMatching, load_data
+from precall.tune import load_data
 from precall.tune.models import MLPDenoiser, sample
-from precall.tune.score_matching import MLPRatio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
     python -m experiments.verine_2024.figure_5_3_naive [--smoke] [--out DIR]
 
 The thesis trains a BigGAN on CIFAR-10. This stand-in trains the small perceptrons of digits from scratch at λ = 1,
-with the naive dual (`precall.tune.naive_dual`) and with two objectives (`PRObjective`): the published loss min(λr,
+with the naive dual (`FGAN(PR(λ))`) and with two objectives (`PRObjective`): the published loss min(λr,
 1), "tail", and the smoothed one; 1,000 steps. Precision and recall by k nearest neighbours in pixels, three seeds.
 """
 
@@ -19,14 +19,15 @@ from experiments.common.networks import SMALL_GAN, small_gan
 from experiments.common.program import program
 from experiments.common.summaries import Row
 from precall import assess
-from precall.tune import PRObjective, Trainer, load_data, naive_dual
+from precall.theory.divergences import PR
+from precall.tune import FGAN, PRObjective, Trainer, load_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STEPS = (200, 500, 1000)
 OBJECTIVES = {
-    "naive dual": lambda: naive_dual(1.0),
+    "naive dual": lambda: FGAN(PR(1.0)),
     "two objectives, tail": lambda: PRObjective(1.0, form="tail"),
     "two objectives, smoothed": lambda: PRObjective(1.0),
 }

@@ -32,7 +32,7 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row
 from precall import RatioSpectrum
 from precall.improve import Ratio
-from precall.improve.ratio import RatioWarning
+from precall.improve.calibration import RatioWarning
 from precall.theory.arrays import Array
 from precall.theory.divergences import divergence
 from precall.tune import FGAN, Trainer, load_data

@@ -15,6 +15,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import torch
+from precall.tune.score_matching import MLPRatio
 from torch import Tensor, nn
 
 from experiments.common.eight_gaussians import spectrum_on_cells
@@ -23,7 +24,6 @@ from experiments.common.summaries import Row
 from experiments.extensions.diffusion_rejection import SIGMA_DATA, batch_of, classified, descended, rng_of
 from precall.tune import ScoreMatching, load_data
 from precall.tune.models import MLPDenoiser, sample
-from precall.tune.score_matching import MLPRatio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

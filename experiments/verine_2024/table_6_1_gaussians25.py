@@ -25,13 +25,13 @@ from torch import nn
 
 from experiments.common.arguments import parser
 from experiments.common.real_start import RealStart
+from experiments.common.samplers import SAMPLERS, GradientFlow
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.transport import Transport
 from experiments.verine_2024 import gaussians25_networks as networks
 from experiments.verine_2024.gaussians25_networks import SIGMA, TARGET, Recipe, data, quality
 from precall.improve import LatentGenerator, Ratio, sample
-from precall.improve.gradient_flow import GradientFlow
 from precall.improve.ratio import log_ratios
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class Samplers:
         for seed in range(max(plan.generations for plan in plans.values())):
             for name, (method, budget, generations) in plans.items():
                 if seed < generations:
-                    result = sample(self.generator, self.ratio, method=method, budget=budget, n=n, seed=seed)
+                    how = SAMPLERS.get(method, method) if isinstance(method, str) else method
+                    result = sample(self.generator, self.ratio, method=how, budget=budget, n=n, seed=seed)
                     cost = (result.draws, result.ratio_calls, result.gradient_calls, result.seconds)
                     runs[name].append((*quality(result.samples), *cost))
         return {name: averaged(plan, runs[name]) for name, plan in plans.items()}
@@ -105,9 +106,8 @@ class Samplers:
     def chain_by_chain(self, n: int, budget: int = 6) -> Row:
         """MH-GAN with one chain after the other, and OBRS at K = 2.5; the curves run all chains side by side."""
         own = sample(self.generator, self.ratio, method="obrs", budget=2.5, n=n, seed=0)
-        alone = sample(
-            self.generator, self.ratio, method="metropolis", budget=budget, n=n, seed=0, batch_size=budget
-        )  # fmt: skip
+        chains = SAMPLERS["metropolis"]
+        alone = sample(self.generator, self.ratio, method=chains, budget=budget, n=n, seed=0, batch_size=budget)
         scores = {"precision": quality(alone.samples)[0], "draws": alone.draws, "seconds": alone.seconds}
         return {"budget": budget, **scores, "obrs": {"precision": quality(own.samples)[0], "seconds": own.seconds}}
 

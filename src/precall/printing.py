@@ -6,11 +6,21 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 WIDTH = 80  # columns of a terminal
 _TIED = re.compile(r"\[[^][]{1,40}\]|\S+ [=→≤] \S+|\d %")  # what stays on one line
+
+
+def drawing(module: str) -> Any:
+    """A module of `precall.report`, which draws results; loaded when a result first prints, draws or writes itself.
+
+    Results are below the room that draws them, and name it here only. The name is a string because the drawings are
+    typed with the results: an import would close a circle.
+    """
+    return import_module(f"precall.report.{module}")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:

@@ -291,7 +291,7 @@ def test_encoders_that_live_elsewhere_are_loaded_once(run, work, tmp_path, monke
         weights[0] = name
         assert run(*words).exit_code == 0
     assert loads == ["one", "one", "two"]
-    assert [settings["encoder"].protocol["weights"] for settings in work] == ["one", "two"]
+    assert [settings["request"].encoder.protocol["weights"] for settings in work] == ["one", "two"]
 
 
 # ------------------------------------------------------------------------------------------- damage, changes, company

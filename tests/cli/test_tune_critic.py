@@ -88,7 +88,7 @@ def test_several_lams_share_the_plain_critics(run, script, tmp_path):
     [
         (("--data", "8-gaussians", "--model", "mlp", "--critic-encoder", "random-vgg"), "requires images"),
         (("--data", "digits", "--critic-encoder", "ngrams"), "ngrams is for texts"),
-        (("--data", "digits", "--critic-encoder", "minilm"), "minilm is for texts. Use one of random-vgg, inception"),
+        (("--data", "digits", "--critic-encoder", "minilm"), "minilm is for texts. Use one of efficientnet"),
         (("--data", "digits", "--critic-encoder", "nothing.pt"), "must be a TorchScript file that exists"),
     ],
 )

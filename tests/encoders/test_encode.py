@@ -386,7 +386,7 @@ def test_the_cache_has_its_place(monkeypatch, tmp_path):
 
 def test_every_kind_has_a_default_that_works_offline():
     defaults = {kind: default_encoder(kind) for kind in ("images", "text", "table", "features")}
-    assert defaults == {"images": "random-vgg", "text": "ngrams", "table": "table", "features": "identity"}
+    assert defaults == {"images": "efficientnet", "text": "ngrams", "table": "table", "features": "identity"}
     assert encode(["a", "b"]).encoder == "ngrams"
 
 

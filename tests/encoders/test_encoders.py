@@ -387,7 +387,7 @@ def test_ones_own_encoder_by_name(tmp_path, monkeypatch):
 
 
 def test_unknown_names_and_options_are_refused():
-    with pytest.raises(ValueError, match=r"`encoder` must be one of random-vgg, inception, .*; got 'inceptoin'"):
+    with pytest.raises(ValueError, match=r"must be one of efficientnet, random-vgg, inception, .*; got 'inceptoin'"):
         load_encoder("inceptoin")
     with pytest.raises(ValueError, match=r"encoder `pixels` does not take `weights`\. Leave it out"):
         load_encoder("pixels", weights="x.pt")
@@ -412,7 +412,7 @@ def test_hostile_and_mixed_images_end_to_end(tmp_path):
     Image.new("CMYK", (8, 8)).save(folder / "print.jpg")
     (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 broken")
     features = encode(open_samples(folder, on_error="skip"))
-    assert features.encoder == "random-vgg"
-    assert features.shape == (4, 512)
+    assert features.encoder == "efficientnet"
+    assert features.shape == (4, 112)
     assert [error.id for error in features.errors] == ["broken.jpg"]
     assert SLOTS == 32

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.common.samplers import gradient, score_of_latents
 from experiments.common.transport import Transport, energy
-from precall.improve.gradient_flow import gradient, score_of_latents
 from precall.improve.latent import LatentGenerator
 from precall.improve.ratio import Ratio
 from precall.improve.sampling import Source, sample

@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from precall.improve import LatentGenerator, Ratio, sample, sample_with_rejection
-from precall.improve.gradient_flow import GradientFlow
+from experiments.common import samplers
+from experiments.common.chain_rejection import sample_with_rejection
+from experiments.common.samplers import SAMPLERS, GradientFlow
+from experiments.common.score_matching import ScoreMatching
+from precall.improve import LatentGenerator, Ratio, sample
 from precall.tune.models import diffusion
-from precall.tune.score_matching import ScoreMatching
 
 
 def network(out=1):
@@ -83,7 +85,14 @@ def test_sampling_leaves_both_networks_as_they_were(method):
     before = state(decoder), state(critic)
     generator = LatentGenerator(decoder, 2)
     few, many = (
-        sample(generator, Ratio.from_discriminator(critic), budget=2, n=6, method=method, batch_size=size).samples
+        sample(
+            generator,
+            Ratio.from_discriminator(critic),
+            budget=2,
+            n=6,
+            method=SAMPLERS.get(method, method),
+            batch_size=size,
+        ).samples
         for size in (4, 50)
     )
     if method != "obrs":  # which estimates a constant from the first draws
@@ -137,7 +146,7 @@ class Watched(np.random.Generator):
 
 @pytest.mark.parametrize("block", [1, 50, 1 << 25])
 def test_the_noise_of_a_flow_is_bounded_and_stays_the_same(monkeypatch, block):
-    from precall.improve import gradient_flow, sampling
+    from precall.improve import sampling
 
     def flow():
         generator = LatentGenerator(torch.nn.Identity(), 2, device="cpu")
@@ -146,7 +155,7 @@ def test_the_noise_of_a_flow_is_bounded_and_stays_the_same(monkeypatch, block):
 
     expected = flow()
     Watched.largest = 0
-    monkeypatch.setattr(gradient_flow, "NOISE", block)
+    monkeypatch.setattr(samplers, "NOISE", block)
     monkeypatch.setattr(sampling.np.random, "default_rng", lambda seed: Watched(np.random.PCG64(seed)))
     torch.testing.assert_close(flow(), expected, rtol=0, atol=0)
     assert Watched.largest <= max(block, 18)  # at least the latents of nine samples

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from precall.improve.latent import LatentGenerator, shrunk, truncated
+from experiments.common.samplers import SAMPLERS, shrunk, truncated
+from precall.improve.latent import LatentGenerator
 from precall.improve.sampling import sample
 
 
@@ -53,14 +54,14 @@ def test_soft_truncation_has_at_most_k_times_the_density(dim, budget):
 def test_truncation_shrinks_latents_at_one_draw_a_sample(method, prior):
     sizes = []
     for budget in (1, 2, 8):
-        result = sample(identity(prior), constant_ratio, method=method, budget=budget, n=500)
+        result = sample(identity(prior), constant_ratio, method=SAMPLERS[method], budget=budget, n=500)
         assert (result.draws, result.ratio_calls) == (500, 0)
         sizes.append(np.linalg.norm(result.samples, axis=1).mean())
     assert sizes[0] > sizes[1] > sizes[2]
 
 
 def test_a_uniform_prior_is_truncated_to_the_box_of_mass_one_over_k():
-    kept = sample(identity("uniform", 2), constant_ratio, method="hard_truncation", budget=4, n=4000).samples
+    kept = sample(identity("uniform", 2), constant_ratio, method=SAMPLERS["hard_truncation"], budget=4, n=4000).samples
     assert np.abs(kept).max() == pytest.approx(0.5, abs=0.01)
     assert stats.kstest(kept[:, 0], stats.uniform(-0.5, 1).cdf).pvalue > 0.01
 

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precall.improve.ratio import Ratio, RatioWarning, effective_sample_size, log_ratios
+from precall.improve.calibration import RatioWarning, effective_sample_size
+from precall.improve.ratio import Ratio, log_ratios
 from precall.theory.divergences import divergence
 
 

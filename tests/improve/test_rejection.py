@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import toys
+from experiments.common.samplers import SAMPLERS
 from precall.improve.rejection import OBRS
 from precall.improve.sampling import sample
 from precall.theory.spectrum import RatioSpectrum
@@ -32,7 +33,7 @@ P, Q = np.array([0.6, 0.2, 0.15, 0.05, 0.0]), np.array([0.05, 0.1, 0.25, 0.3, 0.
 
 
 @pytest.mark.parametrize("budget", [1.3, 2.0, 4.0, 8.0])
-@pytest.mark.parametrize("method", ["obrs", "drs"])
+@pytest.mark.parametrize("method", ["obrs", SAMPLERS["drs"]])
 def test_the_acceptance_rate_is_one_over_the_budget(method, budget):
     result = sample(*discrete(P, Q), method=method, budget=budget, n=N)
     rate, pilot = 1 / budget, 10_000
@@ -87,7 +88,7 @@ def test_obrs_is_at_least_as_precise_as_drs_at_every_slope(p, q, budget):
     generator, ratio = discrete(p, q)
     curves = [
         RatioSpectrum.from_counts(real=p, fake=counts(kept.samples, p.size) / N).alpha(SLOPES)
-        for kept in (sample(generator, ratio, method=m, budget=budget, n=N) for m in ("obrs", "drs"))
+        for kept in (sample(generator, ratio, method=SAMPLERS.get(m, m), budget=budget, n=N) for m in ("obrs", "drs"))
     ]
     assert (curves[0] >= curves[1] - 0.03).all()
 
@@ -95,14 +96,17 @@ def test_obrs_is_at_least_as_precise_as_drs_at_every_slope(p, q, budget):
 def test_obrs_is_clearly_more_precise_than_drs_somewhere():
     """Where ratios spread widely, the logistic rule spends its budget badly."""
     toy = toys.gaussian_shift(distance=2.0)
-    kept = {m: sample(toy.sample_fake, toy.log_ratio, method=m, budget=4, n=N).samples for m in ("obrs", "drs")}
+    kept = {
+        m: sample(toy.sample_fake, toy.log_ratio, method=SAMPLERS.get(m, m), budget=4, n=N).samples
+        for m in ("obrs", "drs")
+    }
     above = {m: float((toy.log_ratio(x) > 0).mean()) for m, x in kept.items()}
     assert above["obrs"] > above["drs"] + 0.02
 
 
 def test_plain_rejection_recovers_the_data():
     generator, ratio = discrete(P, Q)
-    result = sample(generator, ratio, method="rejection", budget=math.inf, n=N)
+    result = sample(generator, ratio, method=SAMPLERS["rejection"], budget=math.inf, n=N)
     assert counts(result.samples, 5) / N == pytest.approx(P, abs=0.02)
     assert result.acceptance_rate == pytest.approx(1 / 12, rel=0.1)  # M = .6/.05
     assert result.settings["pilot"] == 10_000

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import precall.improve
+from experiments.common.samplers import SAMPLERS
 from precall.improve.latent import LatentGenerator
 from precall.improve.sampling import METHODS, Refined, SamplingError, sample
 
@@ -21,18 +22,17 @@ def ratio(x):
 
 
 LATENT = LatentGenerator(torch.nn.Identity(), dim=2, device="cpu")
-CHOOSING = ("none", "obrs", "drs", "metropolis")
-MOVING = ("dgflow", "hard_truncation", "soft_truncation")
+EVERY = (*METHODS, *SAMPLERS)
 
 
 def refined(method, **options):
     arguments = {"budget": 3, "n": 400, "seed": 5, **options}
     if method == "rejection":
         arguments["budget"] = np.inf
-    return sample(LATENT, ratio, method=method, **arguments)
+    return sample(LATENT, ratio, method=SAMPLERS.get(method, method), **arguments)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 def test_every_method_gives_n_samples_and_accounts_for_them(method):
     result = refined(method)
     assert result.samples.shape == (400, 2)
@@ -49,7 +49,7 @@ def test_every_method_gives_n_samples_and_accounts_for_them(method):
     assert result.to_dict()["shape"] == [2]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 def test_same_seed_same_samples_whatever_the_batch_size(method):
     whole, again, small = refined(method), refined(method), refined(method, batch_size=37)
     assert torch.equal(whole.samples, again.samples)
@@ -57,10 +57,10 @@ def test_same_seed_same_samples_whatever_the_batch_size(method):
     assert not torch.equal(whole.samples, refined(method, seed=6).samples)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY)
 def test_a_refused_budget_names_it(method):
     with pytest.raises(ValueError, match="`budget` must be at least 1"):
-        sample(LATENT, ratio, method=method, budget=0.5, n=10)
+        sample(LATENT, ratio, method=SAMPLERS.get(method, method), budget=0.5, n=10)
 
 
 def test_kept_samples_are_draws_of_the_model():
@@ -88,9 +88,11 @@ def test_arrays_stay_arrays_and_tensors_tensors():
 
 def test_no_graph_is_kept():
     generator = LatentGenerator(torch.nn.Linear(2, 2), dim=2)
-    for method in METHODS:
+    for method in EVERY:
         budget = np.inf if method == "rejection" else 2
-        assert not sample(generator, lambda x: x[:, 0], method=method, budget=budget, n=20).samples.requires_grad
+        assert not sample(
+            generator, lambda x: x[:, 0], method=SAMPLERS.get(method, method), budget=budget, n=20
+        ).samples.requires_grad
 
 
 def test_progress_is_told():
@@ -185,7 +187,7 @@ ENDS = {
     "ratio shape": ({"ratio": lambda x: x}, "`ratio` failed on draws .* one number per sample"),
     "list": ({"generator": lambda n, rng: [0.0] * n}, "`generator` must return an array or tensor .* got list"),
     "too many": ({"generator": lambda n, rng: model(n + 1, rng)}, "`generator` must return an array or tensor"),
-    "rejection": ({"method": "rejection", "budget": 1.5}, "`budget` must be at least .* for plain rejection"),
+    "rejection": ({"method": SAMPLERS["rejection"], "budget": 1.5}, "`budget` must be at least .* for plain rejection"),
 }
 
 
@@ -221,12 +223,12 @@ def test_a_ratio_that_turns_against_its_pilot_does_not_loop_for_ever():
 ARGUMENTS = {
     "n": ({"n": 0}, "`n` must be a whole number"),
     "method": ({"method": "gibbs"}, "`method` must be one of none, obrs"),
-    "moved": ({"method": "dot"}, "it is `experiments.common.transport` now"),
+    "moved": ({"method": "dot"}, "is in `experiments/common` now"),
     "batch": ({"batch_size": 0}, "`batch_size` must be a whole number"),
     "out": ({"out": "kept.csv"}, "`out` must be a path that ends in .npy"),
-    "latents": ({"method": "soft_truncation"}, "`generator` must be a LatentGenerator"),
-    "gradient": ({"method": "dgflow"}, "`generator` must be a LatentGenerator on a torch device"),
-    "chains": ({"method": "metropolis", "budget": np.inf}, "`budget` must be finite for chains"),
+    "latents": ({"method": SAMPLERS["soft_truncation"]}, "`generator` must be a LatentGenerator"),
+    "gradient": ({"method": SAMPLERS["dgflow"]}, "`generator` must be a LatentGenerator on a torch device"),
+    "chains": ({"method": SAMPLERS["metropolis"], "budget": np.inf}, "`budget` must be finite for chains"),
 }
 
 
@@ -238,13 +240,15 @@ def test_errors_name_the_argument(change, sentence):
 
 def test_fractional_steps_are_refused():
     with pytest.raises(ValueError, match="`budget` must be a whole number"):
-        sample(LATENT, ratio, method="dgflow", budget=2.5, n=10)
+        sample(LATENT, ratio, method=SAMPLERS["dgflow"], budget=2.5, n=10)
 
 
 def test_budget_one_keeps_every_draw():
     for method in ("obrs", "drs", "metropolis", "dgflow", "hard_truncation", "soft_truncation"):
         plain = sample(LATENT, ratio, method="none", budget=1, n=60)
-        assert torch.allclose(sample(LATENT, ratio, method=method, budget=1, n=60).samples, plain.samples, atol=1e-5)
+        assert torch.allclose(
+            sample(LATENT, ratio, method=SAMPLERS.get(method, method), budget=1, n=60).samples, plain.samples, atol=1e-5
+        )
 
 
 def test_the_room_is_lazy():

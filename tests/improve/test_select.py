@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 
 from benchmarks import toys
 from precall.improve import select
+from precall.improve.calibration import RatioWarning
 from precall.improve.judging import judge
-from precall.improve.ratio import RatioWarning
 from precall.improve.selection import choose, selection, systematic
 from precall.metrics.distances.moments import Moments
 from precall.metrics.members.panel import PANEL

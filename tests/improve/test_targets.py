@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import norm
 
 from precall.improve import target
+from precall.improve.calibration import RatioWarning
 from precall.improve.judging import judge
-from precall.improve.ratio import RatioWarning
 from precall.improve.targets import target_of
 from precall.theory.projection import projected_masses
 

@@ -1,8 +1,9 @@
 """`assess` from the user's point of view: the results, the verdicts, and the errors for wrong inputs."""
 
+import inspect
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ from scipy.sparse import csr_array
 import precall
 from experiments.common.cover_curve import cover_curve_of
 from precall.metrics.assessing.assessment import Reference, assess
+from precall.metrics.assessing.requests import AssessArguments, Request
 from precall.metrics.distances.moments import Moments
 from precall.metrics.neighbors import sweep as neighbors
+from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.scores.score import Interval, Score, readings
 from precall.metrics.scores.verdict import Moved
 
+RECORD = RunRecord(n_real=9, n_fake=9, metrics=[], k=5, ties="closed", seed=0, dimension=2, versions={})
 QUICK = ("neighbors", "copies", "clusters", "linear", "fid", "kid", "c2st")
 
 
@@ -56,7 +60,7 @@ def found(p, q, *, p_value=0.001, half=0.004, **others):
         for name, value in readings(spectrum).items()
     }
     scores["c2st"] = Score(0.6, settings={"p_value": p_value})
-    return Assessment("fake", "auto", {"auto": spectrum}, scores | others, None, PerSample(), PerSample(), {})
+    return Assessment("fake", "auto", {"auto": spectrum}, scores | others, None, PerSample(), PerSample(), RECORD)
 
 
 def test_the_verdict_names_missed_and_invented_mass_with_its_interval_and_what_it_rests_on():
@@ -274,7 +278,7 @@ def test_an_encoder_is_loaded_once_for_all_sides(tmp_path, monkeypatch):
     assess(real=texts, fake={"a": texts[:20], "b": texts[10:]}, metrics=("fid",), encoder="ngrams")
     pictures = np.random.default_rng(0).integers(0, 255, (20, 4, 4, 3), dtype=np.uint8)
     assess(real=pictures, fake=pictures[:10], metrics=("fid",))
-    assert names == ["ngrams", "random-vgg"]
+    assert names == ["ngrams", "efficientnet"]
 
 
 def test_statistics_stand_in_for_samples_in_fid(modes, tmp_path):
@@ -355,3 +359,22 @@ def test_a_wrong_input_costs_one_sentence(change, sentence):
 def test_a_score_requested_as_a_metric_names_its_metric():
     with pytest.raises(ValueError, match="coverage is a score of the metric 'neighbors'"):
         assess(real=X, fake=X, metrics=("coverage",))
+
+
+def test_type_checkers_see_the_arguments_that_a_request_has():
+    declared = {one.name: one.type for one in fields(Request)}
+    assert {name: hint.__forward_arg__ for name, hint in AssessArguments.__annotations__.items()} == declared
+    assert list(inspect.signature(assess).parameters) == ["real", "fake", *declared]
+    with pytest.raises(TypeError, match=r"assess\(\) got an unexpected keyword argument 'neighbours'"):
+        assess(real=np.eye(3), fake=np.eye(3), neighbours=3)
+    with pytest.raises(TypeError, match=r"fit\(\) got an unexpected keyword argument 'groups'"):
+        Reference.fit(np.eye(3), groups={})
+
+
+def test_the_record_of_a_run_keeps_what_other_versions_wrote(compared):
+    saved = json.loads(json.dumps(compared["dropped"].to_dict()))
+    saved["protocol"] |= {"of_another_version": [1], "real": {"encoder": "ngrams", "shards": 3}}
+    found = Assessment.from_dict(saved)
+    assert found.record.n_real == 300
+    assert (found.record.real.encoder, found.encoder) == ("ngrams", "ngrams")
+    assert found.to_dict()["protocol"] == saved["protocol"] == RunRecord.from_dict(found.protocol).to_dict()

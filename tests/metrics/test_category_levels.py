@@ -12,9 +12,11 @@ from precall.metrics.classifiers.estimators import classify
 from precall.metrics.inputs.sides import side
 from precall.metrics.tables.category_levels import category_codes, category_notices, pooled_notices, with_shared_levels
 from precall.metrics.tables.column_drift import column_drift
+from precall.samples.arrays import Positions
 from precall.samples.columns import TableChoice
 from precall.samples.sampleset import SampleWarning
-from precall.samples.tables import TableRows, table_ids
+from precall.samples.tables import TableRows
+from precall.samples.typed_cells import text_cells
 
 CATEGORY = TableChoice(kinds={"city": "category"})
 ZIPF = 1 / np.arange(1, 501)
@@ -22,8 +24,8 @@ ZIPF = 1 / np.arange(1, 501)
 
 def table(cities, rng):
     """A column of categories, and one of numbers."""
-    rows = [[str(city), f"{u:.4f}"] for city, u in zip(cities, rng.normal(size=len(cities)), strict=True)]
-    return TableRows(kind="table", ids=table_ids(len(rows)), name="t", columns=("city", "u"), rows=rows)
+    data = [text_cells(list(map(str, cities))), text_cells([f"{u:.4f}" for u in rng.normal(size=len(cities))])]
+    return TableRows(kind="table", ids=Positions(len(cities), 1, "row "), name="t", columns=("city", "u"), data=data)
 
 
 def encoded(real, fake, rng):
@@ -145,7 +147,7 @@ def test_frequent_categories_and_matrices_stay_as_they_are():
 def test_a_holdout_is_encoded_in_the_same_way():
     rng = np.random.default_rng(0)
     real, holdout, fake = (table(even(150, 300, rng), rng) for _ in range(3))
-    reference = Reference.fit(real, table=CATEGORY, holdout=holdout)
+    reference = Reference.fit(real, kinds=CATEGORY.kinds, holdout=holdout)
     assert "memorized" in reference.assess(fake, metrics=("neighbors",)).scores
 
 

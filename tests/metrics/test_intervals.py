@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from precall.metrics.cells.densities import known_densities
+from precall.metrics.neighbors import influence
 from precall.metrics.scores.resampling import subsampling_intervals
 
 
@@ -76,3 +77,10 @@ def test_the_interval_of_realism_counts_every_ball(monkeypatch):
     monkeypatch.setattr(influence, "MOVED_MEDIANS", 400)
     exact = found.intervals(3)["realism"]
     assert 0.95 < np.log(interval.high / interval.low) / np.log(exact.high / exact.low) < 1.05
+
+
+def test_changes_whose_fourth_powers_underflow_have_a_variance():
+    """Soft supports in many dimensions: all products are almost 0."""
+    found = influence.jackknife(np.array([1e-90, 0.0, 0.0]))
+    assert 0 < found.variance < 1e-170
+    assert found.freedom == np.inf

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from metrics.test_blocks import assert_same, swept_by_blocks
 from metrics.test_neighbors import SHAPES, assert_exact
+from metrics.test_successors import SUPPORTS
 from precall.metrics.distances.kernel_distance import kid
-from precall.metrics.neighbors.sweep import sweep
-from precall.metrics.pairs import kernels, tallies
+from precall.metrics.neighbors.sweep import clipped, cross, cross_balls, sweep, within
+from precall.metrics.pairs import kernels, survival, tallies
+from precall.metrics.pairs.probabilistic import soft_supports
 from precall.metrics.tiles import bounds, listing
 from precall.metrics.tiles.clouds import Cloud, common_centre, fold, squared_distances
 from precall.metrics.tiles.cuda_steps import halving_order, steps_for
@@ -64,8 +66,9 @@ class Emulated:
         return (i, j, low[i, j]) if len(i) <= min(room, self.most) else None
 
     def polynomial_sums(self, rows, columns, terms, weights, *, degree, dimension, shift, largest):
-        rests = self.products(rows.values, columns.rest) + self.products(rows.rest, columns.values)
-        u = self.products(rows.values, columns.values) + rests / 2048
+        u = self.products(rows.values, columns.values)
+        if rows.rest is not None:
+            u = u + (self.products(rows.values, columns.rest) + self.products(rows.rest, columns.values)) / 2048
         u = u * (rows.scale[:, None] * columns.scale) * (rows.unit / dimension)
         u = u + (terms[0].float()[:, None] + terms[1].float())
         value = ((1 + u) ** degree - 1 - shift).double()
@@ -88,7 +91,9 @@ class Emulated:
 @contextlib.contextmanager
 def emulated(**arguments):
     steps = Emulated(**arguments)
-    with patch.object(tallies, "steps_for", lambda _: steps), patch.object(kernels, "steps_for", lambda _: steps):
+    with contextlib.ExitStack() as patches:
+        for module in (tallies, kernels, survival):
+            patches.enter_context(patch.object(module, "steps_for", lambda _: steps))
         yield steps
 
 
@@ -202,15 +207,19 @@ def test_shards_are_listed_too(values):
     assert_same(found, sweep(real=real, fake=fake, k=(1, 3)))
 
 
-@pytest.mark.parametrize("shape", ["normal", "few distinct"])
-def test_kernel_sums_of_a_listing_are_those_of_tiles(shape):
+@pytest.mark.parametrize("halves", [0, 512])
+@pytest.mark.parametrize("shape", ["normal", "few distinct", "far clusters", "heavy tails"])
+def test_products_of_a_listing_move_kid_by_a_small_part_of_its_standard_error(shape, halves):
+    """Half precision by less than 1 %, and factors with what they leave out by much less."""
     rng = np.random.default_rng(2)
     real, fake = (0.3 * SHAPES[shape](rng, n, 30).astype(np.float32) for n in (120, 90))
+    real, fake = (one / max(1.0, np.abs(real).max()) for one in (real, fake))
     expected = kid(real=real, fake=fake)
-    with emulated(), patch.object(kernels, "tiles", None):
+    most = (expected.interval.high - expected.interval.low) / (2 * 1.96) / (100 if halves == 0 else 1000)
+    with emulated(products=truncated), patch.multiple(kernels, tiles=None, HALVES=halves):
         found = kid(real=real, fake=fake)
-    assert found.value == pytest.approx(expected.value, rel=1e-4, abs=1e-5 * abs(expected.interval.high))
-    assert found.interval.high == pytest.approx(expected.interval.high, rel=1e-4)
+    assert found.value == pytest.approx(expected.value, abs=most)
+    assert found.interval.high == pytest.approx(expected.interval.high, abs=most)
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e-9])
@@ -220,6 +229,62 @@ def test_kernels_that_float32_cannot_sum_are_read_off_tiles(scale):
     with emulated():
         found = kid(real=real, fake=fake)
     assert found.value == pytest.approx(kid(real=real, fake=fake).value, rel=1e-9)
+
+
+CROWDS = {
+    "crowd": lambda rng: (rng.normal(size=(900, 300)), 0.3 * rng.normal(size=(500, 300))),
+    "crowd and others": lambda rng: (rng.normal(size=(900, 50)), rng.normal(size=(500, 50)) * rng.random((500, 1))),
+    "crowd of copies": lambda rng: (rng.normal(size=(900, 2)), np.repeat(rng.normal(size=(400, 2)), 2, axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", [*SUPPORTS, *CROWDS])
+def test_soft_supports_of_a_listing_are_those_of_tiles(name):
+    real, fake = (SUPPORTS | CROWDS)[name](np.random.default_rng(4))
+    balls = within(real, k=4), within(fake, k=4)
+    expected = soft_supports(real=balls[0], fake=balls[1])
+    with (
+        emulated(products=truncated if len(real) < 100 else PRODUCTS["float32"]),
+        patch.object(survival, "tiles", None),
+    ):
+        found = soft_supports(real=balls[0], fake=balls[1])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-8)
+        np.testing.assert_allclose(one.changes, other.changes, atol=1e-8 * np.abs(other.changes).max() + 1e-15)
+        assert one.noise == pytest.approx(other.noise, rel=1e-6, abs=1e-18)
+
+
+def test_clipped_balls_are_counted_from_the_same_list():
+    rng = np.random.default_rng(7)
+    real, fake = rng.standard_cauchy((200, 3)), rng.standard_cauchy((150, 3))
+    plain = within(real, k=(2, 4)), within(fake, k=(2, 4))
+    expected = cross(real=clipped(plain[0]), fake=plain[1])
+    with emulated() as steps:
+        found = cross_balls(*plain, ties="closed", with_clipped=True)
+    assert len(steps.lists) == 1
+    for one, other in zip(found.margins_clipped, expected.margins_real, strict=True):
+        for name, values in vars(other).items():
+            np.testing.assert_array_equal(getattr(one, name), values)
+    assert (found.margins_clipped[1].inside < found.margins_real[1].inside).any()
+
+
+def test_crowded_points_are_not_listed():
+    """All fakes are within reach of all reals."""
+    real, fake = CROWDS["crowd"](np.random.default_rng(4))
+    with emulated() as steps:
+        found, _ = soft_supports(real=within(real, k=4), fake=within(fake, k=4))
+    assert found.mean == 1
+    assert steps.lists[-1] < 1
+
+
+def test_a_copy_with_little_else_nearby_is_not_crowded():
+    """Its product is 0, but not if the sample that it copies is left out. At the centre, bounds are exact."""
+    x = np.arange(-100.0, 101.0)[:, None]
+    with emulated():
+        fake = np.array([[0.0], [50.5], [60.5], [70.5], [80.5]])
+        found, _ = soft_supports(real=within(x, k=4), fake=within(fake, k=4))
+    assert found.probabilities[0] == 1
+    assert found.changes[100] < -0.01
 
 
 @given(st.integers(1, 3000))

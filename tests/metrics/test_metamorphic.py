@@ -23,25 +23,26 @@ from precall.metrics.tiles import distances
 N, M, D = 60, 52, 3
 # metrics that take more than a second, which see fewer transformations
 SLOW = {"auto", "auto_quick", "mlp", "quadratic", "simon"}
-# defined on the features as they are: a network without standardisation, a kernel with a scale, class probabilities
-IN_THEIR_UNITS = {"simon", "kid", "is"}
+# defined on the features as they are: a network without standardisation, a kernel with a scale or of angles, class
+# probabilities
+IN_THEIR_UNITS = {"simon", "kid", "is", "cmmd", "vendi"}
 # look at single columns, or start from random directions
-ON_COLUMNS = {"auto", "auto_quick", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "c2st", "is"}
+ON_COLUMNS = {"auto", "auto_quick", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "c2st", "is", "mind"}
 # cut or start at random by the number of the row
-SEEDED = {name for name, metric in METRICS.items() if metric.is_curve} | {"c2st", "mauve"}
+SEEDED = {name for name, metric in METRICS.items() if metric.is_curve} | {"c2st", "mauve", "mind", "vendi"}
 # sums over many values, whose order differs between NumPy and torch, or between tiles
-SUMS = {"kid", "fid"}
+SUMS = {"kid", "fid", "mind"}
 # scores that exchange their values if real and fake do
 EXCHANGED = {
     **{"precision": "recall", "precision_cover": "recall_cover", "symmetric_precision": "symmetric_recall"},
     **{"p_precision": "p_recall", "f8": "f1_8", "invented": "missed"},
-    **{name: name for name in ("area", "tv", "fid", "sfid", "kid", "c2st", "mauve")},
+    **{name: name for name in ("area", "tv", "fid", "sfid", "kid", "mind", "cmmd", "c2st", "mauve")},
 }
 EXCHANGED |= {second: first for first, second in EXCHANGED.items()}
 # scores without a counterpart in the other direction
 ONE_SIDED = {
     *("density", "coverage", "corrected_coverage", "realism", "clipped_density", "clipped_coverage", "copies"),
-    *("memorized", "closer_to_train", "generalization_gap", "inception_score"),
+    *("memorized", "closer_to_train", "generalization_gap", "inception_score", "kad", "rke", "vendi"),
     *(info.name for info in METRICS["prompts"].scores),  # with prompts, see test_prompts
 }
 
@@ -117,8 +118,8 @@ def metrics(*, slow=True, without=frozenset()):
 
 
 def squared(name, unit):
-    """FID is measured in squared units; all others have none."""
-    return unit**2 if name == "fid" else 1.0
+    """FID and MIND are measured in squared units; all others have none."""
+    return unit**2 if name in ("fid", "mind") else 1.0
 
 
 # --------------------------------------------------------------------------------------------- the features themselves

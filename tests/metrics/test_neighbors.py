@@ -390,10 +390,10 @@ def test_copies_are_found():
     assert found.copies(threshold=1e-9) == pytest.approx(20 / 180)
 
 
-def test_copies_of_repeated_reals_are_copies():
+def test_values_that_reals_repeat_are_atoms_and_no_copies():
     real = np.array([[0.0], [0.0], [5.0], [9.0]])
     found = sweep(real=real, fake=np.array([[0.0], [0.1], [5.5]]), k=1)
-    np.testing.assert_array_equal(found.copy_ratios(), [0.0, np.inf, 0.5 / 4])
+    np.testing.assert_array_equal(found.copy_ratios(), [1.0, np.inf, 0.5 / 4])
 
 
 def test_copies_under_the_data_law_come_to_t_to_the_d():

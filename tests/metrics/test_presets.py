@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.linalg import sqrtm
 from scipy.special import softmax
 from typer.testing import CliRunner
@@ -167,8 +168,7 @@ def test_outputs_must_fill_the_matrix():
 
 
 def test_the_network_of_adm_from_a_script(tmp_path):
-    """A TorchScript network that returns a tuple has three outputs; one like the pinned file has two."""
-    torch = pytest.importorskip("torch")
+    """A TorchScript network that returns a tuple has three outputs; one without layers has two."""
 
     class Three(torch.nn.Module):
         def forward(self, x):
@@ -181,16 +181,72 @@ def test_the_network_of_adm_from_a_script(tmp_path):
             return x.mean((2, 3)) if return_features else x.mean((2, 3)).softmax(1)
 
     for module, widths in ((Three(), [3, 4, 3]), (OneByOne(), [3, 3])):
-        path = tmp_path / f"{len(widths)}.pt"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the pinned files are of this older kind
-            torch.jit.script(module).save(str(path))
-        encoder = load_encoder("inception-adm", weights=path)
+        encoder = load_encoder("inception-adm", weights=saved(module, tmp_path / f"{len(widths)}.pt"))
         assert list(encoder.protocol["outputs"].values()) == widths
         rows = encoder.encode([*REAL[:3], REAL[0][:4]])
         assert rows.shape == (4, sum(widths))
         assert rows[1, :3] == pytest.approx(REAL[1].mean((0, 1)) / 255, rel=1e-5)
         assert rows[:, -3:].sum(1) == pytest.approx(np.ones(4), rel=1e-5)
+
+
+class Mixed(torch.nn.Module):
+    """A block of Inception with a convolution of its own, of which 7 of 9 channels are spatial features."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 9, 1)
+
+    def forward(self, x):
+        return self.conv(x)[:, 2:5]
+
+
+class LikeThePinnedFile(torch.nn.Module):
+    """Resizing as TensorFlow did, then `layers`: the structure of the network of FID."""
+
+    def __init__(self, offset: float):
+        super().__init__()
+        self.offset = offset
+        self.layers = torch.nn.Sequential()
+        self.layers.add_module("mixed_5", torch.nn.AvgPool2d(23))
+        self.layers.add_module("mixed_6", Mixed())
+        self.layers.add_module("pool2", torch.nn.AdaptiveAvgPool2d(1))
+
+    def forward(self, x, return_features: bool = False, no_output_bias: bool = False):
+        x = x.float()
+        for axis in (2, 3):  # output pixel i lies at i h/299
+            place = (torch.arange(299) + self.offset) * x.shape[axis] / 299
+            low = place.long().clamp(0, x.shape[axis] - 1)
+            share = (place - low).reshape([-1, 1] if axis == 2 else [1, -1])
+            high = (low + 1).clamp(max=x.shape[axis] - 1)
+            x = (1 - share) * x.index_select(axis, low) + share * x.index_select(axis, high)
+        pool = self.layers((x - 128) / 128).flatten(1)
+        return pool if return_features else pool.softmax(1)
+
+
+def saved(module, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the pinned files are of this older kind
+        torch.jit.script(module).save(str(path))
+    return path
+
+
+def test_spatial_features_come_from_the_layers_of_the_pinned_network(tmp_path):
+    module = LikeThePinnedFile(0.0)
+    encoder = load_encoder("inception-adm", weights=saved(module, tmp_path / "layers.pt"), device="cpu")
+    assert encoder.protocol["outputs"] == {"pool": 3, "spatial": 7 * 13 * 13, "classes": 3}
+    image = torch.from_numpy(np.full((1, 3, 8, 8), 40, np.uint8))  # a constant image stays constant
+    with torch.inference_mode():
+        expected = module.layers.mixed_6.conv(((image.float() - 128) / 128)[:, :, :1, :1])[0, :7, 0, 0]
+    row = encoder.encode([np.full((8, 8, 3), 40, np.uint8)])[0]
+    assert row[3:-3].reshape(13, 13, 7)[5, 7] == pytest.approx(expected.numpy(), rel=1e-4)  # height, width, channel
+
+
+def test_layers_that_are_not_those_of_the_network_are_refused(tmp_path):
+    """The layers alone resize otherwise here: without the check, sFID would be of other features."""
+    path = saved(LikeThePinnedFile(40.0), tmp_path / "layers.pt")
+    encoder = load_encoder("inception-adm", weights=path, device="cpu")
+    with pytest.raises(ValueError, match="whose `layers` give its features"):
+        encoder.encode([REAL[0]])
 
 
 # --------------------------------------------------------------------------------------------------------- the others
@@ -270,13 +326,14 @@ def test_mauve_reads_a_tenth_of_the_samples_as_cells():
     assert 0 < found.scores["mauve"].value < 1
 
 
-def test_llm_takes_texts_as_they_are():
+def test_llm_takes_texts_as_they_are(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     words = ["the", "cat", "sat", "one", "hat", "mat", "and", "ate", "all", "day"]
     texts = [" ".join(RNG.choice(words, 12)) for _ in range(120)]
     machine = [" ".join(RNG.choice(words[:5], 12)) for _ in range(110)]
     found = assess(real=texts, fake=machine, preset="llm")
     assert found.encoder == "ngrams"
-    assert found.protocol["preset"]["departures"] == []
+    assert found.protocol["preset"]["departures"] == ["the encoder ngrams instead of the encoder gpt2-large"]
     assert found.scores["recall"].value < found.scores["precision"].value
 
 
@@ -331,3 +388,22 @@ def test_results_keep_the_name_of_the_preset():
     assert repr(again).splitlines()[0].startswith("preset prdc, encoder none")
     assert "given features instead of the encoder vgg16" in repr(again)
     assert presets.PRESETS["prdc"].departures(encoder="vgg16", n_real=10_000, n_fake=10_000) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "mauve", "llm"),
+    [
+        ((), "minilm", "ngrams"),
+        (("minilm",), "minilm", "minilm"),
+        (("minilm", "gpt2-large"), "gpt2-large", "gpt2-large"),
+    ],
+    ids=str,
+)
+def test_presets_of_texts_take_gpt2_where_its_weights_are(there, mauve, llm, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    for name in there:
+        (tmp_path / "weights" / name).mkdir(parents=True)
+    assert (PRESETS["mauve"].default_encoder, PRESETS["llm"].default_encoder) == (mauve, llm)
+    said = PRESETS["llm"].departures(encoder=llm, n_real=9, n_fake=9)
+    assert said == ([] if llm == "gpt2-large" else [f"the encoder {llm} instead of the encoder gpt2-large"])

@@ -13,8 +13,9 @@ from precall.metrics.classifiers.permutation import unit_p_value
 from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.sides import Side
 from precall.metrics.prompts.matching import matched
-from precall.metrics.prompts.within import within_scores
+from precall.metrics.prompts.within import around_prompts, spread_score, within_scores
 from precall.metrics.scores.results import Comparison
+from precall.report.page import page_data
 from precall.samples.fields import open_prompted
 
 
@@ -95,7 +96,7 @@ def test_a_bootstrap_draws_prompts_and_permutations_stay_inside_them():
     scores = np.where(unit < 20, 5.0, -5.0)  # differs between prompts only
     held_out = HeldOutScores(scores, real, unit % 5, unit=unit)
     assert held_out.chance(seed=0)["tv"] == 0
-    intervals = held_out.intervals(dict.fromkeys(held_out_names(held_out), 0.5), seed=0)
+    intervals = held_out.intervals(dict.fromkeys(held_out_names(held_out), 0.5), held_out.resampled(seed=0))
     assert intervals["tv"].high - intervals["tv"].low < 0.2
 
 
@@ -140,6 +141,37 @@ def test_the_effective_number_of_answers_is_that_of_a_discrete_law():
     assert scores["near_duplicates"].value == pytest.approx(1 / 3, abs=0.02)
 
 
+def test_a_tuned_model_is_compared_with_its_base_prompt_by_prompt():
+    """Prompts differ in how many answers they allow, which hides a loss that each of them shows: the test is paired."""
+    rng, prompts = np.random.default_rng(0), 120
+    width = np.repeat(np.exp(rng.normal(size=prompts)), 4)[:, None]
+    base, tuned = width * rng.normal(size=(prompts * 4, 3)), 0.8 * width * rng.normal(size=(prompts * 4, 3))
+    number = np.repeat(np.arange(prompts), 4)
+    found = within_scores(*pairs(base, tuned, number, number), seed=0)["answers_per_prompt"]
+    assert found.settings["against"] == "two references"
+    assert found.settings["p_value"] < 1e-3
+    assert found.value < found.chance < found.interval.high  # unpaired, it would not show
+
+
+def test_the_spread_around_prompts_has_an_interval_that_covers():
+    rng, hits = np.random.default_rng(1), 0
+    for _ in range(60):
+        c = rng.normal(size=(80, 2))
+        x, y = c + rng.normal(size=(80, 2)), np.repeat(c, 3, axis=0) + 0.7 * rng.normal(size=(240, 2))
+        number = np.arange(80), np.repeat(np.arange(80), 3)
+        hits += 0.49 in spread_score((c, np.repeat(c, 3, axis=0)), (x, y), number).interval
+    assert hits >= 51
+
+
+def test_what_prompts_predict_does_not_depend_on_the_labels():
+    """Otherwise tests that permute labels would not be exact."""
+    rng = np.random.default_rng(2)
+    c, x, number = rng.normal(size=(60, 3)), rng.normal(size=(2, 60, 2)), np.arange(60)
+    one, other = (around_prompts((c, c), sides, (number, number)) for sides in ((x[0], x[1]), (x[1], x[0])))
+    np.testing.assert_allclose(one[0], other[1], rtol=1e-12)
+    assert one[0].shape == (60, 3)
+
+
 @pytest.mark.parametrize(
     ("model", "answers", "kind"),
     [("permuted", 1, "misaligned"), ("repeated", 4, "collapses within prompts"), ("same", 1, "indistinguishable")],
@@ -150,6 +182,7 @@ def test_verdicts_about_prompts(model, answers, kind):
     assert found.verdict.kind == kind
     assert found.scores["c2st"].settings["p_value"] > 0.05  # of the answers alone
     assert found.protocol["prompts"]["unit"] == "prompt"
+    assert ("prompts" in page_data(Comparison({"fake": found}))["models"][0]) is (kind != "indistinguishable")
     again = Comparison.from_dict(json.loads(json.dumps(Comparison({"fake": found}).to_dict())))["fake"]
     assert str(again.verdict) == str(found.verdict)
 

@@ -11,8 +11,8 @@ from precall.metrics.inputs.features import Pair
 from precall.metrics.neighbors.sweep import sweep
 from precall.metrics.protocols import stability
 from precall.metrics.protocols.stability import FACTORED, score_trends
+from precall.metrics.scores.record import Trend
 from precall.metrics.scores.results import Assessment
-from precall.metrics.scores.trends import Trend
 
 
 def pair_of(n_real, n_fake, d=3):

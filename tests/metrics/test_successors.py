@@ -7,7 +7,7 @@ import pytest
 
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
-from precall.metrics.neighbors.sweep import clipped, cross, sweep, within
+from precall.metrics.neighbors.sweep import cross_balls, sweep, within
 from precall.metrics.pairs import shortlists
 from precall.metrics.pairs.probabilistic import soft_supports
 from precall.metrics.tiles.distances import TILE_SIDES
@@ -41,7 +41,7 @@ def test_symmetric_scores_by_brute_force(narrow):
 def clipped_sweep(real, fake):
     """The clipped scores with k = 4."""
     balls = within(real, k=4), within(fake, k=4)
-    return clipped_scores(cross(real=balls[0], fake=balls[1]), cross(real=clipped(balls[0]), fake=balls[1]), 4)
+    return clipped_scores(cross_balls(*balls, ties="closed", with_clipped=True), 4)
 
 
 def test_clipped_density_by_brute_force(narrow):

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import precall
 from precall.metrics.inputs.sides import side
 from precall.metrics.tables.table_notices import table_notices
 from precall.samples.columns import TableChoice
+from precall.samples.sampleset import SampleWarning
 
 
 def notices_of(tmp_path, real, fake, **kinds):
@@ -46,3 +48,19 @@ def test_categories_that_never_agree_may_be_spelled_differently(tmp_path):
     assert said.startswith("fake: 100% of the cells of column v have a category that `real` does not have")
     assert said.endswith("Check that both tables spell the categories alike, for example 3 and 3.0, or yes and Yes.")
     assert notices_of(tmp_path, real, csv_of(codes[1]), v="category") == []
+
+
+def test_quick_assessments_of_many_rows_name_the_part_that_the_k_nn_scores_use(monkeypatch):
+    monkeypatch.setattr("precall.metrics.assessing.whole_run.MOST", 1000)
+    rng = np.random.default_rng(0)
+    real, fake = rng.normal(size=(2, 1200, 2))
+    with pytest.warns(SampleWarning, match="those of 1,000 random samples"):
+        found = precall.assess(real=real, fake=fake, metrics=("auto_quick", "neighbors", "fid"))
+    score = found.scores["precision"]
+    assert (score.n_real, score.n_fake, score.settings["rows"]) == (1000, 1000, 1000)
+    assert found.protocol["sample"] == [1000, 1000]
+    assert len(found.samples["real"].member) == len(found.sources["real"].features) == 1000
+    ids = [int(found.sources["real"].identity(row)) for row in range(1000)]
+    assert (real[ids] == found.sources["real"].features).all()
+    assert found.scores["fid"].n_real == 1200
+    assert "precision (1k)" in repr(found)

@@ -10,6 +10,7 @@ import pytest
 
 import precall
 from benchmarks import tradeoff as benchmark
+from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, Score, read
 from precall.metrics.scores.tradeoff import Ahead, Tradeoff, named
@@ -27,9 +28,10 @@ def setting(p, q, *, half=0.02, precision=(0.5, 0.1), recall=(0.5, 0.1), known=T
         name: Score(value, Interval(value - width, value + width, 0.95, "the mean"))
         for name, (value, width) in {"precision": precision, "recall": recall}.items()
     }
-    protocol = {"n_real": 100, "n_fake": 100}
+    settings = {"metrics": [], "k": 5, "ties": "closed", "seed": 0, "dimension": 2, "versions": {}}
+    record = RunRecord(n_real=100, n_fake=100, **settings)
     empty = PerSample(), PerSample()
-    return Assessment("", "auto", {"auto": spectrum}, scores, None, *empty, protocol, curve_intervals=intervals)
+    return Assessment("", "auto", {"auto": spectrum}, scores, None, *empty, record, curve_intervals=intervals)
 
 
 def made(**models):

@@ -16,9 +16,9 @@ from precall.metrics.inputs.sides import Side
 from precall.metrics.protocols.baseline import real_against_real
 from precall.metrics.protocols.stability import score_trends
 from precall.metrics.scores.gates import Gate
+from precall.metrics.scores.record import Trend
 from precall.metrics.scores.results import Comparison
 from precall.metrics.scores.tradeoff import Tradeoff, named
-from precall.metrics.scores.trends import Trend
 from precall.report import folder
 from precall.report.galleries import galleries
 from precall.report.projection import MOST
@@ -165,8 +165,8 @@ def large(pictured):
     cells = [{"real": 0.05, "fake": 0.05, "samples": [entry["sample"] for entry in shown["missed"][:4]]}] * 20
     drawn = {"explained": [0.5, 0.2], "size": [1000, 1000], "groups": [f"group {i}" for i in range(10)]}
     full = {**shown, "mosaic": cells, "map": {**drawn, "real": points, "fake": points}}
-    sizes = {**pictured.protocol, "n_real": 50_000, "n_fake": 50_000}
-    one = replace(pictured, galleries=full, protocol=sizes, stability=_trends(pictured))
+    sizes = replace(pictured.record, n_real=50_000, n_fake=50_000)
+    one = replace(pictured, galleries=full, record=sizes, stability=_trends(pictured))
     return Comparison({f"model {i}": replace(one, name=f"model {i}") for i in range(10)}, (Gate("recall", "min", 0.5),))
 
 

@@ -75,7 +75,8 @@ def test_the_first_line_of_the_command_names_encoder_sizes_k_and_device(tmp_path
     done = CliRunner().invoke(app, [*words, "--metrics", "fid,neighbors"])
     assert done.exit_code == 0, done.output
     first = done.stdout.splitlines()[0]
-    assert first == "encoder random-vgg, n = 60 real and n = 55 fake samples, k = 3, device cpu"
+    hint = "for a publication: inception or dinov2"
+    assert first == f"encoder efficientnet ({hint}), n = 60 real and n = 55 fake samples, k = 3, device cpu"
 
 
 def test_a_gate_that_is_not_met_names_the_network(tmp_path):
@@ -84,4 +85,4 @@ def test_a_gate_that_is_not_met_names_the_network(tmp_path):
     words = ["assess", "--real", str(tmp_path / "real.npy"), "--fake", str(tmp_path / "fake.npy"), "--metrics", "fid"]
     done = CliRunner().invoke(app, [*words, "--max-fid", "0.0001"])
     assert done.exit_code == 3
-    assert "has fid (random-vgg)" in done.output
+    assert "has fid (efficientnet)" in done.output

@@ -1,19 +1,23 @@
 """The page without a browser: it is self-contained, escaped, and contains the numbers of the assessment."""
 
 import json
+import os
 import re
+import sys
 from dataclasses import replace
 
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.backends.backend_pgf import LatexManager
 from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Comparison
-from precall.report import folder, page
+from precall.report import figures, folder, page
 from precall.report.figures import literal, plot
 from precall.samples import open_samples
 from precall.theory.divergences import DIVERGENCES
@@ -145,7 +149,9 @@ def test_nested_entries_of_the_protocol_have_lines_of_their_own(compared):
         **one.protocol,
         "real": {"encoder": "table", "protocol": {"columns": columns, "notes": ["One.", "Two."]}},
     }
-    shown = dict(data_of(page.render(Comparison({name: replace(one, protocol=protocol)})))["protocol"])
+    shown = dict(
+        data_of(page.render(Comparison({name: replace(one, record=RunRecord.from_dict(protocol))})))["protocol"]
+    )
     assert shown["encoding of the data"].splitlines() == [
         "encoder: table",
         "protocol",
@@ -191,3 +197,35 @@ def test_a_figure_for_a_paper_is_written_by_the_command_line(compared, tmp_path,
     pgf = CliRunner().invoke(app, ["report", str(tmp_path / "report"), "--figure", str(tmp_path / "curve.pgf")])
     assert pgf.exit_code == 1
     assert "needs LaTeX" in pgf.output
+
+
+# LaTeX as matplotlib talks to it: it answers with the size of every text, and ends when it is told to
+LATEX = """#!/bin/sh
+while read -r line; do
+  case "$line" in
+    *pgf_backend_query_start*) printf '*pgf_backend_query_start\\n\\n*' ;;
+    *typeout*) printf '\\n20.0pt,7.0pt,2.0pt\\n\\n*' ;;
+    *@@end*) exit 0 ;;
+  esac
+done
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for LaTeX is a shell script")
+def test_a_figure_for_latex_has_curves_bands_and_no_commands_from_names(compared, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "xelatex"
+    program.parent.mkdir()
+    program.write_text(LATEX)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    (_, one), *_ = compared.items()
+    named = Comparison({r"\input{/etc/passwd} 100%": one, "b_c": one})
+    try:
+        text = figures.picture(named, "pgf", dpi=100, style="paper").decode()
+    finally:
+        LatexManager._get_cached_or_new_impl.cache_clear()  # ends the stand-in
+    assert text.count(r"\pgfpathlineto") > 100
+    assert "recall" in text
+    assert r"\input{/etc" not in text
+    assert {"-input-/etc/passwd- 100-", "b-c"} <= set(re.findall(r"\%}([^{}]+)}}%", text))
+    assert "upper band" in text

@@ -7,11 +7,18 @@ import numpy as np
 import pytest
 
 from precall.metrics.assessing.assessment import assess
+from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import Interval, Score, readings
-from precall.report import page
+from precall.metrics.scores.verdict import Kind
+from precall.report import page, summary
 from precall.report.summary import findings, headline, improvable, nothing_to_show, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum
+
+
+def record(**known):
+    settings = {"metrics": ["auto"], "k": 5, "ties": "closed", "seed": 0, "versions": {}}
+    return RunRecord.from_dict({"n_real": 9, "n_fake": 9, "dimension": 2, **settings, **known})
 
 
 def assessed(p, q, *, width=0.04, p_value=0.001, **scores):
@@ -31,7 +38,7 @@ def assessed(p, q, *, width=0.04, p_value=0.001, **scores):
         certificate=None,
         real=PerSample(),
         fake=PerSample(),
-        protocol={},
+        record=record(),
     )
 
 
@@ -68,10 +75,12 @@ def test_the_recommendation_follows_from_the_verdict(one, said):
 def test_the_advice_is_for_the_kind_of_samples():
     """A table has no temperature, and a text no truncation of latents."""
     for one in (HOPELESS, assessed([0.98, 0.02], [0.97, 0.03], p_value=0.001), INVENTS):
-        row, text = (recommendation(replace(one, protocol={"real": {"encoder": name}})) for name in ("table", "ngrams"))
+        row, text = (
+            recommendation(replace(one, record=record(real={"encoder": name}))) for name in ("table", "ngrams")
+        )
         assert not re.search("temperature|truncation|guidance", row)
         assert not re.search("truncation|guidance", text)
-    assert "ranges" in recommendation(replace(HOPELESS, protocol={"real": {"encoder": "table"}}))
+    assert "ranges" in recommendation(replace(HOPELESS, record=record(real={"encoder": "table"})))
 
 
 def test_the_findings_name_every_model_in_plain_words():
@@ -111,15 +120,11 @@ def test_the_gain_of_a_budget_is_that_of_the_refined_spectrum():
 
 def test_a_budget_is_drawn_only_where_it_buys_something():
     assert [improvable(one) for one in (INVENTS, PROPORTIONS, HOPELESS, COPIES, PERFECT)] == [True, True] + [False] * 3
-    drawn = page.page_data(Comparison({"m": replace(INVENTS, protocol=_protocol())}))["models"][0]["budgets"]
+    drawn = page.page_data(Comparison({"m": INVENTS}))["models"][0]["budgets"]
     for entry in drawn:
         best = INVENTS.spectrum.refined(entry["budget"]).curve(101)
         np.testing.assert_allclose((entry["alpha"], entry["beta"]), (best.alpha, best.beta))
     assert [entry["budget"] for entry in drawn] == [1, 2, 4, 8]
-
-
-def _protocol():
-    return {"n_real": 9, "n_fake": 9, "dimension": 2, "k": 5, "ties": "closed", "seed": 0}
 
 
 def test_models_are_ranked_by_area_and_a_copy_comes_last():
@@ -144,3 +149,9 @@ def test_without_a_curve_fid_ranks_and_without_both_nothing_does():
     assert ranking(unranked) == {"by": None, "order": ["far", "near"], "close": []}
     assert headline(unranked["far"].scores) == ["precision", "recall"]
     assert headline(INVENTS.scores) == ["invented", "missed"]
+
+
+def test_every_kind_of_verdict_has_plain_words_and_advice():
+    """Mixed storage is only ever said beside another kind."""
+    assert set(summary._FIXED) | set(summary._CURABLE) == set(Kind) - {Kind.STORAGE}
+    assert set(summary._PLAIN) == set(Kind) - {Kind.STORAGE}

@@ -228,7 +228,7 @@ def test_a_recipe_has_a_critic_on_features(tiny):
         ("8-gaussians", "random-vgg", "requires images with 1 or 3 channels"),
         ("digits", "pixels", "pixels has no gradients"),
         ("digits", "ngrams", "ngrams is for texts"),
-        ("digits", "minilm", "minilm is for texts. Use one of random-vgg"),
+        ("digits", "minilm", "minilm is for texts. Use one of efficientnet"),
         ("digits", "nowhere.pt", "must be a TorchScript file that exists"),
     ],
 )

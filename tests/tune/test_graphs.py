@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from precall.tune import FGAN, DensityPR, OBRSObjective, PRObjective, Scheduled, SelfNormalised, Settings, Trainer
+from experiments.common.linear_critic import LinearChiSquared
+from experiments.common.self_normalised import SelfNormalised
+from precall.tune import FGAN, DensityPR, OBRSObjective, PRObjective, Scheduled, Settings, Trainer
 from precall.tune.batches import Batches
 from precall.tune.graphs import WARM_UP, StaticStep
 from precall.tune.models.flows import RealNVP
@@ -45,7 +47,7 @@ RUNS = {
     "penalty": (lambda: PRObjective(2.0), {"r1": 1.0, "r1_every": 3}, {}),
     "order": (lambda: SelfNormalised(order=-0.5), {}, {}),
     "tail": (lambda: SelfNormalised(lam=5.0), {}, {}),
-    "linear": (lambda: PRObjective(2.0, form="tail", critic="linear_chi2"), {}, {}),
+    "linear": (lambda: PRObjective(2.0, form="tail", critic=LinearChiSquared()), {}, {}),
     "density": (lambda: DensityPR(2.0), {"noise": 0.0, "warmup": 2}, {"flow": True}),
 }
 

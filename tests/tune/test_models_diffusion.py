@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from experiments.common.unet import UNetDenoiser
 from precall.tune.models.diffusion import (
     Denoiser,
     MLPDenoiser,
-    UNetDenoiser,
     edm_loss,
     noised,
     sample,

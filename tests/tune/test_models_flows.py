@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from experiments.common.glow import ActNorm, Glow, InvertibleConv
+from experiments.common.residual_flow import Residual, ResidualFlow, spectral_bound
 from precall.tune.models.flows import NICE, RealNVP
-from precall.tune.models.glow import ActNorm, Glow, InvertibleConv
-from precall.tune.models.residual_flow import Residual, ResidualFlow, spectral_bound
 
 PLANE = {
     "nice": lambda: NICE((2,), hidden=(16, 16)),

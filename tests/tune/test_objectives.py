@@ -13,7 +13,9 @@ from scipy import integrate, stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks import toys
-from precall.theory.divergences import DIVERGENCES, divergence
+from experiments.common.linear_critic import LinearChiSquared
+from experiments.common.self_normalised import SelfNormalised
+from precall.theory.divergences import DIVERGENCES, PR, divergence
 from precall.tune.objectives import (
     FGAN,
     Area,
@@ -23,11 +25,9 @@ from precall.tune.objectives import (
     Objective,
     OBRSObjective,
     PRObjective,
-    Scheduled,
-    naive_dual,
 )
 from precall.tune.recipes import recipe
-from precall.tune.self_normalised import SelfNormalised
+from precall.tune.schedules import Scheduled
 
 THETA = 0.8
 N = 20_001
@@ -175,7 +175,7 @@ def test_without_draws_below_the_slope_there_is_no_loss():
 
 def test_the_published_loss_has_a_linear_critic():
     """T = max(w, −2), f*(T) = T + T²/4, r = 1 + T/2."""
-    objective = PRObjective(3.0, form="tail", critic="linear_chi2")
+    objective = PRObjective(3.0, form="tail", critic=LinearChiSquared())
     real, fake = torch.tensor([-5.0, 0.0, 4.0]), torch.tensor([-7.0, -1.9, 1.0], requires_grad=True)
     dual = fake.detach().clamp(min=-2)
     expected = (dual + dual**2 / 4).mean() - real.clamp(min=-2).mean()
@@ -298,13 +298,13 @@ def test_discriminator_loss_is_best_at_the_ratio(name):
 def test_naive_dual_stalls():
     """A confident discriminator passes next to nothing on, where the smoothed loss on a ratio still does."""
     w = torch.tensor([12.0, -12.0], requires_grad=True)
-    naive_dual(3.0).generator_loss(w).backward()
+    FGAN(PR(3.0)).generator_loss(w).backward()
     assert w.grad.abs().max() < 1e-5
 
 
 OBJECTIVES = [
     *map(FGAN, SMOOTH),
-    *(PRObjective(5.0), PRObjective(0.1, form="tail"), PRObjective(2.0, form="tail", critic="linear_chi2")),
+    *(PRObjective(5.0), PRObjective(0.1, form="tail"), PRObjective(2.0, form="tail", critic=LinearChiSquared())),
     *(SelfNormalised(order=-3.0), SelfNormalised(lam=20.0), Area(), OBRSObjective("gan", 3.0)),
 ]
 
@@ -346,7 +346,7 @@ def test_schedules_are_functions_of_the_step():
         (lambda: SelfNormalised(order=1.0, lam=1.0), "either `order` or `lam`"),
         (lambda: SelfNormalised(lam=-1.0), "`lam` must be positive"),
         (lambda: SelfNormalised(order=math.nan), "`order` must be a number"),
-        (lambda: PRObjective(critic="gann"), "`critic` must be one of .*linear_chi2; got 'gann'"),
+        (lambda: PRObjective(critic="gann"), "`critic` must be one of .*; got 'gann'"),
         (lambda: FGAN("gann"), "`divergence` must be one of"),
         (lambda: FGAN("gan", play="fair"), "`play` must be one of"),
         (lambda: OBRSObjective("kl", budget=0.5), "`budget` must be at least 1"),

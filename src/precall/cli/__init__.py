@@ -60,7 +60,7 @@ def main(
       precall assess --real data/ --fake ours=a/ --fake theirs=b/ --out report/
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
       precall tune --data digits --lam 5 --steps 50 --out runs/lam5
-      precall encode images/ --encoder random-vgg --out features.npy
+      precall encode images/ --encoder efficientnet --out features.npy
 
     Exit status: 0 success, 1 invalid data or input, 2 invalid usage, 3 a gate (--min-…, --max-…) was not met,
     70 internal error (a bug, please report it), 130 interrupted (Ctrl-C, SIGTERM), 141 the reader of the output left.

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -18,6 +19,7 @@ from precall.cli.results_cache import assessed
 from precall.printing import shown
 
 if TYPE_CHECKING:
+    from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.gates import Gate
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.samples import SampleSet
@@ -60,7 +62,7 @@ class ComparingOptions(ReferenceOptions):
     quiet: bool = False
 
     @property
-    def table_columns(self) -> dict[str, list[str]]:
+    def table_columns(self) -> dict[str, Any]:
         """The columns of tables to compare and to leave out; only what was given."""
         given = {"columns": self.columns, "ignore": self.ignore}
         return {name: _listed(names) for name, names in given.items() if names is not None}
@@ -75,9 +77,10 @@ class AssessOptions(ComparingOptions):
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
         quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
-            random-vgg (default), pixels, clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts:
-            ngrams (default), minilm. Or your own: package.module:function (searched in PYTHONPATH).
-        preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: adm,
+            efficientnet (default), random-vgg, pixels, clip, dinov2, vgg16, inception, inception-probabilities,
+            inception-adm. Texts: ngrams (default), minilm, gpt2-large. Or your own: package.module:function (searched
+            in PYTHONPATH).
+        preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: fid, adm,
             stylegan, dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them.
 
     Tables and groups:
@@ -110,6 +113,8 @@ class AssessOptions(ComparingOptions):
 
     Output:
         samples (FILE): File for the values of each sample (.csv or .parquet); computes again to have them.
+        log (TARGET): Log scores, page and --samples to wandb:project, mlflow:experiment, comet:project or
+            tensorboard:folder.
     """
 
     fake: list[str]
@@ -133,6 +138,7 @@ class AssessOptions(ComparingOptions):
     ray_address: str | None = None
     work: Path | None = None
     samples: Path | None = None
+    log: list[str] | None = None
 
     @property
     def sharded(self) -> bool:
@@ -165,7 +171,12 @@ def assess(options: AssessOptions) -> None:
       precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray
     """
     from precall.files import check_output
+    from precall.integrations.loggers import checked_target
     from precall.report import folder, sample_table
+
+    with blaming("--log"):
+        for target in options.log or ():
+            checked_target(target)
 
     models = dict(_named(given) for given in options.fake)
     if len(models) < len(options.fake):
@@ -191,11 +202,25 @@ def assess(options: AssessOptions) -> None:
     command = command_line()
     page = None if options.out is None else folder.write(found, options.out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if options.as_json else repr(found))
+    _log(options, found, page)
     if page is not None:
         note(f"page: {page}")
-        if (contents := next(iter(found.values())).protocol.get("contains")) is not None:
+        if (contents := next(iter(found.values())).record.contains) is not None:
             note(contents)  # what the report contains of tables
     _check(found)
+
+
+def _log(options: AssessOptions, found: Comparison, page: Path | None) -> None:
+    """Log the results where `--log` says, with the page and the values of each sample."""
+    from precall.integrations.loggers import log_run
+
+    if not options.log:
+        return
+    with TemporaryDirectory() as place:
+        files = [page or found.to_html(Path(place) / "report.html"), *([options.samples] if options.samples else [])]
+        for target in options.log:
+            log_run(target, found, files)
+            note(f"logged: {target}")
 
 
 def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:
@@ -209,19 +234,12 @@ def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[
 
     data, *others = _opened(options, options.real, *models.values())
     sources = {name: one[0] for name, one in zip(models, others, strict=True)}
-    settings = _settings(options, metrics, data[0], sources)
+    request = _request(options, metrics, data[0], sources)
     if options.prompt is not None:
         prompts = {name: one[1] for name, one in zip(models, others, strict=True)}
-        settings |= {"prompts": {"real": data[1], "fake": prompts}}
-    found = assessed(
-        data[0],
-        sources,
-        options.encoders(data[0]),
-        settings,
-        holdout=None if options.holdout is None else options.opened(options.holdout),
-        fresh=options.fresh,
-        each=None if options.samples is None else collect,
-    )
+        request = replace(request, prompts={"real": data[1], "fake": prompts})
+    each = None if options.samples is None else collect
+    found = assessed(data[0], sources, request, fresh=options.fresh, each=each)
     if options.samples is not None:
         note(f"samples: {sample_table.write(rows, options.samples)}")
     return found
@@ -237,21 +255,24 @@ def _opened(options: AssessOptions, real: str, *models: str) -> list[tuple[Sampl
     return [open_prompted(path, is_real=i == 0, **how) for i, path in enumerate((real, *models))]
 
 
-def _settings(
+def _request(
     options: AssessOptions, metrics: list[str] | None, data: SampleSet, sources: Mapping[str, SampleSet]
-) -> dict[str, Any]:
-    """The settings of the assessment, in the form that `precall.assess` takes."""
-    labels = labels_of(options.groups, data, sources) if options.groups else None
-    chosen = {name: getattr(options, name) for name in ("k", "ties", "seed", "device")}
-    chosen |= {"metrics": metrics, "groups": labels, **options.table_columns}
-    if options.preset is not None:
-        chosen["preset"] = options.preset
-    if options.kinds is not None:
-        pairs = [one.rpartition("=") for one in _listed(options.kinds)]
-        if not all(column and kind for column, _, kind in pairs):
-            raise wrong("--kinds", "expected column=kind, as in visit=date,code=category")
-        chosen["kinds"] = {column: kind for column, _, kind in pairs}
-    return chosen | ({"show_rows": True} if options.show_rows else {})
+) -> Request:
+    """What is requested of `precall.assess`."""
+    from precall.metrics.assessing.requests import Request
+
+    pairs = [one.rpartition("=") for one in _listed(options.kinds or "")]
+    if not all(column and kind for column, _, kind in pairs):
+        raise wrong("--kinds", "expected column=kind, as in visit=date,code=category")
+    return Request(
+        **{name: getattr(options, name) for name in ("k", "ties", "seed", "device", "preset", "show_rows")},
+        **options.table_columns,
+        kinds={column: kind for column, _, kind in pairs} or None,
+        metrics=metrics,
+        groups=labels_of(options.groups, data, sources) if options.groups else None,
+        encoder=options.encoders(data),
+        holdout=None if options.holdout is None else options.opened(options.holdout),
+    )
 
 
 def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from precall.plugins import plugins
+
 ARGUMENTS, OPTIONS = "Arguments", "Options"
 # groups of options, in the order of the pages; `--help` shows the first two alone
 ORDER = (
@@ -57,6 +59,10 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     if EVERYTHING not in ctx.meta and (others := [name for name in names if name not in everyday]):
         with formatter.section("More options"):
             formatter.write_dl([("--help-all", ", ".join(others))])
+    added = {kind: ", ".join(sorted(plugins(kind))) for kind in ("encoders", "metrics", "sources") if plugins(kind)}
+    if added and "real" in {one.name for one in command.get_params(ctx)}:
+        with formatter.section("Plug-ins"):
+            formatter.write_dl(list(added.items()))
 
 
 def _show_everything(ctx: typer.Context, given: bool) -> None:

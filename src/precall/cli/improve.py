@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from precall.cli.blending import run_blend
 from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
 from precall.cli.options import EncodingOptions, flag, takes, wrong
 from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 OTHER_FOLDER = "Choose another folder, or remove that file."
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
+
+NOT_IN_A_BLEND = ("plan", "target", "surplus", "size", "at_recall", "centrality", "copy", "link")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ def improve(options: ImproveOptions) -> None:
     from precall.improve.judging import ESTIMATORS, judge
 
     if options.blend:
-        run_blend(options)
+        _blend(options)
         return
     if len(options.fake) > 1 or options.cost:
         raise wrong("--fake", "several models, and --cost, need --blend")
@@ -172,7 +173,7 @@ def improve(options: ImproveOptions) -> None:
 
 def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
     """The samples to keep, or the fine-tuning set: a target for the model, or the surplus for a guide."""
-    from precall.improve.ratio import RatioWarning
+    from precall.improve.calibration import RatioWarning
     from precall.improve.selection import selection
     from precall.improve.targets import surplus_of, target_of
 
@@ -249,7 +250,7 @@ def _content(suffix: str, samples: Any, kept: Selection) -> bytes:
     table = csv.writer(text, delimiter=samples.delimiter, lineterminator="\n")
     if samples.has_header:
         table.writerow(samples.columns)
-    table.writerows(samples.rows[int(index)] for index in kept.indices)
+    table.writerows(samples.row(int(index)) for index in kept.indices)
     return text.getvalue().encode()
 
 
@@ -384,3 +385,47 @@ def _check_set_usage(options: ImproveOptions) -> None:
         raise wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(given)}")
     if options.copy and options.link:
         raise wrong("--copy", "choose one of --copy and --link")
+
+
+def _blend(options: ImproveOptions) -> None:
+    """Print the best blend, or write it as JSON."""
+    from precall.improve.blending import blend
+
+    models = dict(_named_model(given) for given in options.fake)
+    if len(models) < max(2, len(options.fake)):
+        raise wrong("--blend", "give two models or more with different names, as in --fake a=one.npy --fake b=two.npy")
+    if given := [flag(name) for name in NOT_IN_A_BLEND if getattr(options, name) not in (None, False)]:
+        raise wrong("--blend", f"remove {' and '.join(given)}; a blend takes --lam, --budget, --cost, --min-precision")
+    if options.out is not None and options.out.suffix.lower() != ".json":
+        raise wrong("--out", f"a blend is written as .json; got {options.out}")
+    options.check(options.real, *models.values())
+    found = blend(
+        real=options.opened(options.real),
+        fakes={name: options.opened(path) for name, path in models.items()},
+        lam=1.0 if options.lam is None else options.lam,
+        budget=options.budget,
+        costs=_costs(options.cost) if options.cost else None,
+        precision_at_least=options.min_precision,
+        encoder=options.encoder,
+        seed=options.seed,
+        device=options.device,
+    )
+    saved = json.dumps(found.to_dict() | {"command": command_line()}, indent=1)
+    if options.out is not None:
+        write_atomically(options.out, (saved + "\n").encode())
+        note(f"written: {options.out}")
+    emit(saved if options.as_json else repr(found))
+
+
+def _named_model(given: str) -> tuple[str, str]:
+    """Name and path of a model; its name is that of the file unless one is given."""
+    name, equals, path = given.partition("=")
+    return (name, path) if equals and name and "/" not in name else (Path(given).stem, given)
+
+
+def _costs(given: list[str]) -> dict[str, float]:
+    pairs = (one.partition("=")[::2] for one in given)
+    try:
+        return {name: float(cost) for name, cost in pairs}
+    except ValueError:
+        raise wrong("--cost", f"expected NAME=NUMBER, as in --cost a=2; got {', '.join(given)}") from None

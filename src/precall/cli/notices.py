@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from precall.cli.console import alert, note, tell_skipped
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.metrics.scores.results import Comparison
+    from precall.metrics.scores.record import SideRecord
+    from precall.metrics.scores.results import Assessment, Comparison
 
 
 class StderrHandler(logging.Handler):
@@ -31,26 +31,31 @@ def show_warnings() -> None:
 
 def report_sources(found: Comparison) -> None:
     """Report on stderr what was noticed about the samples: unreadable ones, kinds of columns, shared rows, groups."""
-    _report_skipped(found)
-    _report_columns(found)
-    _report_shared_rows(found)
+    from precall.metrics.scores.record import OneSided
+
+    first = next(iter(found.values()))
+    sides = {"real": first.record.real, "holdout": first.record.holdout}
+    for name, side in (sides | {name: one.record.fake for name, one in found.items()}).items():
+        errors = () if side is None else side.errors or ()
+        tell_skipped(name, [f"{shown(error['id'])}: {error['reason']}" for error in errors], _read(side) + len(errors))
+    _report_columns(first)
+    _report_shared_rows(first)
     _report_notices(found)
     for name, one in found.items():
-        _report_one_sided(name, one.protocol.get("groups", {}))
+        alone = one.record.groups or OneSided()
+        for groups, said in ((alone.only_real, "never produced"), (alone.only_fake, "not in the data")):
+            if groups:
+                note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups))}")
 
 
-def _report_skipped(found: Comparison) -> None:
-    first = next(iter(found.values())).protocol
-    sides = {name: first[name] for name in ("real", "holdout") if name in first}
-    sides |= {name: one.protocol["fake"] for name, one in found.items()}
-    for name, protocol in sides.items():
-        errors = [f"{shown(error['id'])}: {error['reason']}" for error in protocol.get("errors", ())]
-        tell_skipped(name, errors, int(protocol.get("shape", [0])[0]) + len(errors))
+def _read(side: SideRecord | None) -> int:
+    """The number of samples that were read."""
+    return 0 if side is None or side.shape is None else int(side.shape[0])
 
 
-def _report_columns(found: Comparison) -> None:
+def _report_columns(one: Assessment) -> None:
     """Name the kinds of the columns of tables, and those that are left out."""
-    plan = next(iter(found.values())).protocol.get("real", {}).get("protocol", {})
+    plan = (None if one.record.real is None else one.record.real.protocol) or {}
     if "left_out" in plan:
         kinds = ", ".join(f"{shown(name)} {column['kind']}" for name, column in plan["columns"].items())
         note(f"columns: {kinds}")
@@ -58,9 +63,9 @@ def _report_columns(found: Comparison) -> None:
             note(sentence)
 
 
-def _report_shared_rows(found: Comparison) -> None:
+def _report_shared_rows(one: Assessment) -> None:
     """Say how many training samples are in the holdout too: copies of these cannot be recognised."""
-    memorized = next(iter(found.values())).scores.get("memorized")
+    memorized = one.scores.get("memorized")
     if memorized is not None and (shared := memorized.settings["identical_rows"]):
         said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
         note(f"{said}: copies of these are not counted directly")
@@ -71,14 +76,7 @@ def _report_notices(found: Comparison) -> None:
     said = (
         (f"{name}: {notice.removeprefix('fake: ')}" if notice.startswith("fake: ") else notice)
         for name, one in found.items()
-        for notice in one.protocol.get("notices", ())
+        for notice in one.record.notices or ()
     )
     for notice in dict.fromkeys(said):
         note(notice)
-
-
-def _report_one_sided(name: str, groups: Mapping[str, Any]) -> None:
-    """Name the groups that only one side has."""
-    for side, said in (("only_real", "never produced"), ("only_fake", "not in the data")):
-        if groups.get(side):
-            note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups[side]))}")

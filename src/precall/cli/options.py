@@ -39,9 +39,9 @@ class EncodingOptions:
     """How sources are opened and encoded, and where this runs.
 
     Options:
-        encoder (NAME): Encoder for samples that are not features. Images: random-vgg (default), pixels, clip, dinov2,
-            vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm. Or your own:
-            package.module:function (searched in PYTHONPATH).
+        encoder (NAME): Encoder for samples that are not features. Images: efficientnet (default), random-vgg, pixels,
+            clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm,
+            gpt2-large. Or your own: package.module:function (searched in PYTHONPATH).
 
     Reading samples:
         key (NAME): Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the

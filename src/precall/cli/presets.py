@@ -23,7 +23,7 @@ def presets() -> None:
 def described(preset: dict[str, object]) -> list[str]:
     """The lines about a preset: its name and source, then one line per choice."""
     first = f"{preset['name']}: {preset['source']}"
-    rest = {key: value for key, value in preset.items() if key not in ("name", "source") and value != ""}
+    rest = {key: value for key, value in preset.items() if key not in ("name", "source") and value not in ("", [])}
     lines = list(wrapped(first))
     for key, value in rest.items():
         head, *more = wrapped(_shown(value), indent=" " * 17)

@@ -16,13 +16,13 @@ import shutil
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
 from glob import glob
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import precall
 from precall.cli.console import bars, note
@@ -32,6 +32,7 @@ from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
+    from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.samples import SampleSet
 
@@ -117,7 +118,7 @@ class Entry:
         shown = galleries_of({found.name: found})
         body = json.dumps({"results": found.to_dict(), "galleries": shown}).encode()
         date = datetime.now().astimezone().isoformat(" ", "seconds")
-        if all(found.protocol[side]["fingerprint"] == one for side, one in self.fingerprints.items()):
+        if all(getattr(found.record, side).fingerprint == one for side, one in self.fingerprints.items()):
             with suppress(OSError):
                 write_sealed(self.path, date.encode(), b"\n", body)
         return _restored(self.path, body)
@@ -169,7 +170,7 @@ def encoders_in_use(
     from precall.encoders.registry import runs_on_a_device
     from precall.metrics.protocols.presets import PRESETS
 
-    usual = None if preset is None else PRESETS[preset].encoder
+    usual = None if preset is None else PRESETS[preset].default_encoder
     kinds = [one.kind for one in samples if one.kind != "moments"]
     names = dict.fromkeys(name or (usual if kind != "features" else None) or default_encoder(kind) for kind in kinds)
     inside = {known for known, make in ENCODERS.items() if make.__module__ != hub.__name__}
@@ -192,10 +193,8 @@ def _gpu() -> bool:
 def assessed(
     real: SampleSet,
     fakes: Mapping[str, SampleSet],
-    encoder: Sequence[str] | None,
-    settings: Mapping[str, Any],
+    request: Request,
     *,
-    holdout: SampleSet | None = None,
     fresh: bool,
     each: Callable[[Assessment], None] | None = None,
 ) -> Comparison:
@@ -206,21 +205,22 @@ def assessed(
     """
     from precall.metrics.scores.results import Comparison
 
-    names: list[str | None] = list(encoder) if encoder else [None]
+    names: list[str | None] = list(cast("Sequence[str]", request.encoder)) if request.encoder else [None]
+    holdout = cast("SampleSet | None", request.holdout)
     sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
-    chosen = settings.get("preset"), settings.get("device")
     encoders: dict[str, Encoder | None] = {}
     for one in names:
-        encoders |= encoders_in_use(one, sides, *chosen)
+        encoders |= encoders_in_use(one, sides, request.preset, request.device)
     protocols = {name: None if one is None else one.protocol for name, one in encoders.items()}
+    settings = {name: value for name, value in request.given.items() if name not in ("holdout", "encoder")}
     cache = ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}
     found = {} if fresh or each is not None else _kept(entries)
     missing = {name: one for name, one in fakes.items() if name not in found}
     if missing:
-        loaded = [encoders.get(str(name)) or name for name in (encoders if len(encoders) == 1 else names)]
-        arguments = {"real": real, "holdout": holdout, "encoder": loaded[0] if len(loaded) == 1 else loaded, **settings}
-        found |= _computed(missing, entries, arguments, each)
+        loaded: list[Any] = [encoders.get(str(name)) or name for name in (encoders if len(encoders) == 1 else names)]
+        request = replace(request, encoder=loaded[0] if len(loaded) == 1 else loaded)
+        found |= _computed(real, missing, entries, request, each)
     return Comparison({name: found[name] for name in fakes})
 
 
@@ -236,9 +236,10 @@ def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
 
 
 def _computed(
+    real: SampleSet,
     fakes: Mapping[str, SampleSet],
     entries: Mapping[str, Entry],
-    arguments: Mapping[str, Any],
+    request: Request,
     each: Callable[[Assessment], None] | None,
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
@@ -249,7 +250,8 @@ def _computed(
     try:
         with bars() as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", SampleWarning)  # the results have the same sentences, and are reported
-            for one in assess_each(fake=fakes, progress=naming(progress, list(fakes), found), **arguments):
+            request = replace(request, progress=naming(progress, list(fakes), found))
+            for one in assess_each(real=real, fake=fakes, request=request):
                 if each is not None:
                     each(one)
                 found[one.name] = entries[one.name].keep(one)

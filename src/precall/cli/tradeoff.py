@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -50,6 +50,7 @@ def tradeoff(options: TradeoffOptions) -> None:
       precall tradeoff --real data/ --fake ours@1=a/ --fake theirs@1=b/ --lam 2
       precall tradeoff --real real.npy --fake ours@0.7=a.npy --out report/
     """
+    from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.tradeoff import Tradeoff, named
     from precall.report import folder
 
@@ -59,14 +60,15 @@ def tradeoff(options: TradeoffOptions) -> None:
         raise wrong("--lam", f"expected a positive number; got {lam:g}")
     if recall is not None and not 0 <= recall <= 1:
         raise wrong("--recall", f"expected a number between 0 and 1; got {recall:g}")
-    how = {"metrics": _metrics(options.metrics), "k": options.k, "ties": "closed", "seed": options.seed}
-    how |= {"groups": None, "device": options.device, **options.table_columns}
+    names = _metrics(options.metrics)
     options.check(options.real, *paths.values())
     if options.out is not None:
         folder.check(options.out, sources=(options.real, *paths.values()))
     sources = {name: options.opened(path) for name, path in paths.items()}
     data = options.opened(options.real)
-    compared = assessed(data, sources, options.encoders(data), how, fresh=options.fresh)
+    chosen: dict[str, Any] = {"k": options.k, "seed": options.seed, "device": options.device, **options.table_columns}
+    request = Request(metrics=names, encoder=options.encoders(data), **chosen)
+    compared = assessed(data, sources, request, fresh=options.fresh)
     report_sources(compared)
     found, command = Tradeoff(compared.assessments, settings=settings), command_line()
     page = None if options.out is None else folder.write(found, options.out, command=command)

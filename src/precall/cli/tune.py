@@ -51,8 +51,8 @@ class TuneOptions:
             0, none]
         bins_encoder (NAME): Encoder in whose features the bins are computed. [default: none, the samples themselves]
         critic_encoder (NAME): Also train a critic on the features of this frozen encoder, and add both losses:
-            random-vgg, inception, vgg16, dinov2, clip, or a TorchScript file, which may return feature maps. For
-            images.
+            efficientnet, random-vgg, inception, vgg16, dinov2, clip, or a TorchScript file, which may return feature
+            maps. For images.
 
     Computing:
         precision: Number format: fp32, or bf16 for mixed precision. [default: fp32]

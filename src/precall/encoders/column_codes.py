@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from precall.samples.cells import TRUTH, moment, number_in, puts_day_first, unit
+from precall.samples.cells import TRUTH, puts_day_first
 from precall.samples.columns import ColumnKind, levels_of, missing_spellings, rarest
+from precall.samples.typed_cells import Cells, DateCells
 from precall.theory.arrays import Array, Flags
 
 BEND = 4.0  # number of scales from the centre beyond which distances grow like a logarithm
@@ -38,7 +39,7 @@ class Code(ABC):
     width: int
 
     @abstractmethod
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The features of the cells, shape (n, width), and which cells are unexpected, shape (n,)."""
 
     @abstractmethod
@@ -58,7 +59,7 @@ class NumberCode(Code):
     rounded. A cell without a number is at the centre.
 
     Attributes:
-        read: Converts a cell to a number; NaN if it is none.
+        read: Converts cells to numbers; NaN where there is none.
         missing: Spellings of a missing value.
         centre: The median of the real values.
         scale: Their robust spread.
@@ -66,7 +67,7 @@ class NumberCode(Code):
         allows_other: Whether real cells have texts that are no number.
     """
 
-    read: Callable[[str], float]
+    read: Callable[[Cells], Array]
     missing: frozenset[str]
     centre: float
     scale: float
@@ -74,7 +75,7 @@ class NumberCode(Code):
     allows_other: bool
 
     @classmethod
-    def fit(cls, cells: Sequence[str], read: Callable[[str], float], missing: frozenset[str]) -> NumberCode:
+    def fit(cls, cells: Cells, read: Callable[[Cells], Array], missing: frozenset[str]) -> NumberCode:
         """Fit the centre and the scale to the real cells."""
         values, absent, other = _numbers(cells, read, missing)
         known = values[~np.isnan(values)]
@@ -86,7 +87,7 @@ class NumberCode(Code):
         """One, or two with the indicator."""
         return 1 + (self.allows_missing or self.allows_other)
 
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The bent value of each cell, with the indicator if there is one."""
         values, absent, other = _numbers(cells, self.read, self.missing)
         position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
@@ -110,18 +111,19 @@ class OrderedCode(Code):
     rank: NumberCode
 
     @classmethod
-    def fit(cls, cells: Sequence[str], missing: frozenset[str]) -> OrderedCode:
+    def fit(cls, cells: Cells, missing: frozenset[str]) -> OrderedCode:
         """Fit the order of the levels to the real cells."""
-        levels = levels_of(cell for cell in cells if cell.lower() not in missing)
+        levels = levels_of(cell for cell in cells.levels().counts if cell.lower() not in missing)
         ranks = {level: float(rank) for rank, level in enumerate(levels)}
-        return cls(tuple(levels), NumberCode.fit(cells, lambda cell: ranks.get(cell, np.nan), missing))
+        rank_of: Callable[[str], float] = lambda cell: ranks.get(cell, np.nan)  # noqa: E731
+        return cls(tuple(levels), NumberCode.fit(cells, lambda cells: cells.levels().each(rank_of), missing))
 
     @property
     def width(self) -> int:  # type: ignore[override]
         """As for a number."""
         return self.rank.width
 
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The rank of each cell."""
         return self.rank.encode(cells)
 
@@ -150,9 +152,11 @@ class CategoryCode(Code):
     entry: float
 
     @classmethod
-    def fit(cls, cells: Sequence[str], read: Callable[[str], tuple[str, str]]) -> CategoryCode:
+    def fit(cls, cells: Cells, read: Callable[[str], tuple[str, str]]) -> CategoryCode:
         """Choose the categories that have an entry of their own."""
-        counts = Counter(map(read, cells))
+        counts = Counter[tuple[str, str]]()
+        for cell, n in cells.levels().counts.items():
+            counts[read(cell)] += n
         frequent = sorted(counts, key=lambda level: (-counts[level], level))[:MOST_CATEGORIES]
         kept = sorted(level for level in frequent if counts[level] >= rarest(len(cells)) or level == ("", MISSING))
         pooled = len(counts) - len(kept)
@@ -167,10 +171,10 @@ class CategoryCode(Code):
         """Number of entries."""
         return len(self.levels)
 
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The entries of the cells; all are 0 for a category that is unexpected."""
         pool = self.levels.get(("", RARE), -1)
-        own = np.array([self._place(self.read(cell), pool) for cell in cells], dtype=np.intp)
+        own = cells.levels().each(lambda cell: self._place(self.read(cell), pool), np.intp)
         features = np.zeros((len(cells), self.width))
         features[own >= 0, own[own >= 0]] = self.entry
         return features, own < 0
@@ -196,9 +200,10 @@ class DateCode(Code):
     cycles: tuple[str, ...]
 
     @classmethod
-    def fit(cls, cells: Sequence[str], missing: frozenset[str]) -> DateCode:
+    def fit(cls, cells: Cells, missing: frozenset[str]) -> DateCode:
         """Fit the days, and choose the cycles."""
-        read = partial(moment, day_first=puts_day_first(cells))
+        day_first = not isinstance(cells, DateCells) and puts_day_first(cells.levels().counts.elements())
+        read: Callable[[Cells], Array] = lambda cells: cells.days(day_first=day_first)  # noqa: E731
         values = _numbers(cells, read, missing)[0]
         return cls(NumberCode.fit(cells, read, missing), _cycles(values[~np.isnan(values)]))
 
@@ -207,7 +212,7 @@ class DateCode(Code):
         """That of the number, and two per cycle."""
         return self.days.width + 2 * len(self.cycles)
 
-    def encode(self, cells: Sequence[str]) -> tuple[Array, Flags]:
+    def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The days, and the position in each cycle on a circle; a missing date is at its centre."""
         features, unexpected = self.days.encode(cells)
         values = _numbers(cells, self.days.read, self.days.missing)[0]
@@ -223,7 +228,7 @@ class DateCode(Code):
         return [self.days.identity(), self.cycles]
 
 
-def fit_code(kind: ColumnKind, cells: Sequence[str]) -> Code:
+def fit_code(kind: ColumnKind, cells: Cells) -> Code:
     """The code of a column of this kind, fitted to its real cells."""
     missing = missing_spellings(cells)
     if kind == "date":
@@ -231,22 +236,18 @@ def fit_code(kind: ColumnKind, cells: Sequence[str]) -> Code:
     if kind == "ordered":
         return OrderedCode.fit(cells, missing)
     if kind == "boolean":
-        return CategoryCode.fit(cells, partial(_truth, missing))
+        return CategoryCode.fit(cells, partial(_category, missing, TRUTH))
     if kind == "category":
-        return CategoryCode.fit(cells, partial(_category, missing))
+        return CategoryCode.fit(cells, partial(_category, missing, {}))
     if kind == "text":
-        return NumberCode.fit(cells, lambda cell: float(len(cell)), missing)
-    return NumberCode.fit(cells, partial(number_in, usual_unit(cells)), missing)
+        return NumberCode.fit(cells, lambda cells: cells.levels().each(len), missing)
+    own = usual_unit(cells)
+    return NumberCode.fit(cells, lambda cells: cells.numbers(own), missing)
 
 
-def usual_unit(cells: Sequence[str]) -> str:
-    """The most frequent unit of a column of numbers, or "" if no cell has one.
-
-    Example:
-        >>> usual_unit(["5 €", "6", "$7", "8 €"])
-        '€'
-    """
-    return max(Counter(filter(None, map(unit, cells))).items(), key=lambda one: one[1], default=("", 0))[0]
+def usual_unit(cells: Cells) -> str:
+    """The most frequent unit of a column of numbers, or "" if no cell has one."""
+    return max(cells.units().items(), key=lambda one: one[1], default=("", 0))[0]
 
 
 def bent(x: Array) -> Array:
@@ -260,10 +261,10 @@ def bent(x: Array) -> Array:
     return np.asarray(np.where(size <= BEND, x, np.sign(x) * (BEND + np.log(np.maximum(size - BEND + 1, 1)))))
 
 
-def _numbers(cells: Sequence[str], read: Callable[[str], float], missing: frozenset[str]) -> tuple[Array, Flags, Flags]:
+def _numbers(cells: Cells, read: Callable[[Cells], Array], missing: frozenset[str]) -> tuple[Array, Flags, Flags]:
     """The number of each cell or NaN, whether it is missing, and whether it has another text."""
-    absent = np.array([cell.lower() in missing for cell in cells], dtype=bool)
-    values = np.array([np.nan if gone else read(cell) for cell, gone in zip(cells, absent, strict=True)], dtype=float)
+    absent = cells.absent(missing)
+    values = np.where(absent, np.nan, read(cells))
     return values, absent, np.isnan(values) & ~absent
 
 
@@ -299,11 +300,8 @@ def _circle(values: Array, period: float) -> Array:
     return np.asarray(CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1)))
 
 
-def _category(missing: frozenset[str], cell: str) -> tuple[str, str]:
-    """The category of a cell, as (its text, "") or as ("", "missing")."""
+def _category(missing: frozenset[str], truths: Mapping[str, bool], cell: str) -> tuple[str, str]:
+    """The category of a cell, as (its text, "") or as ("", "missing"); the spellings of a truth value are one."""
+    if (value := truths.get(cell.lower())) is not None:
+        return str(value).lower(), ""
     return ("", MISSING) if cell.lower() in missing else (cell, "")
-
-
-def _truth(missing: frozenset[str], cell: str) -> tuple[str, str]:
-    value = TRUTH.get(cell.lower())
-    return _category(missing, cell) if value is None else (str(value).lower(), "")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.samples import hashing
-from precall.samples.sampleset import Kind
+from precall.samples.sampleset import Kind, SampleSet
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +65,7 @@ class Encoder:
         tensors: The same features as a differentiable function; None if there is none. Images are resized as by
             `prepare`, but not rounded to whole grey levels.
         cuts: Whether a text is longer than the encoder reads; None if it reads everything.
+        whole: Converts a whole sample set at once, where that is much faster; its features are not cached.
 
     Example:
         >>> twice = Encoder("twice", "features", {}, prepare=lambda x: 2 * x, forward=np.stack)
@@ -79,6 +80,7 @@ class Encoder:
     forward: Callable[[list[Any]], Any]
     tensors: TensorEncoder | None = None
     cuts: Callable[[str], bool] | None = None
+    whole: Callable[[SampleSet], FeatureMatrix] | None = None
 
     def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
         """Compute the features of a batch of any size."""

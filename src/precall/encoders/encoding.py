@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,22 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.encoders.cache import (
-    CHUNK,
-    Chunk,
-    FeatureStore,
-    cache_dir,
-    feature_folder,
-    file_index,
-    join_chunks,
-    stack_rows,
-)
+from precall.encoders import cache as storage
+from precall.encoders.cache import CHUNK, Chunk, FeatureStore, feature_folder
 from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
-from precall.encoders.registry import TEXTS, default_encoder, load_encoder, runs_on_a_device
+from precall.encoders.registry import DEFAULTS, FORMER, TEXTS, default_encoder, load_encoder, runs_on_a_device
 from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
-from precall.samples.sampleset import Notice, shown
+from precall.samples.sampleset import Notice, SampleWarning, shown
+from precall.samples.tables import TableRows
 from precall.sealing import read_sealed, setting_aside, write_sealed
 
 ATTEMPTS = 5
@@ -120,15 +114,28 @@ def encode(
     chosen = _encoder(opened, encoder, reference, device)
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1; got {batch_size}.")
-    root = None if cache is False else cache_dir() if cache is True else Path(cache)
-    fingerprint = opened.fingerprint(None if root is None else file_index(root, opened.name))
+    root = None if cache is False else storage.cache_dir() if cache is True else Path(cache)
+    fingerprint = opened.fingerprint(None if root is None else storage.file_index(root, opened.name))
     report = progress or (lambda done, total: None)
     if chosen.name == "identity" and isinstance(opened, Rows):
         return _features(opened, chosen, fingerprint, opened.array, [], cached=False)
+    if chosen.whole is not None and isinstance(opened, TableRows):
+        return _table_features(opened, chosen, fingerprint, report)
     if root is None:
-        array, errors = join_chunks(_chunks(opened, chosen, range(0, len(opened), CHUNK), batch_size, report))
+        array, errors = storage.join_chunks(_chunks(opened, chosen, range(0, len(opened), CHUNK), batch_size, report))
         return _features(opened, chosen, fingerprint, array, errors, cached=False)
     return _through_cache(opened, chosen, fingerprint, root, batch_size, report)
+
+
+def _table_features(table: TableRows, encoder: Encoder, fingerprint: str, progress: StageProgress) -> EncodedFeatures:
+    """The features of a table, column by column. Rows with another number of cells are errors."""
+    errors = [table.fault_of(index) for index in table.uneven]
+    for error in errors:
+        table.fault(error)
+    progress(0, len(table))
+    array = encoder.whole(table) if encoder.whole is not None else np.empty((0, 0), np.float32)
+    progress(len(table), len(table))
+    return _features(table, encoder, fingerprint, array, errors, cached=False)
 
 
 def _through_cache(
@@ -137,6 +144,8 @@ def _through_cache(
     store = FeatureStore(feature_folder(root, encoder.key(fingerprint)), len(samples))
     found = store.finished()
     cached = found is not None
+    if not cached and encoder.name == DEFAULTS["images"]:
+        _name_former(samples, encoder, fingerprint, root)
     with _keeping_notices(samples, store.folder / NOTICES):
         array, recorded = found or _stored(store, samples, encoder, batch_size, progress)
     progress(len(samples), len(samples))
@@ -145,6 +154,18 @@ def _through_cache(
     for error in errors:
         samples.fault(error)
     return _features(samples, encoder, fingerprint, array, errors, cached=cached)
+
+
+def _name_former(samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path) -> None:
+    """Warn if the cache holds features of these samples from before the default changed."""
+    former = load_encoder(FORMER, device=str(encoder.protocol["device"]))
+    if feature_folder(root, former.key(fingerprint)).is_dir():
+        said = f"features of {FORMER}, the former default, are in the cache and are not comparable with those of"
+        warnings.warn(
+            f"{shown(samples.name)}: {said} {encoder.name}. Pass --encoder {FORMER} to use them.",
+            SampleWarning,
+            stacklevel=4,
+        )
 
 
 @contextmanager
@@ -201,7 +222,7 @@ def _chunks(
             progress(done, n)
             if group.stop % CHUNK == 0 or group.stop == n:
                 start = group.start // CHUNK * CHUNK
-                yield Chunk(start, stack_rows(rows), errors)
+                yield Chunk(start, storage.stack_rows(rows), errors)
                 rows, errors = [], []
     finally:
         pool.shutdown(cancel_futures=True)
@@ -213,19 +234,15 @@ def _ahead(
     """Yield the prepared samples of each group, in order, with about `batch_size` samples in preparation."""
     waiting: deque[Future[list[object]]] = deque()
     for group in groups:
-        waiting.append(pool.submit(_prepared, samples, encoder, group))
+        waiting.append(pool.submit(lambda group: [_prepare(samples, encoder, index) for index in group], group))
         if len(waiting) > batch_size // SLOTS:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
-def _prepared(samples: SampleSet, encoder: Encoder, group: range) -> list[object]:
-    """Prepare each sample of a group for the encoder. A `SampleError` takes the place of an unreadable sample."""
-    return [_prepare(samples, encoder, index) for index in group]
-
-
 def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> object:
+    """A sample as the encoder takes it, or a `SampleError` in its place."""
     try:
         sample = samples.read(index)
         if encoder.cuts is not None and isinstance(sample, str) and encoder.cuts(sample):

@@ -65,10 +65,9 @@ def _image_model(name: str, model: Any, processor: Any, source: str, revision: s
         found = getattr(output, "pooler_output", None) if pooled else None
         return (output.last_hidden_state[:, 0] if found is None else found).flatten(1)
 
-    resizing = Resizing(side, "bicubic")
-    protocol = resizing.protocol | {"model": source, "revision": revision, "weights": state_hash(model)}
-    protocol |= {"pooling": "pooled output or first token", "mean": list(scale[0]), "std": list(scale[1])}
-    return image_network(name, Reading(model, read), resizing, scale, protocol, device)
+    protocol = {"model": source, "revision": revision, "weights": state_hash(model)}
+    protocol["pooling"] = "pooled output or first token"
+    return image_network(name, Reading(model, read), Resizing(side, "bicubic"), scale, protocol, device)
 
 
 def sentence_transformer(given: str, *, device: str | None = None) -> Encoder:

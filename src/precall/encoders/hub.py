@@ -1,4 +1,4 @@
-"""Encoders from the `transformers` library (extra `networks`): DINOv2, CLIP and MiniLM."""
+"""Encoders from the `transformers` library (extra `networks`): DINOv2, CLIP, MiniLM and GPT-2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from precall.encoders.cache import cache_dir
 from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.encoders.networks import evaluating, image_network, on_device, state_hash, versions
-from precall.encoders.resizing import CLIP, IMAGENET, Resizing, Scale
+from precall.encoders.resizing import CLIP, IMAGENET, Resizing
 from precall.encoders.weights import check_reachable
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DINOV2 = "facebook/dinov2-large"
 CLIP_MODEL = "openai/clip-vit-large-patch14"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+GPT2 = "openai-community/gpt2-large"
+MODELS = {"dinov2": DINOV2, "clip": CLIP_MODEL, "minilm": MINILM, "gpt2-large": GPT2}
 MAX_TOKENS = 256
 
 
@@ -36,9 +38,8 @@ def dinov2(*, weights: str | Path | None = None, device: str | None = None) -> E
         Oquab et al. (2023); Stein et al. (2023).
     """
     model, source = _pretrained("dinov2", "AutoModel", DINOV2, weights)
-    resizing = Resizing(224, "bicubic")
     network = Reading(model, lambda output: output.last_hidden_state[:, 0])
-    return image_network("dinov2", network, resizing, IMAGENET, _protocol(resizing, model, source, IMAGENET), device)
+    return image_network("dinov2", network, Resizing(224, "bicubic"), IMAGENET, _protocol(model, source), device)
 
 
 def clip(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
@@ -48,9 +49,8 @@ def clip(*, weights: str | Path | None = None, device: str | None = None) -> Enc
         Radford et al. (2021).
     """
     model, source = _pretrained("clip", "CLIPVisionModelWithProjection", CLIP_MODEL, weights)
-    resizing = Resizing(224, "bicubic", crop=True)
     network = Reading(model, lambda output: output.image_embeds)
-    return image_network("clip", network, resizing, CLIP, _protocol(resizing, model, source, CLIP), device)
+    return image_network("clip", network, Resizing(224, "bicubic", crop=True), CLIP, _protocol(model, source), device)
 
 
 def minilm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
@@ -59,30 +59,55 @@ def minilm(*, weights: str | Path | None = None, device: str | None = None) -> E
     References:
         Reimers and Gurevych (2019); Wang et al. (2020).
     """
-    model, source = _pretrained("minilm", "AutoModel", MINILM, weights)
-    load = partial(_transformers("minilm").AutoTokenizer.from_pretrained, source)
-    tokenizer = hub_loaded(load, downloadable=source == MINILM)
-    return text_encoder("minilm", model, tokenizer, "mean, unit length", {"model": source}, device)
+    return _texts("minilm", weights, device, "mean, unit length", MAX_TOKENS)
+
+
+def gpt2_large(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
+    """The vector of the last token in the last layer of GPT-2 large, 1280 dimensions: the features of MAUVE.
+
+    References:
+        Pillutla et al. (2021); Radford et al. (2019).
+    """
+    return _texts("gpt2-large", weights, device, "last", 1024)
+
+
+def _texts(name: str, weights: str | Path | None, device: str | None, pooling: str, tokens: int) -> Encoder:
+    model, source = _pretrained(name, "AutoModel", MODELS[name], weights)
+    load = partial(_transformers(name).AutoTokenizer.from_pretrained, source)
+    tokenizer = hub_loaded(load, downloadable=source == MODELS[name])
+    return text_encoder(name, model, tokenizer, pooling, {"model": source}, device, tokens)
+
+
+def has_weights(encoder: str) -> bool:
+    """Whether an encoder can be loaded on this machine without a download.
+
+    Example:
+        >>> has_weights("ngrams")
+        True
+    """
+    if encoder not in MODELS:
+        return True
+    if find_spec("transformers") is None:
+        return False
+    known = import_module("huggingface_hub").try_to_load_from_cache(MODELS[encoder], "model.safetensors")
+    return (cache_dir() / "weights" / encoder).is_dir() or isinstance(known, str)
 
 
 def text_encoder(
-    name: str, model: nn.Module, tokenizer: Any, pooling: str, known: Mapping[str, str], device: str | None
+    name: str,
+    model: nn.Module,
+    tokenizer: Any,
+    pooling: str,
+    known: Mapping[str, str],
+    device: str | None,
+    tokens: int = MAX_TOKENS,
 ) -> Encoder:
-    """An encoder from a model of tokens: the mean, the first or the last of its vectors.
-
-    Args:
-        name: Its name.
-        model: The model.
-        tokenizer: Its tokenizer.
-        pooling: "mean", "mean, unit length", "cls" or "last".
-        known: What the protocol says about the model.
-        device: Where it runs.
-    """
+    """An encoder from a model of tokens: the "mean", the first ("cls") or the "last" of its vectors."""
     place = on_device(model, device)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"
-    most = min(MAX_TOKENS, tokenizer.model_max_length)
+    most = min(tokens, tokenizer.model_max_length)
 
     def forward(texts: list[Any]) -> FeatureMatrix:
         import torch
@@ -141,7 +166,7 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
             f"encoder `{encoder}` needs the model {name}, which cannot be loaded from `{source}` ({reason}). Put its "
             f"files (config.json, model.safetensors, and tokenizer files for text) in `{folder}`; in Python, their "
             "folder may also be passed as `weights=`. The encoder "
-            f"`{'ngrams' if encoder == 'minilm' else 'random-vgg'}` needs no files."
+            f"`{'ngrams' if encoder in ('minilm', 'gpt2-large') else 'efficientnet'}` needs no files."
         ) from None
 
 
@@ -179,6 +204,5 @@ def _library() -> dict[str, str]:
     return {"transformers": str(import_module("transformers").__version__)}
 
 
-def _protocol(resizing: Resizing, model: nn.Module, source: str, scale: Scale) -> dict[str, Any]:
-    mean, std = map(list, scale)
-    return resizing.protocol | _library() | {"model": source, "weights": state_hash(model), "mean": mean, "std": std}
+def _protocol(model: nn.Module, source: str) -> dict[str, Any]:
+    return _library() | {"model": source, "weights": state_hash(model)}

@@ -61,16 +61,10 @@ class CacheEntry:
 
 
 def cache_entries(root: Path) -> list[CacheEntry]:
-    """All entries of the cache at `root`, kind by kind.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     cache_entries(Path(folder))
-        []
-    """
+    """All entries of the cache at `root`, kind by kind."""
     kinds = {"results": RESULTS, "files": INDEX, "weights": WEIGHTS, "data": DATA, DAMAGED: ASIDE}
-    features = _folders(root / "features", "features", KEY, _kind_of_features)
+    of_features = {True: FEATURES, False: EARLIER}
+    features = _folders(root / "features", "features", KEY, lambda one: of_features[one.name.startswith(VERSION)])
     stages = _folders(root / "work", "work", STAGE, lambda _: SHARDED)
     damaged = _single_files(root / "work" / DAMAGED, DAMAGED, ASIDE)
     single = [entry for name, kind in kinds.items() for entry in _single_files(root / name, name, kind)]
@@ -78,14 +72,7 @@ def cache_entries(root: Path) -> list[CacheEntry]:
 
 
 def verify(root: Path) -> tuple[int, list[Path]]:
-    """Check the hash of every file of the cache that has one, and set damaged files aside.
-
-    Args:
-        root: The folder of the cache.
-
-    Returns:
-        The number of files checked, and the damaged ones.
-    """
+    """Check every file of the cache that has a hash, set damaged ones aside, and return the number and the damaged."""
     found = cache_entries(root)
     files = [path for entry in found if entry.kind in (*SEALED, WEIGHTS) for path in entry.files]
     intact = {path: known for path in files if (known := _intact(path, root / "weights")) is not None}
@@ -105,9 +92,6 @@ def prune(root: Path, *, older_than: float | None = None, larger_than: float | N
         root: The folder of the cache.
         older_than: Delete entries that were not used for so many seconds.
         larger_than: Delete entries until the cache, weights and data sets included, has at most so many bytes.
-
-    Returns:
-        The entries that were deleted.
     """
     found, now = cache_entries(root), time.time()
     total, removed = sum(entry.size for entry in found), []
@@ -133,13 +117,9 @@ def _folders(folder: Path, name: str, called: str, kind: Callable[[Path], str]) 
         yield from (_entry(UNFINISHED, path) for path in files if _temporary(name, path.name))
 
 
-def _kind_of_features(folder: Path) -> str:
-    return FEATURES if folder.name.startswith(VERSION) else EARLIER
-
-
 def _single_files(folder: Path, name: str, kind: str) -> Iterator[CacheEntry]:
     """Entries that are one file each."""
-    for path in _files_below(folder) if kind in PRECIOUS else _listing(folder):
+    for path in _listing(folder, deep=kind in PRECIOUS):
         if path.is_symlink() or not path.is_file():
             continue
         if _temporary(name, path.name):
@@ -153,32 +133,22 @@ def _temporary(name: str, file: str) -> bool:
     return re.fullmatch(TEMPORARY.format(NAMES[name]), file, re.DOTALL) is not None
 
 
-def _listing(folder: Path) -> list[Path]:
-    """What lies in a folder, in order; nothing if it is missing or a link."""
+def _listing(folder: Path, *, deep: bool = False) -> list[Path]:
+    """What lies in a folder, or all files below it, in order; nothing if it is missing or a link."""
     if folder.is_symlink() or not folder.is_dir():
         return []
+    if deep:
+        return sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
     return sorted(folder.iterdir())
 
 
-def _files_below(folder: Path) -> list[Path]:
-    """The files in a folder and its subfolders; links are not followed."""
-    if folder.is_symlink():
-        return []
-    return sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
-
-
 def _entry(kind: str, *files: Path) -> CacheEntry:
-    states = [state for path in files if (state := _state(path)) is not None]
+    states = []
+    for path in files:
+        with suppress(FileNotFoundError):  # another process has deleted it
+            states.append(path.lstat())
     used = max((state.st_mtime for state in states), default=0.0)
     return CacheEntry(kind, files, sum(state.st_size for state in states), used)
-
-
-def _state(path: Path) -> os.stat_result | None:
-    """Size and times; None if another process has deleted the file."""
-    try:
-        return path.lstat()
-    except FileNotFoundError:
-        return None
 
 
 def _intact(path: Path, weights: Path) -> bool | None:
@@ -187,19 +157,15 @@ def _intact(path: Path, weights: Path) -> bool | None:
         if not path.is_relative_to(weights):
             check_seal(path)
             return True
-        expected = _expected(path.name) if path.parent == weights else None
-        return None if expected is None else hashing.of_file(path).startswith(expected)
+        pinned = {one.file: one.sha256 for one in (INCEPTION, VGG16)}
+        prefixed = re.match(r"([0-9a-f]{16})-", path.name)  # downloaded from another URL (see `find_weights`)
+        expected = pinned.get(path.name) or (prefixed and prefixed[1])
+        known = expected is not None and path.parent == weights
+        return hashing.of_file(path).startswith(expected or "") if known else None
     except OSError:
         return None
     except WRONG_FORM:
         return False
-
-
-def _expected(name: str) -> str | None:
-    """The first digits of the SHA-256 of downloaded weights (see `find_weights`)."""
-    pinned = {one.file: one.sha256 for one in (INCEPTION, VGG16)}
-    prefixed = re.match(r"([0-9a-f]{16})-", name)
-    return pinned.get(name) or (prefixed and prefixed[1])
 
 
 def _delete(entry: CacheEntry) -> None:

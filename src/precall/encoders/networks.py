@@ -1,4 +1,4 @@
-"""Encoders that are torch networks: a seeded random VGG, and the TorchScript networks of FID and precision/recall."""
+"""Encoders that are torch networks: EfficientNet-Lite0, a seeded random VGG, and those of FID and precision/recall."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from precall.devices import check_fork, network_device
 from precall.encoders.encoder import Encoder, FeatureMatrix, Movable, TensorEncoder
-from precall.encoders.resizing import (
-    IMAGENET,
-    Resizing,
-    Scale,
-    normalised_images,
-    normalised_tensor,
-    pillow_version,
-)
+from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, normalised_tensor, pillow_version
 from precall.encoders.weights import Weights, find_weights
 from precall.printing import shown
 from precall.samples import hashing
@@ -35,18 +28,13 @@ INCEPTION = Weights(
     f"{NVIDIA}/inception-2015-12-05.pt",
     "f58cb9b6ec323ed63459aa4fb441fe750cfe39fafad6da5cb504a16f19e958f4",
 )
-VGG16 = Weights(
-    "vgg16.pt", f"{NVIDIA}/vgg16.pt", "b437eb095feaeb0b83eb3fa11200ebca4548ee39a07fb944a417ddc516cc07c3"
-)  # fmt: skip
+VGG16 = Weights("vgg16.pt", f"{NVIDIA}/vgg16.pt", "b437eb095feaeb0b83eb3fa11200ebca4548ee39a07fb944a417ddc516cc07c3")
 
+EFFICIENTNET = Path(__file__).with_name("pretrained") / "efficientnet-lite0.safetensors"
+POOLED = {4: 1.0}  # stages of the default encoder, with their scales
+ANTIALIAS = "299 × 299 bilinear, no antialias"
 SIDE = 64
-WIDTHS = (
-    (16, 2),
-    (32, 2),
-    (64, 3),
-    (128, 3),
-    (128, 3),
-)  # the stages of VGG16 (channels, layers) with a quarter of the channels
+WIDTHS = ((16, 2), (32, 2), (64, 3), (128, 3), (128, 3))  # stages of VGG16, with a quarter of the channels: (c, layers)
 HIDDEN = 512
 PIXELS_AT_ONCE = 1 << 23  # limit per batch for networks that resize images themselves
 
@@ -57,32 +45,42 @@ class Network(Movable, Protocol):
     def __call__(self, pixels: Tensor, /) -> Tensor: ...
 
 
+def efficientnet(*, device: str | None = None) -> Encoder:
+    """EfficientNet-Lite0, trained on ImageNet, the default for images: pooled features of its fifth stage, 112 numbers.
+
+    The weights are part of the package (float16; computed in float32), so that the encoder works offline. Images are
+    resized to 64 × 64 pixels. DOCSTRING
+
+    References:
+        Tan and Le (2019); the weights are those of the TPU model garden, Apache-2.0 (`pretrained/NOTICE`).
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    from precall.encoders.efficientnet import PooledStages
+
+    with torch.device("meta"):  # without storage, so that torch's own generator is not used
+        network = PooledStages(POOLED)
+    network.load_state_dict({name: half.float() for name, half in load_file(EFFICIENTNET).items()}, assign=True)
+    stages = ", ".join(str(stage + 1) for stage in POOLED)
+    protocol = {"network": f"EfficientNet-Lite0, mean of stages {stages}", "weights": state_hash(network)}
+    return image_network("efficientnet", network, Resizing(SIDE, "bicubic"), IMAGENET, protocol, device)
+
+
 def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
-    """VGG16 with random weights: no weights file and no bias towards ImageNet; 512 dimensions.
+    """VGG16 with random weights: no weights file and no bias towards ImageNet; 512 dimensions. The former default.
 
-    The network has the thirteen convolutions of VGG16 in five stages and two fully connected layers, with a quarter of
-    the channels, and takes images of 64 × 64 pixels. The weights are normal with variance 2/fan-in, drawn from NumPy's
-    PCG64 with the given seed; there are no biases. The features are the activations after the ReLU of the second fully
-    connected layer. The encoder is meant for offline use and for data for which no trained network exists. On
-    photographs, a trained network captures more.
-
-    Args:
-        seed: Seed of the weights; a different seed gives a different encoder.
-        device: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
+    The network has the layers of VGG16 with a quarter of the channels, and takes images of 64 × 64 pixels. The weights
+    are normal with variance 2/fan-in, drawn from NumPy's PCG64 with the given seed; there are no biases. The features
+    are the activations after the ReLU of the second fully connected layer.
 
     References:
         Naeem et al. (2020), on random embeddings.
     """
     network = _random_network(seed)
-    resizing = Resizing(SIDE, "bicubic")
-    protocol = resizing.protocol | {
-        "network": f"VGG16 with channels {[width for width, _ in WIDTHS]}, fully connected {HIDDEN}, fc2",
-        "seed": seed,
-        "weights": state_hash(network),
-        "mean": list(IMAGENET[0]),
-        "std": list(IMAGENET[1]),
-    }
-    return image_network("random-vgg", network, resizing, IMAGENET, protocol, device)
+    shape = f"VGG16 with channels {[width for width, _ in WIDTHS]}, fully connected {HIDDEN}, fc2"
+    protocol = {"network": shape, "seed": seed, "weights": state_hash(network)}
+    return image_network("random-vgg", network, Resizing(SIDE, "bicubic"), IMAGENET, protocol, device)
 
 
 def inception(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
@@ -94,8 +92,7 @@ def inception(*, weights: str | Path | None = None, device: str | None = None) -
     References:
         Heusel et al. (2017); Szegedy et al. (2015).
     """
-    arguments = {"return_features": True}
-    return _scripted("inception", INCEPTION, weights, device, arguments, "299 × 299 bilinear, no antialias")
+    return _scripted("inception", INCEPTION, weights, device, {"return_features": True}, ANTIALIAS)
 
 
 def inception_probabilities(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
@@ -106,10 +103,7 @@ def inception_probabilities(*, weights: str | Path | None = None, device: str | 
     References:
         Salimans et al. (2016).
     """
-    arguments = {"no_output_bias": True}
-    return _scripted(
-        "inception-probabilities", INCEPTION, weights, device, arguments, "299 × 299 bilinear, no antialias"
-    )  # fmt: skip
+    return _scripted("inception-probabilities", INCEPTION, weights, device, {"no_output_bias": True}, ANTIALIAS)
 
 
 def inception_adm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
@@ -121,8 +115,9 @@ def inception_adm(*, weights: str | Path | None = None, device: str | None = Non
     | `spatial` | first 7 channels of `mixed_6/conv`, 7 × 17 × 17 = 2023 | sFID |
     | `classes` | 1008 class probabilities without the output bias | Inception Score |
 
-    The pinned weights are a TorchScript network that does not return `spatial`; sFID is then left out. `weights=` may
-    name a TorchScript network that takes `uint8` images (n, 3, h, w) and returns all three as a tuple.
+    The pinned network returns pool and class outputs; `spatial` is computed by its layers one by one, in the order of
+    the original (height, width, channel), and sFID is left out if it has no such layers. `weights=` may also name a
+    TorchScript network that takes `uint8` images (n, 3, h, w) and returns all three as a tuple.
 
     References:
         Dhariwal and Nichol (2021), evaluator of guided-diffusion.
@@ -136,15 +131,42 @@ def inception_adm(*, weights: str | Path | None = None, device: str | None = Non
     def outputs(pixels: Tensor) -> list[Tensor]:
         found = network(pixels)
         if not isinstance(found, tuple | list):  # one output at a time
-            found = network(pixels, return_features=True), network(pixels, no_output_bias=True)
+            pool, classes = network(pixels, return_features=True), network(pixels, no_output_bias=True)
+            found = (pool, *_spatial(network, pixels, pool), classes)
         return [one.flatten(1).float().cpu() for one in found]
 
     with evaluating():
         widths = [one.shape[1] for one in outputs(torch.zeros((1, 3, 64, 64), dtype=torch.uint8, device=place))]
     names = ("pool", "spatial", "classes") if len(widths) == 3 else ("pool", "classes")
-    protocol = {**_scripted_protocol("299 × 299 bilinear, no antialias", sha256), "outputs": dict(zip(names, widths))}  # noqa: B905
+    protocol = {**_scripted_protocol(ANTIALIAS, sha256), "outputs": dict(zip(names, widths, strict=True))}
     forward = partial(_by_shape, lambda pixels: torch.cat(outputs(pixels), dim=1), place)
     return Encoder("inception-adm", "images", protocol | versions(place), np.asarray, forward)
+
+
+def _spatial(network: nn.Module, pixels: Tensor, pool: Tensor) -> list[Tensor]:
+    """The first 7 channels of `mixed_6/conv`, by the layers of the FID network; none if it has no such layers.
+
+    Raises:
+        ValueError: If the layers, one by one, do not give the pool features of the whole network.
+    """
+    import torch
+    from torch.nn import functional
+
+    if not hasattr(network, "layers"):
+        return []
+    n, channels, height, width = pixels.shape
+    # as TensorFlow resized in 2015: output pixel i lies at i h/299, without half a pixel of offset
+    shift = torch.tensor([[1, 0, 1 / width - 1 / 299], [0, 1, 1 / height - 1 / 299]], device=pixels.device)
+    grid = functional.affine_grid(shift.expand(n, 2, 3), [n, channels, 299, 299], align_corners=False)
+    sampled = functional.grid_sample(pixels.float(), grid, "bilinear", "border", align_corners=False)
+    x, found = (sampled - 128) / 128, []
+    for name, layer in cast(Any, network.layers).named_children():
+        if name == "mixed_6":
+            found = [layer.conv(x)[:, :7].permute(0, 2, 3, 1)]
+        x = layer(x)
+    if not torch.allclose(x.flatten(1), pool, rtol=1e-2, atol=1e-3):
+        raise ValueError("`weights` must be a network whose `layers` give its features; those of this file do not.")
+    return found
 
 
 def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
@@ -159,17 +181,13 @@ def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> En
 
 
 def image_network(
-    name: str,
-    network: Network,
-    resizing: Resizing,
-    scale: Scale,
-    protocol: dict[str, Any],
-    device: str | None,
+    name: str, network: Network, resizing: Resizing, scale: Scale, protocol: dict[str, Any], device: str | None
 ) -> Encoder:
     """Create an encoder from a network that takes normalised images of one size."""
     import torch
 
     place = on_device(network, device)
+    protocol = resizing.protocol | {"mean": list(scale[0]), "std": list(scale[1])} | protocol | versions(place)
 
     def forward(images: list[Any]) -> FeatureMatrix:
         with evaluating():
@@ -180,7 +198,7 @@ def image_network(
         return network(normalised_tensor(resizing.of_tensor(images), *scale)).float()
 
     tensors = TensorEncoder(network, features)
-    return Encoder(name, "images", protocol | versions(place), resizing, forward, tensors)
+    return Encoder(name, "images", protocol, resizing, forward, tensors)
 
 
 def on_device(network: Movable, device: str | None) -> torch.device:
@@ -280,14 +298,13 @@ def _by_shape(network: Callable[[Tensor], Tensor], place: torch.device, images: 
     """Features of images of any size, by a network that takes images of one size at a time."""
     import torch
 
-    rows: list[Any] = [None] * len(images)
+    rows: dict[int, Any] = {}
     with evaluating():
         for group in _same_shape(images):
             stack = np.stack([images[i] for i in group]).transpose(0, 3, 1, 2)
             output = network(torch.from_numpy(np.ascontiguousarray(stack)).to(place))
-            for i, row in zip(group, np.asarray(output.float().cpu()), strict=True):
-                rows[i] = row
-    return np.stack(rows)
+            rows |= dict(zip(group, np.asarray(output.float().cpu()), strict=True))
+    return np.stack([rows[i] for i in range(len(images))])
 
 
 def _same_shape(images: list[Pixels]) -> Iterator[list[int]]:

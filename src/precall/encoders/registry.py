@@ -21,6 +21,7 @@ from precall.samples import SampleSet, hashing
 from precall.samples.sampleset import Kind
 
 ENCODERS: dict[str, Callable[..., Encoder]] = {
+    "efficientnet": networks.efficientnet,
     "random-vgg": networks.random_vgg,
     "inception": networks.inception,
     "inception-probabilities": networks.inception_probabilities,
@@ -30,22 +31,43 @@ ENCODERS: dict[str, Callable[..., Encoder]] = {
     "clip": hub.clip,
     "pixels": plain.pixels,
     "minilm": hub.minilm,
+    "gpt2-large": hub.gpt2_large,
     "ngrams": plain.ngrams,
     "table": table_encoder,
     "identity": plain.identity,
 }
 
-TEXTS = ("minilm", "ngrams")  # encoders of texts
+TEXTS = ("minilm", "gpt2-large", "ngrams")  # encoders of texts
+DEFAULTS: dict[str, str] = {"images": "efficientnet", "features": "identity", "table": "table", "text": "ngrams"}
+FORMER = "random-vgg"  # the default of images before `efficientnet`
+PUBLISHED = {"images": "inception or dinov2", "text": "minilm or gpt2-large"}  # encoders of publications
 
 
 def default_encoder(kind: Kind) -> str:
     """Name of the default encoder for samples of a kind. It works offline and is the same on every machine.
 
+    Raises:
+        ValueError: If the samples are files, which only an encoder of the user can read.
+
     Example:
         >>> default_encoder("images"), default_encoder("text")
-        ('random-vgg', 'ngrams')
+        ('efficientnet', 'ngrams')
     """
-    return {"images": "random-vgg", "features": "identity", "table": "table", "text": "ngrams"}[kind]
+    if kind not in DEFAULTS:
+        way_out = "pass `encoder` (--encoder package.module:function), which receives their paths"
+        raise ValueError(f"{kind} have no default encoder: {way_out}.")
+    return DEFAULTS[kind]
+
+
+def publication_hint(encoder: str | None) -> str:
+    """Which encoder to use for a publication in the place of a default that no publication uses; "" for others.
+
+    Example:
+        >>> publication_hint("efficientnet"), publication_hint("inception")
+        (' (for a publication: inception or dinov2)', '')
+    """
+    kinds = {DEFAULTS[kind]: better for kind, better in PUBLISHED.items()} | {FORMER: PUBLISHED["images"]}
+    return f" (for a publication: {kinds[encoder]})" if encoder in kinds else ""
 
 
 def load_encoder(
@@ -55,7 +77,7 @@ def load_encoder(
 
     Args:
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
-            samples (`uint8` RGB arrays, texts or feature vectors) to an array of shape (32, d); or `hf:org/model`,
+            samples (`uint8` RGB arrays, texts, features or paths) to an array of shape (32, d); or `hf:org/model`,
             `st:model`, `timm:model`, `open_clip:model/tag`, `onnx:file`, `torchscript:file`; or a plug-in. A function
             is imported, and so runs, from Python's own path: `precall` does not search the working directory unless
             PYTHONPATH names it. A function with several outputs returns them side by side and names their numbers of
@@ -93,20 +115,17 @@ def _maker(name: object) -> Callable[..., Encoder]:
     if colon:
         return lambda: custom_encoder(str(name))
     if isinstance(name, str) and name in plugins("encoders"):
-        return _of_plugin(name)
+        return lambda: _of_plugin(name)
     known, forms = ", ".join((*ENCODERS, *plugins("encoders"))), ", ".join(f"{one}:…" for one in FORMS)
     raise ValueError(f"`encoder` must be one of {known}, {forms}, or package.module:function; got {name!r}.")
 
 
-def _of_plugin(name: str) -> Callable[..., Encoder]:
-    def make() -> Encoder:
-        found = loaded("encoders", name)
-        made = found if isinstance(found, Encoder) else found()
-        if not isinstance(made, Encoder):
-            raise ValueError(f"the plug-in {name!r} must make an `Encoder`; it made {type(made).__name__}.")
-        return made
-
-    return make
+def _of_plugin(name: str) -> Encoder:
+    found = loaded("encoders", name)
+    made = found if isinstance(found, Encoder) else found()
+    if not isinstance(made, Encoder):
+        raise ValueError(f"the plug-in {name!r} must make an `Encoder`; it made {type(made).__name__}.")
+    return made
 
 
 def may_name(name: object, allowed: Collection[str] = ()) -> bool:
@@ -115,15 +134,7 @@ def may_name(name: object, allowed: Collection[str] = ()) -> bool:
 
 
 def named_by_file(name: object, source: str, allowed: Collection[str] = ()) -> str | None:
-    """The name of an encoder that a file holds, if a file may name it: a file never chooses the code that runs.
-
-    Args:
-        name: What the file says; None if it names no encoder.
-        source: The file, for the error.
-        allowed: Names that the user passed too.
-
-    Raises:
-        ValueError: If the name is neither one of precall's own encoders nor one that the user allows.
+    """The name of an encoder that a file holds (or None), if it `may_name` it: a file never chooses the code that runs.
 
     Example:
         >>> named_by_file("pixels", "data.precall"), named_by_file("my:net", "data.precall", ["my:net"])
@@ -140,13 +151,7 @@ def named_by_file(name: object, source: str, allowed: Collection[str] = ()) -> s
 
 
 def differentiable_encoder(name: str | Path) -> Encoder:
-    """Load an encoder of images whose features have gradients (`Encoder.tensors`), on the CPU.
-
-    Args:
-        name: One of `ENCODERS` that is a network for images, or a TorchScript file (see `networks.script_encoder`).
-
-    Raises:
-        ValueError: If the encoder is not such a network, or if its weights are not available.
+    """Load a network for images whose features have gradients (`Encoder.tensors`), or a TorchScript file, on the CPU.
 
     Example:
         >>> differentiable_encoder("random-vgg").tensors is not None
@@ -159,8 +164,8 @@ def differentiable_encoder(name: str | Path) -> Encoder:
     if found is None or found.tensors is None:
         why = "is for texts" if str(name) in TEXTS else "has no gradients"
         raise ValueError(
-            f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. Use one of random-vgg, "
-            "inception, vgg16, dinov2, clip."
+            f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. Use one of "
+            "efficientnet, random-vgg, inception, vgg16, dinov2, clip."
         )
     return found
 
@@ -195,15 +200,12 @@ def custom_encoder(name: str) -> Encoder:
         "code": _code_hash(getattr(function, "__code__", None)),
     }
     if outputs := getattr(function, "outputs", None):
-        protocol["outputs"] = _widths(name, outputs)
+        if not isinstance(outputs, Mapping) or not all(isinstance(n, int) and n > 0 for n in outputs.values()):
+            raise ValueError(
+                f"`outputs` of the encoder {name!r} must map names to numbers of columns; got {outputs!r}."
+            )
+        protocol["outputs"] = {str(output): width for output, width in outputs.items()}
     return Encoder(name, None, protocol, lambda sample: sample, lambda samples: _called(name, function, samples))
-
-
-def _widths(name: str, outputs: object) -> dict[str, int]:
-    """The numbers of columns of the outputs of a user's function, by name."""
-    if isinstance(outputs, Mapping) and all(isinstance(width, int) and width > 0 for width in outputs.values()):
-        return {str(output): width for output, width in outputs.items()}
-    raise ValueError(f"`outputs` of the encoder {name!r} must map names to numbers of columns; got {outputs!r}.")
 
 
 def _imported(name: str, module: str, attribute: str) -> Callable[[list[Any]], Any]:
@@ -237,10 +239,8 @@ def _code_hash(code: object) -> str:
     """SHA-256 of a code object: its instructions, names and constants, including those of inner functions."""
     if not isinstance(code, CodeType):
         return ""
-    constants = [_code_hash(value) or _constant(value) for value in code.co_consts]
-    return hashing.combined([code.co_code.hex(), repr(code.co_names), *constants])
-
-
-def _constant(value: object) -> str:
-    """A constant as text. Sets are sorted, because their order differs between processes."""
-    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
+    # sets are sorted, because their order differs between processes
+    values = [sorted(map(repr, one)) if isinstance(one, frozenset) else one for one in code.co_consts]
+    return hashing.combined(
+        [code.co_code.hex(), repr(code.co_names), *(_code_hash(one) or repr(one) for one in values)]
+    )

@@ -53,8 +53,12 @@ class ShardEncoder:
         part = [str(piece.get(end)) for end in ("start", "stop")]
         path = self.folder / f"{encoder.key(hashing.combined([sha, *part]))}.npy"
         if not _is_there(path):
-            chosen = samples if "start" not in piece else _part(samples, piece["start"], piece["stop"])
-            _write(path, encode(chosen, encoder, cache=False).array)
+            chosen = samples
+            if "start" in piece:
+                chosen = open_samples([samples[index] for index in range(piece["start"], piece["stop"])])
+            content = io.BytesIO()
+            np.save(content, encode(chosen, encoder, cache=False).array, allow_pickle=False)
+            write_sealed(path, content.getvalue())
         return {"path": str(path), "encoder": encoder.name, "protocol": dict(encoder.protocol)}
 
     def _loaded(self, samples: SampleSet) -> Encoder:
@@ -85,14 +89,8 @@ def pieces(items: Sequence[str | npt.NDArray[Any]], key: str | None) -> list[str
     if len(items) > 1:
         return [json.dumps({"path": item}) for item in items]
     sha = opened.fingerprint()
-    starts = range(0, len(opened), RANGE)
-    ends = [(start, min(start + RANGE, len(opened))) for start in starts]
+    ends = [(start, min(start + RANGE, len(opened))) for start in range(0, len(opened), RANGE)]
     return [json.dumps({"path": first, "sha256": sha, "start": start, "stop": stop}) for start, stop in ends]
-
-
-def _part(samples: SampleSet, start: int, stop: int) -> SampleSet:
-    """Some consecutive samples."""
-    return open_samples([samples[index] for index in range(start, stop)])
 
 
 def _is_there(path: Path) -> bool:
@@ -101,10 +99,3 @@ def _is_there(path: Path) -> bool:
         check_seal(path)
         return True
     return False
-
-
-def _write(path: Path, features: npt.NDArray[Any]) -> None:
-    """Write a sealed `.npy` file, which can be memory-mapped like any other."""
-    content = io.BytesIO()
-    np.save(content, features, allow_pickle=False)
-    write_sealed(path, content.getvalue())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from precall.encoders.encoder import Encoder, FeatureMatrix
 from precall.samples import SampleSet, hashing
 from precall.samples.columns import FITTING, ColumnKind, kind_of, missing_spellings
 from precall.samples.sampleset import SampleWarning, shown
-from precall.samples.tables import TableRows, is_number
+from precall.samples.tables import TableRows
+from precall.samples.typed_cells import Cells, as_cells
 
 READING = 3  # how cells are read; another number for every change, so that cached features are computed again
 
@@ -71,20 +72,14 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
     missing values in a column without any. Two rows that differ in one column are at a similar distance whatever the
     column's kind and unit.
 
-    Args:
-        reference: A table.
-
-    Returns:
-        The encoder. Its protocol contains the kinds of the columns and their scales. It contains names of categories
-        only if rows may be shown (`TableChoice.show_rows`).
+    The protocol of the encoder contains the kinds of the columns and their scales, and names of categories only if rows
+    may be shown (`TableChoice.show_rows`).
     """
     if not isinstance(reference, TableRows):
         raise ValueError(f"`reference` must be a table; got {reference.kind}.")
     reference.choice.check(reference.columns)
     kinds, given = _kinds(reference), reference.choice.kinds
-    left_out = {
-        name: kind for name, kind in kinds.items() if kind == "identifier" or (kind == "text" and name not in given)
-    }
+    left_out = {n: kind for n, kind in kinds.items() if kind == "identifier" or (kind == "text" and n not in given)}
     columns = [_column(reference, name, kind) for name, kind in kinds.items() if name not in left_out]
     if not columns:
         way_out = "Pass `kinds` (--kinds NAME=integer, --kinds NAME=category) or other `columns` (--columns)."
@@ -93,20 +88,21 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
     for note in notes:
         warnings.warn(note, ColumnWarning, stacklevel=2)
     protocol = _protocol(columns, left_out, notes, names=reference.choice.show_rows)
-    names = [column.name for column in columns]
 
-    def prepare(row: Row) -> list[str]:
-        if absent := [name for name in names if name not in row]:
-            raise ValueError(missing_columns(absent))
-        return [row[name] for name in names]
+    def whole(samples: SampleSet) -> FeatureMatrix:
+        assert isinstance(samples, TableRows)
+        if absent := [column.name for column in columns if column.name not in samples.columns]:
+            named = ", ".join(map(shown, absent))
+            raise ValueError(
+                f"{shown(samples.name)}: the table must have the columns of the real one; it lacks {named}. Add them, "
+                "or leave them out (--ignore)."
+            )
+        return _encoded(columns, (samples.cells(column.name) for column in columns))
 
-    return Encoder("table", "table", protocol, prepare, lambda rows: _encoded(columns, rows))
+    def forward(rows: Sequence[Row]) -> FeatureMatrix:
+        return _encoded(columns, [as_cells([row[column.name] for row in rows]) for column in columns])
 
-
-def missing_columns(absent: Sequence[str]) -> str:
-    """The sentence about columns of the reference that a table lacks."""
-    named = ", ".join(map(shown, absent))
-    return f"the table must have the columns of the real one; it lacks {named}. Add them, or leave them out (--ignore)"
+    return Encoder("table", "table", protocol, dict, forward, whole=whole)
 
 
 def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
@@ -122,16 +118,16 @@ def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
 def _column(reference: TableRows, name: str, kind: ColumnKind) -> Column:
     cells = reference.cells(name)
     missing = missing_spellings(cells)
-    share = sum(cell.lower() in missing for cell in cells) / max(1, len(cells))
+    share = float(cells.absent(missing).sum() / max(1, len(cells)))
     given = name in reference.choice.kinds
     private = given and kind_of(name, cells) == "identifier"
     return Column(name, kind, given, private, share, fit_code(kind, cells))
 
 
-def _note(name: str, kind: ColumnKind, cells: Sequence[str]) -> str:
+def _note(name: str, kind: ColumnKind, cells: Cells) -> str:
     """The sentence about a column that is left out, and the kind with which it would be used."""
     reason, used = ("free text", "text") if kind == "text" else ("an identifier", "category")
-    if kind == "identifier" and sum(map(is_number, cells)) >= FITTING * len(cells):
+    if kind == "identifier" and (~np.isnan(cells.numbers())).sum() >= FITTING * len(cells):
         used = "integer"
     way_out = f"pass `kinds` (--kinds {shown(name)}={used}) to use it"
     return f"column {shown(name)} is left out: it looks like {reason}; {way_out}."
@@ -152,9 +148,11 @@ def _protocol(
     }
 
 
-def _encoded(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> FeatureMatrix:
-    """The features of rows of cells, column by column, and the number of unexpected cells in each row."""
-    cells = list(zip(*rows, strict=True))
-    parts = [column.code.encode(own) for column, own in zip(columns, cells, strict=True)]
-    unexpected = np.sum([flags for _, flags in parts], axis=0, dtype=np.float64)
-    return np.column_stack([*(features for features, _ in parts), unexpected]).astype(np.float32)
+def _encoded(columns: Sequence[Column], cells: Iterable[Cells]) -> FeatureMatrix:
+    """The features of the rows of a table, column by column, and the number of unexpected cells in each row."""
+    parts, unexpected = [], np.zeros(0)
+    for column, own in zip(columns, cells, strict=True):
+        features, flags = column.code.encode(own)
+        parts.append(features.astype(np.float32))
+        unexpected = flags + (unexpected if len(parts) > 1 else np.zeros(len(own)))
+    return np.column_stack([*parts, unexpected.astype(np.float32)])

@@ -32,20 +32,13 @@ class Weights:
 
 
 def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None) -> tuple[Path, str]:
-    """Find the weights file to load and compute its SHA-256.
+    """Find the weights file to load, and its SHA-256.
 
     Args:
         encoder: The encoder's name, for error messages.
         pinned: The default: `<cache>/weights/<file>`, which is downloaded if it does not exist.
         given: A file, which is not verified and must be trusted (its hash is recorded); or a URL with the expected
             hash, `https://…/file.pt#sha256=…`.
-
-    Returns:
-        The path and the SHA-256.
-
-    Raises:
-        ValueError: If the file does not exist and cannot be downloaded (the error says which file to put where), or
-            if the downloaded file has another hash.
     """
     if given is None:
         return _fetched(encoder, pinned, cache_dir() / "weights" / pinned.file)
@@ -61,14 +54,8 @@ def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None)
 def check_reachable(url: str) -> None:
     """Raise an `OSError` within seconds if the server of a URL, or the proxy in front of it, cannot be reached.
 
-    Downloads wait and try again for half a minute or longer before they give up. This check connects once. Looking up
-    a name has no time limit of its own, so that the check runs in a thread.
-
-    Args:
-        url: The URL, `https://…`.
-
-    Raises:
-        OSError: If there is no connection.
+    Downloads try for half a minute before they give up; this check connects once, in a thread, because looking up a
+    name has no time limit of its own.
     """
     given = urllib.request.getproxies().get("https") or url
     target = urlparse(given if "://" in given else f"http://{given}")  # a proxy may be given without a scheme

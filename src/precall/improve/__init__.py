@@ -1,13 +1,13 @@
 """Better samples from a finished model, or from a finished set of samples, within a budget of K draws per sample.
 
-This room holds what happens after training: density ratios and their calibration (`ratio`, `calibration`), `sample` and
-its methods (`rejection`, `chains`, `gradient_flow`, `latent`, `diffusion`), the selection among existing
-samples (`judging`, `selection`), the samples on which to fine-tune a model or a guide of it (`targets`, `guidance`),
-the prediction of what a budget achieves (`planning`, `evidence`), the best mixture of models (`blending`), and the
-sampling-time knobs of a generator (`knobs`) with the choice of the cheapest one that reaches a trade-off (`choosing`).
-Training does not belong here: see `precall.tune`, which this room never imports. Acceptance rules and other
-mathematics without samples are in `precall.theory`, and the estimation of ratios from two sample sets is in
-`precall.metrics`. Names are loaded on first use.
+This room holds what happens after training: density ratios and their `calibration` (`ratio`), `sample` with
+its methods (`rejection`) and generators (`latent`), the selection among existing samples (`judging`, `selection`), the
+samples on which to fine-tune a model or a guide of it (`targets`, `guidance`), the prediction of what a budget achieves
+(`planning`, `evidence`), the best mixture of models (`blending`), and the sampling-time knobs of a generator (`knobs`)
+with the choice of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see
+`precall.tune`, which this room never imports. Acceptance rules and other mathematics without samples are in
+`precall.theory`, and the estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first
+use.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from precall.lazy import lazily
 if TYPE_CHECKING:
     from precall.improve.blending import Blend as Blend
     from precall.improve.blending import blend as blend
+    from precall.improve.calibration import RatioWarning as RatioWarning
     from precall.improve.choosing import DialChoice as DialChoice
     from precall.improve.choosing import DialSetting as DialSetting
     from precall.improve.choosing import dial as dial
-    from precall.improve.diffusion import Denoised as Denoised
-    from precall.improve.diffusion import sample_with_rejection as sample_with_rejection
     from precall.improve.guidance import Guided as Guided
     from precall.improve.guidance import RatioGuided as RatioGuided
     from precall.improve.judging import plan as plan
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from precall.improve.latent import LatentGenerator as LatentGenerator
     from precall.improve.planning import Plan as Plan
     from precall.improve.ratio import Ratio as Ratio
-    from precall.improve.ratio import RatioWarning as RatioWarning
     from precall.improve.sampling import Refined as Refined
     from precall.improve.sampling import SamplingError as SamplingError
     from precall.improve.sampling import sample as sample
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
 
 _HOME = {
     "CentralKnob": "knobs",
-    "Denoised": "diffusion",
     "DialChoice": "choosing",
     "DialSetting": "choosing",
     "FunctionKnob": "knobs",
@@ -57,7 +54,7 @@ _HOME = {
     "Plan": "planning",
     "Ratio": "ratio",
     "RatioGuided": "guidance",
-    "RatioWarning": "ratio",
+    "RatioWarning": "calibration",
     "Refined": "sampling",
     "RejectionKnob": "knobs",
     "SamplingError": "sampling",
@@ -67,7 +64,6 @@ _HOME = {
     "dial": "choosing",
     "plan": "judging",
     "sample": "sampling",
-    "sample_with_rejection": "diffusion",
     "select": "selection",
     "surplus": "targets",
     "target": "targets",

@@ -76,10 +76,10 @@ class RatioGuided(_Around):
     """A denoiser guided by the density ratio between the noised data and the noised model: `D + w σ² ∇ log r`.
 
     This is discriminator guidance. With the exact ratio p_σ/q_σ and w = 1, it is the denoiser of the data. The ratio
-    may be learnt by classification (`ScoreMatching.ratio_loss` of `precall.tune`), which brings its values near, but
-    not its slope. `ScoreMatching("kl", ratio).denoiser_loss(RatioGuided(denoiser, ratio), real=x)` trains the slope: up
-    to a constant it bounds the KL divergence after guidance, and its gradients flow to the ratio alone. A sample costs
-    about three evaluations per step instead of one. The weight is a knob (`precall.improve.FunctionKnob`).
+    may be learnt by classification, which brings its values near, but not its slope. Training the denoising error of
+    `RatioGuided(denoiser, ratio)` on data trains the slope: up to a constant it bounds the KL divergence after
+    guidance, and its gradients flow to the ratio alone (experiments/common/score_matching.py has both losses). A sample
+    costs about three evaluations per step instead of one. The weight is a knob (`precall.improve.FunctionKnob`).
 
     Args:
         network: the denoiser D, called as `network(x, sigma)`, with further inputs such as labels after them.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from precall.improve.calibration import isotonic, mean_one, temperature
+from precall.improve.calibration import (
+    effective_sample_size,
+    isotonic,
+    mean_one,
+    temperature,
+    warn_if_concentrated,
+)
 from precall.improve.interfaces import LogRatio, Samples
 from precall.networks import evaluating
 from precall.printing import plain_pictures
@@ -31,14 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = ("mean", "temperature", "isotonic")
-THIN = 0.01  # warn if the effective sample size is below this share of the samples
-FEW = 10  # warn if this many samples carry half of the mass
-ENOUGH = 1000  # below this many samples a few of them always carry much of the mass
 FEWEST = 100  # minimum number of samples of each kind to fit a ratio
-
-
-class RatioWarning(UserWarning):
-    """The largest ratios rest on few samples."""
 
 
 class ScoreFunction(Protocol):
@@ -384,55 +382,6 @@ def log_ratios(ratio: LogRatio, x: Samples) -> Array:
     if wrong := int(np.isnan(array).sum()):
         raise ValueError(f"`ratio` must not return NaN; got {wrong} among {len(x)} samples.")
     return array
-
-
-def relative_ratios(log_ratio: npt.ArrayLike) -> Array:
-    """Ratios divided by the largest one. If some are infinite, they become 1 and all others 0.
-
-    Example:
-        >>> relative_ratios(np.log([1.0, 2.0, 4.0])).tolist(), relative_ratios([0.0, np.inf]).tolist()
-        ([0.25, 0.5, 1.0], [0.0, 1.0])
-    """
-    values = checks.vector("log_ratio", log_ratio, infinite=True)
-    top = values.max()
-    return np.asarray(np.exp(values - top) if np.isfinite(top) else values == top, dtype=np.float64)
-
-
-def effective_sample_size(log_ratio: npt.ArrayLike) -> float:
-    """`(Σ r)² / Σ r²`: the number of equally weighted samples that carry the same information, between 1 and n.
-
-    If some ratios are infinite, only they are counted.
-
-    Example:
-        >>> effective_sample_size([0.0, 0.0, 0.0, 0.0]), round(effective_sample_size([0.0, 0.0, 0.0, 9.0]), 2)
-        (4.0, 1.0)
-    """
-    weight = relative_ratios(log_ratio)
-    return float(weight.sum() ** 2 / (weight @ weight))
-
-
-def warn_if_concentrated(log_ratio: Array) -> None:
-    """Warn if few of many samples carry most of the ratio's mass."""
-    if log_ratio.size >= ENOUGH and (sentence := concentration(log_ratio)) is not None:
-        warnings.warn(f"{sentence} Calibrate the ratio, or lower the budget.", RatioWarning, stacklevel=3)
-
-
-def concentration(log_ratio: Array, few: int = FEW) -> str | None:
-    """A sentence for the user if few samples carry most of the ratio's mass, otherwise None.
-
-    Args:
-        log_ratio: log-ratios of draws, shape (n,).
-        few: report if this many samples carry half of the mass.
-    """
-    weight = relative_ratios(log_ratio)
-    n, size = weight.size, float(weight.sum() ** 2 / (weight @ weight))
-    top = float(np.sort(weight)[-few:].sum() / weight.sum())
-    if size >= THIN * n and top <= 0.5:
-        return None
-    return (
-        f"the largest ratios rest on few samples: the {few} largest of {n:,} carry {top:.0%} of the mass, an effective "
-        f"sample size of {size:,.1f}."
-    )
 
 
 def _row(which: str | Divergence) -> Divergence:

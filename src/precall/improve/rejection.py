@@ -1,7 +1,4 @@
-"""Rejection samplers: OBRS, DRS, plain rejection, and none. The ratio of a draw determines its acceptance probability.
-
-The rules, and OBRS's τ among them, are in `precall.theory.acceptance`.
-"""
+"""Optimal budgeted rejection (OBRS), and none. The rule, with its τ, is in `precall.theory.acceptance`."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from typing import final
 import numpy as np
 
 from precall.improve.interfaces import Samples
-from precall.improve.ratio import warn_if_concentrated
 from precall.improve.sampling import SamplingError, Source, taken
 from precall.theory import acceptance
 from precall.theory.arrays import Array
@@ -75,42 +71,6 @@ class OBRS(RejectionSampler):
     def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule:
         """The rule with τ such that the pilot's acceptance rate is 1/K."""
         return acceptance.obrs(ratios=ratios, budget=budget)
-
-
-@final
-@dataclass(frozen=True)
-class DRS(RejectionSampler):
-    """Discriminator rejection sampling: a logistic acceptance whose shift g gives the rate 1/K.
-
-    References:
-        Azadi et al. (2019), section 3.2; Verine (2024), eq. 6.7.
-    """
-
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.LogisticRule:
-        """The rule with g such that the pilot's acceptance rate is 1/K, where M is the pilot's largest ratio."""
-        warn_if_concentrated(log_ratios)
-        return acceptance.drs(ratios=ratios, budget=budget)
-
-
-@final
-@dataclass(frozen=True)
-class Rejection(RejectionSampler):
-    """Plain rejection, `a = r/M` with M the pilot's largest ratio. It samples from P, at a cost that may be high.
-
-    References:
-        Verine (2024), section 6.1.1.
-    """
-
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule:
-        """The rule of slope 1/M; an error if it costs more than the budget."""
-        warn_if_concentrated(log_ratios)
-        rule = acceptance.rejection(ratios=ratios)
-        if rule.budget > budget:
-            raise SamplingError(
-                f"`budget` must be at least {rule.budget:.4g}, the largest ratio divided by the mean ratio, for plain "
-                f'rejection; got {budget:g}. Use method="obrs", which meets any budget'
-            )
-        return rule
 
 
 @final

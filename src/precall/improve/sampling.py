@@ -1,8 +1,7 @@
 """`sample`: refine samples while drawing them from a generator, and count the cost.
 
-The methods are in one file per family (rejection, chains, latent, gradient_flow) and registered in
-`METHODS`. A method accesses the generator and the ratio through a `Source`, which validates and counts every call, and
-yields samples. `sample` collects them until there are n.
+A method accesses the generator and the ratio through a `Source`, which validates and counts every call, and yields
+samples. `sample` collects them until there are n.
 """
 
 from __future__ import annotations
@@ -31,13 +30,8 @@ from precall.theory.arrays import Array, Flags, Index, is_tensor
 METHODS = {
     "none": "precall.improve.rejection.Everything",
     "obrs": "precall.improve.rejection.OBRS",
-    "drs": "precall.improve.rejection.DRS",
-    "rejection": "precall.improve.rejection.Rejection",
-    "metropolis": "precall.improve.chains.Metropolis",
-    "dgflow": "precall.improve.gradient_flow.GradientFlow",
-    "hard_truncation": "precall.improve.latent.HardTruncation",
-    "soft_truncation": "precall.improve.latent.SoftTruncation",
 }
+FORMER = ("dot", "drs", "rejection", "metropolis", "dgflow", "hard_truncation", "soft_truncation")
 
 
 class Sampler(Protocol):
@@ -230,26 +224,18 @@ def sample(
 ) -> Refined:
     """Draw n refined samples from a generator, with K generator evaluations per sample on average.
 
-    | method | what happens to the draws | what K is spent on |
-    |---|---|---|
-    | "obrs" | accepted with probability `min(1, τ r)`, which is optimal at the rate 1/K | draws |
-    | "drs" | accepted with probability `σ(log r/M − log(1 − r/M) − g)` | draws |
-    | "rejection" | accepted with probability `r/M`; an error if its cost `max r / mean r` exceeds K | draws |
-    | "metropolis" | the last state of an independence chain of K draws | draws |
-    | "dgflow" | latents take K − 1 steps along a gradient flow | gradient steps |
-    | "hard_truncation" | latents from the central region of mass 1/K | nothing: one draw per sample |
-    | "soft_truncation" | latents scaled by `K^(−1/dim)` | nothing: one draw per sample |
-    | "none" | all accepted | nothing: one draw per sample |
+    The method "obrs" accepts a draw with probability `min(1, τ r)`, which is optimal at the rate 1/K; "none" accepts
+    every draw. Any object with `batches(source, budget)` is a method, too.
 
-    Rejection methods solve their threshold on a pilot of 10,000 draws (or K n, if fewer) and then keep it. The draws of
-    the pilot are used like all others. The same seed gives the same samples. They do not depend on `batch_size` if the
+    The threshold τ is solved on a pilot of 10,000 draws (or K n, if fewer) and then kept. The draws of the pilot are
+    used like all others. The same seed gives the same samples. They do not depend on `batch_size` if the
     generator draws sample by sample from its rng, as `LatentGenerator` does (up to rounding in its network).
 
     Args:
         generator: `generator(n, rng)` returns n samples, an array or a tensor of any shape behind the first axis; `rng`
-            is a NumPy generator. The methods on latents require a `LatentGenerator`.
+            is a NumPy generator.
         ratio: returns log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
-        budget: K ≥ 1. It must be a whole number for "dgflow".
+        budget: K ≥ 1.
         n: number of samples.
         method: one of the names above, or a sampler object with other settings, such as `OBRS(pilot=…)`.
         seed: seed of the draws and of the method.
@@ -320,8 +306,8 @@ def sample(
 def _sampler(method: str | Sampler) -> Sampler:
     if not isinstance(method, str):
         return method
-    if method == "dot":
-        raise ValueError("`method` dot was slower and worse than the others; it is `experiments.common.transport` now.")
+    if method in FORMER:
+        raise ValueError(f'`method` {method} does worse than "obrs", and is in `experiments/common` now. Use "obrs".')
     module, _, name = METHODS[checks.choice("method", method, METHODS)].rpartition(".")
     sampler: Sampler = getattr(import_module(module), name)()
     return sampler

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from precall.improve.calibration import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.judging import JudgedSamples, judge, notes_on_samples
 from precall.improve.planning import Plan, Range
-from precall.improve.ratio import RatioWarning, concentration, effective_sample_size, relative_ratios
 from precall.improve.rejection import largest_finite, ratios_of
 from precall.metrics.inputs.sides import Side
 from precall.metrics.scores.score import Interval, plain, readings

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from precall.metrics.scores.results import Assessment, Comparison
 
@@ -14,56 +17,7 @@ if TYPE_CHECKING:
 PREFIX = "precall"
 
 
-@runtime_checkable
-class ScalarAndFigureWriter(Protocol):
-    """TensorBoard's `SummaryWriter`, or an object with the same two methods."""
-
-    def add_scalar(self, tag: str, value: float, step: int, /) -> object: ...
-
-    def add_figure(self, tag: str, figure: Figure, step: int, /, *, close: bool) -> object: ...
-
-
-@runtime_checkable
-class ExperimentLogger(Protocol):
-    """A Lightning logger, whose `experiment` is the underlying writer or run."""
-
-    @property
-    def experiment(self) -> object: ...
-
-
-@runtime_checkable
-class ExperimentRun(Protocol):
-    """A Weights & Biases run, or an object with the same method."""
-
-    def log(self, values: dict[str, Any], /, *, step: int) -> object: ...
-
-
-@runtime_checkable
-class MetricsAndFigureModule(Protocol):
-    """The module `mlflow`, or an object with the same functions."""
-
-    def log_metrics(self, metrics: dict[str, float], step: int) -> object: ...
-
-    def log_figure(self, figure: Figure, artifact_file: str) -> object: ...
-
-
-@runtime_checkable
-class CometExperiment(Protocol):
-    """An `Experiment` of Comet, or an object with the same methods."""
-
-    def log_metrics(self, dic: dict[str, float], *, step: int) -> object: ...
-
-    def log_figure(self, figure_name: str, figure: Figure, *, step: int) -> object: ...
-
-    def log_html(self, html: str) -> object: ...
-
-
-def log_to(
-    logger: ScalarAndFigureWriter | ExperimentLogger | ExperimentRun | MetricsAndFigureModule | CometExperiment,
-    assessment: Assessment | Comparison,
-    *,
-    step: int,
-) -> None:
+def log_to(logger: object, assessment: Assessment | Comparison, *, step: int) -> None:
     """Log the scores and the figure of the curves at a training step.
 
     Scores are logged as `precall/<score>`, or as `precall/<model>/<score>` if there are several models. The figure is
@@ -97,23 +51,26 @@ def log_to(
     _write(logger, scores, {f"{PREFIX}/curves": assessment.plot()} if drawn else {}, step)
 
 
-def _write(logger: object, scores: Mapping[str, float], figures: Mapping[str, Figure], step: int) -> None:
-    if isinstance(logger, ScalarAndFigureWriter):
+def _write(logger: Any, scores: dict[str, float], figures: Mapping[str, Figure], step: int) -> None:
+    """Write to whichever tracker has these methods."""
+    names = ("add_scalar", "log_html", "log_metrics", "log_figure", "experiment", "log")
+    has = {name for name in names if hasattr(logger, name)}
+    if "add_scalar" in has:  # TensorBoard
         for tag, value in scores.items():
             logger.add_scalar(tag, value, step)
         for tag, figure in figures.items():
             logger.add_figure(tag, figure, step, close=False)  # the figure does not belong to pyplot
-    elif isinstance(logger, CometExperiment):
-        logger.log_metrics(dict(scores), step=step)
+    elif {"log_html", "log_metrics"} <= has:  # Comet
+        logger.log_metrics(scores, step=step)
         for tag, figure in figures.items():
             logger.log_figure(tag, figure, step=step)
-    elif isinstance(logger, MetricsAndFigureModule):
-        logger.log_metrics(dict(scores), step=step)
+    elif {"log_metrics", "log_figure"} <= has:  # MLflow
+        logger.log_metrics(scores, step=step)
         for tag, figure in figures.items():
             logger.log_figure(figure, f"{tag}-{step}.png")
-    elif isinstance(logger, ExperimentLogger):
+    elif "experiment" in has:  # Lightning
         _write(logger.experiment, scores, figures, step)
-    elif isinstance(logger, ExperimentRun):
+    elif "log" in has:  # W&B
         logger.log({**scores, **{tag: _image(figure) for tag, figure in figures.items()}}, step=step)
     else:
         expected = "a SummaryWriter, a W&B run, `mlflow`, a Comet experiment, or a Lightning logger of one of them"
@@ -127,3 +84,72 @@ def _image(figure: Figure) -> object:
     import matplotlib.pyplot  # noqa: F401 - W&B compares the figure with this module
 
     return sys.modules["wandb"].Image(figure)
+
+
+# ------------------------------------------------------------------------------------------------- a run of its own
+
+
+def log_run(target: str, found: Comparison, files: Sequence[Path] = ()) -> None:
+    """Log an assessment as a run of its own, with files such as the page and the table of samples as artifacts.
+
+    Args:
+        target: `wandb:project`, `mlflow:experiment`, `comet:project`, or `tensorboard:folder`, which keeps the verdicts
+            as text, and no files.
+        found: The result.
+        files: The files.
+    """
+    tracker, name = checked_target(target)
+    TRACKERS[tracker][1](import_module(TRACKERS[tracker][0]), name, found, files)
+
+
+def checked_target(target: str) -> tuple[str, str]:
+    """The tracker and the name in it; a tracker that is unknown or not installed is refused."""
+    tracker, _, name = target.partition(":")
+    if tracker not in TRACKERS or not name:
+        raise ValueError(
+            f"expected wandb:project, mlflow:experiment, tensorboard:folder or comet:project; got {target}"
+        )
+    library = TRACKERS[tracker][0].partition(".")[0] if tracker != "tensorboard" else tracker
+    if find_spec(library) is None:
+        raise ValueError(f"{tracker} is not installed: pip install {library.replace('_', '-')}")
+    return tracker, name
+
+
+def _to_wandb(wandb: Any, name: str, found: Comparison, files: Sequence[Path]) -> None:
+    with wandb.init(project=name) as run:
+        log_to(run, found, step=0)
+        artifact = wandb.Artifact(PREFIX, type="evaluation")
+        for path in files:
+            artifact.add_file(str(path))
+        run.log_artifact(artifact)
+
+
+def _to_mlflow(mlflow: Any, name: str, found: Comparison, files: Sequence[Path]) -> None:
+    mlflow.set_experiment(name)
+    with mlflow.start_run():
+        log_to(mlflow, found, step=0)
+        for path in files:
+            mlflow.log_artifact(str(path))
+
+
+def _to_tensorboard(tensorboard: Any, name: str, found: Comparison, files: Sequence[Path]) -> None:
+    with tensorboard.SummaryWriter(name) as writer:
+        log_to(writer, found, step=0)
+        for model, one in found.items():
+            writer.add_text(f"{PREFIX}/{model}/verdict", str(one.verdict))
+
+
+def _to_comet(comet: Any, name: str, found: Comparison, files: Sequence[Path]) -> None:
+    experiment = comet.Experiment(project_name=name)
+    log_to(experiment, found, step=0)
+    for path in files:
+        experiment.log_asset(str(path))
+    experiment.end()
+
+
+TRACKERS: dict[str, tuple[str, Callable[[Any, str, Comparison, Sequence[Path]], None]]] = {
+    "wandb": ("wandb", _to_wandb),
+    "mlflow": ("mlflow", _to_mlflow),
+    "tensorboard": ("torch.utils.tensorboard", _to_tensorboard),
+    "comet": ("comet_ml", _to_comet),
+}

@@ -14,7 +14,7 @@ file that computes it and listed in `registry.py`.
     classifiers curves of cross-fitted classifiers, with certificates and a two-sample test
     members     the classifiers of the panel, and what each of them looks at
     cells       curves from counts near each sample: k-means cells, kernels, and densities that are known
-    distances   One number from means, covariances or kernels: FID, sFID, KID, and the Inception Score
+    distances   one number from means, covariances, kernels or projections: FID, KID, MIND, MMD, RKE, …
     copies      memorisation: whether fakes are closer to the training set than to a holdout
     prompts     samples with prompts
     protocols   published protocols, several encoders, and comparisons beside a score: real against real, other k and n
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from precall.metrics.classifiers.estimators import cross_fitted as cross_fitted
     from precall.metrics.classifiers.simon import simon_ensemble as simon_ensemble
     from precall.metrics.distances.frechet_distance import fid as fid
+    from precall.metrics.distances.gaussian_kernel import diversity as diversity
+    from precall.metrics.distances.gaussian_kernel import mmd as mmd
     from precall.metrics.distances.inception import inception_score as inception_score
     from precall.metrics.distances.kernel_distance import kid as kid
     from precall.metrics.distances.moments import Moments as Moments
     from precall.metrics.distances.moments import gaussian_frontier as gaussian_frontier
+    from precall.metrics.distances.sliced_distance import mind as mind
     from precall.metrics.neighbors.sweep import cross as cross
     from precall.metrics.neighbors.sweep import sweep as sweep
     from precall.metrics.neighbors.sweep import within as within
@@ -70,6 +73,7 @@ _HOME = {
     "classify": "classifiers.estimators",
     "cross": "neighbors.sweep",
     "cross_fitted": "classifiers.estimators",
+    "diversity": "distances.gaussian_kernel",
     "fairness": "scores.groups",
     "fid": "distances.frechet_distance",
     "gaussian_frontier": "distances.moments",
@@ -78,6 +82,8 @@ _HOME = {
     "kmeans_histograms": "cells.histograms",
     "known_densities": "cells.densities",
     "merge_sketches": "scale.sketch",
+    "mind": "distances.sliced_distance",
+    "mmd": "distances.gaussian_kernel",
     "simon_ensemble": "classifiers.simon",
     "sweep": "neighbors.sweep",
     "within": "neighbors.sweep",

@@ -77,10 +77,9 @@ def as_model_card(comparison: Comparison) -> str:
     """Results for the head of a model card on the Hugging Face hub, as YAML."""
     models = []
     for name, one in comparison.items():
-        n = one.protocol.get("n_real")
         known = {score: one.scores[score] for score in columns(comparison) if score in one.scores}
         metrics = [{"type": score, "value": found.value, "name": f"{score} {found}"} for score, found in known.items()]
-        data = {"name": f"{n} real samples", "type": "precall"}
+        data = {"name": f"{one.record.n_real} real samples", "type": "precall"}
         results = [{"task": {"type": "unconditional-generation"}, "dataset": data, "metrics": metrics}]
         models.append({"name": name, "results": results})
     return json.dumps({"model-index": models}, indent=1) + "\n"  # JSON is YAML
@@ -132,7 +131,8 @@ def history(runs: Mapping[str, Comparison], level: float = 0.05) -> str:
         for model, one in found.items():
             row = [_marked(one.scores.get(score), score, (model, score), best, wider) for score in names]
             lines.append([shown(run), shown(model), *row])
-    return "\n".join(aligned(lines))
+    said = "! worse than an earlier run; valid while looking at each checkpoint"
+    return "\n".join([*aligned(lines), *([said] if any(row.endswith(" !") for line in lines for row in line) else [])])
 
 
 def _marked(score: Score | None, name: str, key: tuple[str, str], best: dict[Any, float], wider: float) -> str:

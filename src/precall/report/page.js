@@ -55,7 +55,7 @@ function start() {
   document.querySelectorAll(".gallery").forEach(gallery => gallery.addEventListener("keydown", galleryKey));
   $("larger").addEventListener("keydown", largerKey);
   $("larger").addEventListener("close", () => enlarged && enlarged.focus());
-  const detailed = ["drift", "missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
+  const detailed = ["prompts", "drift", "missed", "invented", "mosaic", "copies", "map", "groups", "budgets"];
   if (data.models.some(m => detailed.some(part => m[part] && (!Array.isArray(m[part]) || m[part].length)))) drawDetail();
   else $("detail").remove();
   drawContents();

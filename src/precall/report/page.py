@@ -35,6 +35,7 @@ from precall.report.summary import (
     ranking,
     recommendation,
 )
+from precall.report.table import rows_of
 from precall.theory.divergences import DIVERGENCES
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def render(comparison: Comparison, *, command: str | None = None, version: str |
 
 def page_data(comparison: Comparison, command: str | None = None) -> dict[str, Any]:
     """The content of the page, as plain values."""
-    first = next(iter(comparison.values())).protocol
+    first = next(iter(comparison.values()))
     samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
     return {
         "title": _title(command),
@@ -152,7 +153,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
             for (name, one), found in zip(comparison.items(), samples, strict=True)
         ],
         "weights": _weights(),
-        "protocol": _protocol(first, command),
+        "protocol": _protocol(first.protocol, command),
     }
 
 
@@ -167,14 +168,14 @@ def _title(command: str | None) -> str:
 
 def _about(comparison: Comparison) -> str:
     """The sizes, and the day of the results."""
-    protocols = [one.protocol for one in comparison.values()]
-    sizes = f"{_count(protocols[0]['n_real'])} real samples, {_models(comparison)}"
-    return " · ".join([sizes, *dict.fromkeys(one["date"] for one in protocols if "date" in one)])
+    records = [one.record for one in comparison.values()]
+    sizes = f"{_count(records[0].n_real)} real samples, {_models(comparison)}"
+    return " · ".join([sizes, *dict.fromkeys(one.date for one in records if one.date is not None)])
 
 
 def _models(comparison: Comparison) -> str:
     """The number of models, and of their samples."""
-    n_fake = sorted({_count(one.protocol["n_fake"]) for one in comparison.values()}, key=lambda n: (len(n), n))
+    n_fake = sorted({_count(one.record.n_fake) for one in comparison.values()}, key=lambda n: (len(n), n))
     several = f"{len(comparison)} models with " if len(comparison) > 1 else "1 model with "
     each = " each" if len(comparison) > 1 and len(n_fake) == 1 else ""
     return f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
@@ -182,17 +183,17 @@ def _models(comparison: Comparison) -> str:
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     """What was compared, and how."""
-    first = next(iter(comparison.values())).protocol
-    preset = first.get("preset")
+    first = next(iter(comparison.values())).record
+    preset = first.preset
     known = {
-        **({} if preset is None else {"Preset": "; ".join([preset["name"], *preset["departures"]])}),
-        "Data": f"{_count(first['n_real'])} real samples",
+        **({} if preset is None else {"Preset": "; ".join([preset.name, *preset.departures])}),
+        "Data": f"{_count(first.n_real)} real samples",
         "Compared": _models(comparison),
         "Encoder": _encoders(comparison),
-        "Features": f"{first['dimension']:,} dimensions",
-        "Settings": f"k = {first['k']}, {first['ties']} balls, seed {first['seed']}",
-        "Device": first.get("device", "cpu"),
-        "Computed": first.get("date", "at an unknown date"),
+        "Features": f"{first.dimension:,} dimensions",
+        "Settings": f"k = {first.k}, {first.ties} balls, seed {first.seed}",
+        "Device": first.device or "cpu",
+        "Computed": first.date or "at an unknown date",
     }
     return list(known.items())
 
@@ -207,7 +208,7 @@ def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
     score = one.scores.get(gate.score)
     return {
         **gate.to_dict(),
-        "column": _column(gate.score, one.encoder),
+        "column": _column(gate.score, one.encoder, rows_of(one, gate.score)),
         "model": name,
         "found": None if score is None else _score(score),
         "met": gate.met(one.scores),
@@ -232,13 +233,17 @@ def _one_encoder(comparison: Comparison) -> str | None:
 
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
-    encoder = _one_encoder(comparison)
+    first, encoder = next(iter(comparison.values())), _one_encoder(comparison)
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
     blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
     for name in available:
         blocks[_block(name)].append(name)
     return [
-        {"title": title, "about": BLOCKS[title], "columns": [_column(name, encoder) for name in _visible(names)]}
+        {
+            "title": title,
+            "about": BLOCKS[title],
+            "columns": [_column(name, encoder, rows_of(first, name)) for name in _visible(names)],
+        }
         for title, names in blocks.items()
         if names
     ]
@@ -264,7 +269,7 @@ def _trends(comparison: Comparison) -> dict[str, Any]:
     return {
         "scores": [_column(name, _one_encoder(comparison)) for name in SCORES if name in computed],
         "settings": [{"by": by, "label": TRENDS[by], "models": of} for by, of in drawn.items()],
-        "used": {"k": next(iter(comparison.values())).protocol["k"]},
+        "used": {"k": next(iter(comparison.values())).record.k},
     }
 
 
@@ -274,8 +279,8 @@ def _points_of(by: str, one: Assessment) -> dict[str, Any] | None:
         return _points_by_encoder(one) if one.encoders else None
     if by not in one.stability:
         return None
-    trend, n = one.stability[by].to_dict(), one.protocol["n_fake"]
-    if by == "n" and n == one.protocol["n_real"]:
+    trend, n = one.stability[by].to_dict(), one.record.n_fake
+    if by == "n" and n == one.record.n_real:
         ends = {name: one.scores.get(name) for name in trend["scores"]}
         trend["at"], trend["n"] = [*trend["at"], n], [*trend["n"], n]
         trend["scores"] = {
@@ -293,7 +298,7 @@ def _points_by_encoder(one: Assessment) -> dict[str, Any]:
     }
     return {
         "at": list(range(1, len(found) + 1)),
-        "n": [other.protocol["n_fake"] for other in found.values()],
+        "n": [other.record.n_fake for other in found.values()],
         "names": list(map(str, found)),
         "scores": scores,
     }
@@ -310,11 +315,11 @@ def _visible(names: list[str]) -> list[str]:
     return [name for name in names if SCORES[name].shown != "json" or name in ALSO_SHOWN] or names
 
 
-def _column(name: str, encoder: str | None) -> dict[str, Any]:
+def _column(name: str, encoder: str | None, rows: int | None = None) -> dict[str, Any]:
     if (info := SCORES.get(name)) is None:
         return {"key": name, "label": name.replace("_", " "), "better": None, "meaning": "", "unit": False}
     unit = info.low >= 0 and info.high == 1
-    label = named(info.label, name, encoder)
+    label = named(info.label, name, encoder, rows)
     return {"key": name, "label": label, "better": info.better, "meaning": info.meaning, "unit": unit}
 
 
@@ -325,7 +330,7 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         "verdict": str(one.verdict),
         "recommendation": recommendation(one),
         "headline": headline(one.scores),
-        "n": one.protocol["n_fake"],
+        "n": one.record.n_fake,
         "scores": {score: _score(found) for score, found in one.scores.items()},
         "encoders": [
             {"name": f"{name} ({encoder})", "scores": {score: _score(found) for score, found in other.scores.items()}}
@@ -334,6 +339,8 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
     }
     if one.drift is not None:
         shown["drift"] = _drift(one.drift)
+    if prompts := _prompts(one):
+        shown["prompts"] = prompts
     if one.estimator is None:
         return shown
     frontier = one.spectrum.frontier(order=1)
@@ -366,6 +373,20 @@ def _score(score: Score) -> dict[str, Any]:
     }
 
 
+def _prompts(one: Assessment) -> list[dict[str, Any]]:
+    """The prompts whose answers collapse or fit worst, with some answers if these are texts that are still known."""
+    collapses = "collapses within prompts" in one.verdict.kinds
+    by = "answers_per_prompt" if collapses and "answers_per_prompt" in one.scores else "pairs_tv"
+    if by not in one.scores or not (collapses or "misaligned" in one.verdict.kinds):
+        return []
+    answers: dict[str, list[str]] = {}
+    fake = one.sources.get("fake")
+    if fake is not None and fake.prompted is not None and fake.samples is not None and fake.samples.kind == "text":
+        for i, number in enumerate(fake.prompted.number.tolist()):
+            answers.setdefault(fake.prompted.texts[number][:200], []).append(str(fake.samples[int(fake.rows[i])])[:200])
+    return [{"prompt": text, "answers": answers.get(text, [])[:4]} for text in one.scores[by].settings["examples"]]
+
+
 def _drift(drift: ColumnDrift) -> dict[str, Any]:
     """The drift of columns and of pairs of columns, as the page's script reads it."""
     named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
@@ -395,9 +416,10 @@ def _gap(gap: Gap) -> str:
 
 def _missing_groups(one: Assessment) -> str:
     """Groups that only one side has, as sentences; empty if there are none."""
-    alone: Mapping[str, Any] = one.protocol.get("groups", {})
-    said = {"only_real": "The model never produces", "only_fake": "The data do not contain"}
-    return " ".join(f"{said[side]}: {', '.join(map(str, alone[side]))}." for side in said if alone.get(side))
+    if (alone := one.record.groups) is None:
+        return ""
+    said = {"The model never produces": alone.only_real, "The data do not contain": alone.only_fake}
+    return " ".join(f"{what}: {', '.join(map(str, groups))}." for what, groups in said.items() if groups)
 
 
 def _points(spectrum: RatioSpectrum) -> dict[str, Any]:

@@ -111,6 +111,8 @@ function drawDetail() {
   $("budget-box").hidden = !(m.budgets || []).length;
   $("groups-box").hidden = !(m.groups || []).length && !m.fairness;
   $("groups-about").textContent = m.fairness || "";
+  $("prompts").replaceChildren(...(m.prompts || []).map(p => el("li", {}, el("b", {}, p.prompt), el("ul", {}, ...p.answers.map(text => el("li", {}, text))))));
+  $("prompts-box").hidden = !(m.prompts || []).length;
   search();
 }
 

@@ -110,7 +110,7 @@ def _rows(one: Assessment, side: str) -> list[dict[str, Cell]]:
 
 def _position(side: Side, row: int) -> int:
     """The position of a row among the samples of its source, where some may have been skipped."""
-    return row if side.samples is None else int(side.rows[row])
+    return row if side.rows is None else int(side.rows[row])
 
 
 def _at(values: npt.NDArray[Any] | None, i: int) -> Cell:

@@ -135,6 +135,9 @@ _PLAIN = {  # kind of a verdict: what the model does
     Kind.SHIFTED: "is off centre",
     Kind.PROPORTIONS: "has the right kinds of samples in the wrong proportions",
     Kind.SHAPE: "covers the data, but puts about {tv} of its samples in the wrong place",
+    Kind.MISALIGNED: "gives answers that do not fit their prompts",
+    Kind.COLLAPSES_WITHIN_PROMPTS: "gives too few different answers to a prompt",
+    Kind.BLIND_TO_THE_PROMPT: "cannot be judged by prompt in these features",
     Kind.CLOSE: "is close to the data",
     Kind.INDISTINGUISHABLE: "cannot be told from the data",
     Kind.CANNOT_TELL: "needs more samples for a verdict",
@@ -152,6 +155,7 @@ _SAMPLING = {  # encoder: how to sample more broadly, and more conservatively
     ),
     "ngrams": _TEXTS,
     "minilm": _TEXTS,
+    "gpt2-large": _TEXTS,
     "table": (
         f"Let the model see the missing values and ranges more often (rebalance its training rows, or condition on the "
         f"column), or train it longer: {_NEVER}",
@@ -165,6 +169,11 @@ _FIXED = {  # kind of a verdict: what to do
     "regularise. While the model copies, its other scores are too good.",
     Kind.INDISTINGUISHABLE: "Nothing to correct at this sample size. More samples would reveal smaller differences.",
     Kind.CANNOT_TELL: "Collect more samples: these are too few to say how the model differs from the data.",
+    Kind.MISALIGNED: "Strengthen the condition on the prompt (guidance, or training on more pairs), and check that "
+    "prompts and answers are paired as intended.",
+    Kind.COLLAPSES_WITHIN_PROMPTS: "Sample more broadly (a higher temperature or top-p, weaker guidance), or tune less "
+    "far from the base model: a stronger penalty keeps more answers.",
+    Kind.BLIND_TO_THE_PROMPT: "Choose an encoder whose features show to which prompt an answer belongs.",
     Kind.CLOSE: "Nothing urgent. More samples would show whether the remaining difference matters.",
 }
 _CURABLE = {  # kind of a verdict: the share that curation should lower, and what to do if it does not

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from precall.encoders.registry import publication_hint
 from precall.metrics.assessing.registry import DEFAULT, METRICS, QUICK, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.scores.score import named
@@ -13,6 +14,7 @@ from precall.printing import aligned, blocks, shown, wrapped
 from precall.report.summary import findings
 
 if TYPE_CHECKING:
+    from precall.metrics.scores.record import RunRecord
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.metrics.scores.score import Score
     from precall.metrics.tables.column_drift import ColumnDrift
@@ -42,7 +44,8 @@ def _block(name: str, one: Assessment, digits: Mapping[str, int | None]) -> list
     columns = [["", *(cell for label, _ in rows for cell in (shown(str(label)), "  95 %")), "chance"]]
     for score, decimals in digits.items():
         cells = [cell for _, found in rows for cell in two_lines(found.scores.get(score), decimals)]
-        columns.append([named(score, score, _encoder(one)), *cells, _chance(one, score, decimals)])
+        label = named(score, score, _encoder(one), rows_of(one, score))
+        columns.append([label, *cells, _chance(one, score, decimals)])
     kept = [i for i, cells in enumerate(zip(*columns[1:], strict=True)) if any(cells)]
     table = [[column[i] for i in kept] for column in columns]
     return [*wrapped(shown(name)), *wrapped(one.verdict, indent="  "), *blocks(table, indent="  ")]
@@ -79,8 +82,8 @@ def _short(label: str) -> str:
 
 def departures(comparison: Mapping[str, Assessment]) -> list[str]:
     """Where the models' runs depart from the preset, one line per departure."""
-    presets = [one.protocol.get("preset", {}) for one in comparison.values()]
-    found = dict.fromkeys(line for preset in presets for line in preset.get("departures", ()))
+    presets = [one.record.preset for one in comparison.values()]
+    found = dict.fromkeys(line for preset in presets if preset is not None for line in preset.departures)
     return [f"  departs from the preset: {shown(line)}" for line in found]
 
 
@@ -89,23 +92,30 @@ def _encoder(one: Assessment) -> str | None:
     return "encoder" if one.encoders else one.encoder
 
 
+def rows_of(one: Assessment, score: str) -> int | None:
+    """Number of rows of each side that a score was computed from, if that is a part of them."""
+    found = one.scores.get(score)
+    return None if found is None else found.settings.get("rows")
+
+
 def heading(comparison: Mapping[str, Assessment]) -> str:
     """How the numbers were made, in one line: the encoder, the numbers of samples, k and the device."""
     first = next(iter(comparison.values()))
-    fakes = dict.fromkeys(_count(one.protocol.get("n_fake")) for one in comparison.values())
-    sizes = f"{_count(first.protocol.get('n_real'))} real and {', '.join(fakes)} fake samples"
-    settings = f"k = {first.protocol.get('k')}, device {_device(first.protocol)}"
-    preset = "" if "preset" not in first.protocol else f"preset {first.protocol['preset']['name']}, "
+    fakes = dict.fromkeys(_count(one.record.n_fake) for one in comparison.values())
+    sizes = f"{_count(first.record.n_real)} real and {', '.join(fakes)} fake samples"
+    settings = f"k = {first.record.k}, device {_device(first.record)}"
+    preset = "" if first.record.preset is None else f"preset {first.record.preset.name}, "
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
     said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
+    said += publication_hint(first.encoder) if not first.encoders and not preset else ""
     return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 
-def _device(protocol: Mapping[str, Any]) -> str:
+def _device(record: RunRecord) -> str:
     """The device of the metrics, and that of the encoder if it is another one."""
-    own = str(protocol.get("device", "cpu"))
-    encoder = protocol.get("real", {}).get("protocol", {}).get("device", own)
+    own, real = record.device or "cpu", record.real
+    encoder = own if real is None else (real.protocol or {}).get("device", own)
     return own if encoder == own else f"{own} (encoder {encoder})"
 
 
@@ -119,7 +129,8 @@ def html(comparison: Comparison) -> str:
     infos = {name: SCORES.get(name) for name in columns(comparison)}
     arrows = {"higher": " ↑", "lower": " ↓", None: ""}
     labels = [
-        f"{named(info.label if info else name, name, _encoder(first))}{arrows[info.better if info else None]}"
+        named(info.label if info else name, name, _encoder(first), rows_of(first, name))
+        + arrows[info.better if info else None]
         for name, info in infos.items()
     ]
     head = ["model", *(["encoder"] if first.encoders else []), *labels]
@@ -190,9 +201,9 @@ def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:
     """The scores to show: the main ones that are available and those requested by name, or else all of them."""
     available = dict.fromkeys(name for one in comparison.values() for name in one.scores)
-    if any("preset" in one.protocol for one in comparison.values()):
+    if any(one.record.preset is not None for one in comparison.values()):
         return list(available)  # a preset names the scores it reports
-    named = {name for one in comparison.values() for name in _named(one.protocol.get("metrics", ()))}
+    named = {name for one in comparison.values() for name in _named(one.record.metrics)}
     main = [name for name, info in SCORES.items() if (info.shown == "table" or name in named) and name in available]
     return main or list(available)
 

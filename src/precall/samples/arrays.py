@@ -40,12 +40,12 @@ class Positions(Sequence[str]):
     """Ids of samples without names: `"0"`, `"1"`, … They are computed on access and not stored.
 
     Example:
-        >>> list(Positions(3)), Positions(3)[-1]
-        (['0', '1', '2'], '2')
+        >>> list(Positions(3)), Positions(3, 1, "row ")[-1]
+        (['0', '1', '2'], 'row 3')
     """
 
-    def __init__(self, n: int, first: int = 0) -> None:
-        self._range = range(first, first + n)
+    def __init__(self, n: int, first: int = 0, prefix: str = "") -> None:
+        self._range, self._prefix = range(first, first + n), prefix
 
     def __len__(self) -> int:
         return len(self._range)
@@ -58,7 +58,8 @@ class Positions(Sequence[str]):
 
     def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
         picked = self._range[index]
-        return tuple(map(str, picked)) if isinstance(picked, range) else str(picked)
+        named = f"{self._prefix}{{}}".format
+        return tuple(map(named, picked)) if isinstance(picked, range) else named(picked)
 
 
 class Once(Generic[T]):

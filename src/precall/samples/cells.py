@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "--", "."})
@@ -88,43 +88,45 @@ def _decorated(cell: str) -> float:
         return math.nan
 
 
-def has_decimal_commas(cells: Iterable[str], *, expected: bool = False) -> bool:
+def has_decimal_commas(cells: Mapping[str, int], *, expected: bool = False) -> bool:
     """Whether a column writes decimals after a comma: `1,5`, or `1.234,5` with points between thousands.
 
     Nine tenths of the cells with a comma must fit. Unless decimal commas are `expected`, at least one of them must
     leave no other reading (`1,234` does).
 
+    Args:
+        cells: The number of cells with each text that has a comma.
+        expected: Whether decimal commas are expected.
+
     Example:
-        >>> has_decimal_commas(["1,5", "2", "1.234,25"]), has_decimal_commas(["1,234", "5,678"])
+        >>> has_decimal_commas({"1,5": 1, "1.234,25": 1}), has_decimal_commas({"1,234": 1, "5,678": 1})
         (True, False)
-        >>> has_decimal_commas(["1,234", "5,678"], expected=True), has_decimal_commas(["1,234,567"], expected=True)
+        >>> has_decimal_commas({"1,234": 1}, expected=True), has_decimal_commas({"1,234,567": 1}, expected=True)
         (True, False)
     """
-    with_comma = [cell.strip() for cell in cells if "," in cell]
-    fitting = sum(1 for cell in with_comma if _COMMA.match(cell))
-    return fitting > 0.9 * len(with_comma) and (expected or any(map(_ONLY_COMMA.match, with_comma)))
+    fitting = sum(n for cell, n in cells.items() if _COMMA.match(cell.strip()))
+    decides = expected or any(_ONLY_COMMA.match(cell.strip()) for cell in cells)
+    return fitting > 0.9 * sum(cells.values()) and decides
 
 
-def has_decimal_points(cells: Iterable[str]) -> bool:
+def has_decimal_points(cells: Mapping[str, int]) -> bool:
     """Whether most cells with a point leave no other reading than decimals after it: `1.5` and `0.125`, not `1.234`.
 
     Example:
-        >>> has_decimal_points(["1.5", "2", "0.125"]), has_decimal_points(["1.234", "29.2.2024"])
+        >>> has_decimal_points({"1.5": 1, "0.125": 1}), has_decimal_points({"1.234": 1, "29.2.2024": 1})
         (True, False)
     """
-    with_a_point = [cell.strip() for cell in cells if "." in cell]
-    return 2 * sum(1 for cell in with_a_point if _ONLY_POINT.match(cell)) > len(with_a_point)
+    return 2 * sum(n for cell, n in cells.items() if _ONLY_POINT.match(cell.strip())) > sum(cells.values())
 
 
-def has_thousands_points(cells: Iterable[str]) -> bool:
-    """Whether all points in a column can separate thousands: `1.234` and `999`, not `0.125`.
+def has_thousands_points(cells: Mapping[str, int]) -> bool:
+    """Whether all points in a column can separate thousands: `1.234`, not `0.125`.
 
     Example:
-        >>> has_thousands_points(["1.234", "999"]), has_thousands_points(["1.234", "0.125"])
+        >>> has_thousands_points({"1.234": 2}), has_thousands_points({"1.234": 2, "0.125": 1})
         (True, False)
     """
-    with_a_point = [cell.strip() for cell in cells if "." in cell]
-    return bool(with_a_point) and all(map(_POINTED.match, with_a_point))
+    return bool(cells) and all(_POINTED.match(cell.strip()) for cell in cells)
 
 
 def with_point(cell: str) -> str:

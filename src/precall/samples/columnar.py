@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol, overload
 
@@ -20,8 +20,9 @@ from precall.samples import reading
 from precall.samples.arrays import Numbers, Once, Positions, Rows, pick
 from precall.samples.images import ImageFiles, is_image_content
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleSet, shown
-from precall.samples.tables import TableRows, as_cells, column_names, table_ids, typed
+from precall.samples.tables import TableRows, as_text, column_names, typed
 from precall.samples.texts import TextLines
+from precall.samples.typed_cells import Cells, DateCells, NumberCells, TextBuilder
 
 KEPT = 8  # blocks of records that stay in memory
 BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
@@ -325,37 +326,85 @@ def _lists(column: Any, place: str, like: Numbers | None = None) -> Numbers:
 
 
 def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
-    """The records as the rows of a table. Their cells become text, and all stay in memory, as those of a CSV file."""
-    names = [column.name for column in records.schema]
-    columns = column_names(names)
+    """The records as the rows of a table, whose columns all stay in memory, as those of a CSV file."""
+    columns = column_names([column.name for column in records.schema])
     reading.check_count(f"`{shown(records.name)}` has too many rows", len(records))
     packed, size = sum(path.stat().st_size for path in records.paths), 0
-    rows: list[list[str]] = []
+    built = [_Built(column.type) for column in records.schema]
     with reading.parsing(Path(records.name), "a table whose cells can be read"):
-        for part in _parts(records, names):
-            cells = list(as_cells([part.column(place).to_pylist() for place in range(len(names))]))
-            rows += cells
-            size += sum(map(len, chain.from_iterable(cells)))
-            reading.check_expansion(f"`{shown(records.name)}`", packed=packed or size, unpacked=size)
-    if len(rows) != len(records):
-        raise ValueError(f"`{shown(records.name)}` must have the {len(records):,} rows it declares; got {len(rows):,}.")
+        for block in records.blocks(records.schema.names):
+            for place, one in enumerate(built):
+                for part in _parts(block.column(place)):
+                    size += one.add(part)
+                    reading.check_expansion(f"`{shown(records.name)}`", packed=packed or size, unpacked=size)
+        data = [one.cells() for one in built]
+    if len(data[0]) != len(records):
+        got = f"{len(records):,} rows it declares; got {len(data[0]):,}"
+        raise ValueError(f"`{shown(records.name)}` must have the {got}.")
     return TableRows(
         kind="table",
-        ids=table_ids(len(rows)),
+        ids=Positions(len(records), 1, "row "),
         name=records.name,
         on_error=on_error,
         columns=columns,
-        rows=rows,
+        data=data,
         paths=records.paths,
         types=typed({column.name: str(column.type) for column in records.schema}),
     )
 
 
-def _parts(records: Records, names: Sequence[str]) -> Iterator[Block]:
-    """The records in parts whose cells take 1/8 of the limit of a file at most, even if all share one value."""
-    for block in records.blocks(names):
-        most = max(1, reading.limit() // 8 // max(1, block.nbytes))
-        yield from (block.slice(start, most) for start in range(0, block.num_rows, most))
+def _parts(column: Any) -> Iterator[Any]:
+    """The arrays of a column of a block, whose cells take 1/8 of the limit of a file, even if all share one value."""
+    for array in getattr(column, "chunks", [column]):
+        most = max(1, reading.limit() // 8 // max(1, array.nbytes))
+        yield from (array.slice(start, most) for start in range(0, len(array), most))
+
+
+class _Built:
+    """Collects the blocks of an Arrow column: numbers and dates as arrays, other cells as texts."""
+
+    def __init__(self, of: Any) -> None:
+        types = import_module("pyarrow.types")
+        self._of, self._texts = of, TextBuilder()
+        self._is_number = types.is_integer(of) or types.is_floating(of)
+        self._is_date = types.is_date(of) or types.is_timestamp(of)
+        self._is_coded = types.is_dictionary(of) and types.is_string(of.value_type)
+        self._values: list[Numbers] = []
+        self._absent: list[Numbers] = []
+
+    def add(self, column: Any) -> int:
+        """Add a block, and return its size as if no cells shared a value."""
+        if not (self._is_number or self._is_date):
+            return self._add_texts(column)
+        if self._is_date:
+            column = column.cast(f"int{self._of.bit_width}")
+        self._values.append(np.asarray(column.fill_null(0)))
+        self._absent.append(np.asarray(column.is_null()))
+        return self._values[-1].nbytes
+
+    def _add_texts(self, column: Any) -> int:
+        if not self._is_coded:
+            texts = list(map(as_text, column.to_pylist()))
+            self._texts.add(texts)
+            return sum(map(len, texts))
+        texts = [*map(as_text, column.dictionary.to_pylist()), ""]
+        codes = np.where(np.asarray(column.is_null()), len(texts) - 1, np.asarray(column.indices.fill_null(0)))
+        self._texts.add(texts, codes)
+        return int(np.array(list(map(len, texts)))[codes].sum())
+
+    def cells(self) -> Cells:
+        """The column; nothing can be added afterwards."""
+        if not self._values:
+            return self._texts.cells()
+        values, absent = np.concatenate(self._values), np.concatenate(self._absent)
+        self._values = []
+        if self._is_number:
+            return NumberCells(values, absent)
+        unit = getattr(self._of, "unit", "D" if self._of.bit_width == 32 else "ms")
+        dates = values.astype(np.int64).view(f"datetime64[{unit}]")
+        dates[absent] = np.datetime64("NaT")
+        is_day = str(self._of).startswith("date")
+        return DateCells(dates.astype("datetime64[D]") if is_day else dates, zoned=bool(getattr(self._of, "tz", None)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 
 from precall.samples.cells import COMPACT, MISSING, TRUTH, moment, number
 from precall.samples.sampleset import shown
+from precall.samples.typed_cells import Cells, DateCells, NumberCells, as_cells
 from precall.theory import checks
 from precall.theory.arrays import Array
 
@@ -23,34 +24,13 @@ FITTING = 0.9  # least share of the cells that must be numbers or dates
 UNIQUE = 0.8  # texts are identifiers or free text if at least this share of them is distinct
 MOST_LEVELS = 20  # an ordered column has at most so many levels
 LONG = (4, 40)  # free text has at least so many words or characters on average
-NAMES = frozenset(  # last words of the names of identifiers
-    (
-        "id",
-        "ids",
-        "uuid",
-        "guid",
-        "key",
-        "no",
-        "nr",
-        "index",
-        "idx",
-        "row",
-        "record",
-        "mrn",
-        "ssn",
-        "patient",
-        "subject",
-        "customer",
-        "user",
-        "serial",
-        "invoice",
-        "transaction",
-    )
-)
+# last words of the names of identifiers
+NAMES = frozenset(
+    ("id", "ids", "uuid", "guid", "key", "no", "nr", "index", "idx", "row", "record", "mrn", "ssn", "patient",
+     "subject", "customer", "user", "serial", "invoice", "transaction")
+)  # fmt: skip
 TIMES = frozenset(("year", "month", "day", "date", "time", "timestamp", "epoch"))  # last words of names of times
-EVEN = (
-    0.8  # standard deviation of the gaps between rising integers, in units of their mean, below which they are issued
-)
+EVEN = 0.8  # standard deviation of the gaps between rising integers, in their mean, below which they are issued
 PERSONAL = frozenset(("name", "surname", "firstname", "lastname", "email", "mail", "phone", "telephone", "address"))
 SCALES = (
     ("never", "rarely", "sometimes", "often", "always"),
@@ -107,7 +87,7 @@ class TableChoice:
         return name in self.ignore or (self.columns is not None and name not in self.columns)
 
 
-def kind_of(name: str, cells: Sequence[str]) -> ColumnKind:
+def kind_of(name: str, cells: Cells | Sequence[str]) -> ColumnKind:
     """The kind of a column.
 
     A column of numbers, dates or truth values may contain other texts in up to a tenth of its cells. Integers are
@@ -118,7 +98,7 @@ def kind_of(name: str, cells: Sequence[str]) -> ColumnKind:
 
     Args:
         name: The name of the column.
-        cells: Its cells, as text.
+        cells: Its cells; texts are converted.
 
     Example:
         >>> kind_of("age", ["31", "45", "31", ""]), kind_of("visit", ["2024-01-31", "2024-02-29"])
@@ -126,21 +106,32 @@ def kind_of(name: str, cells: Sequence[str]) -> ColumnKind:
         >>> kind_of("", [str(i) for i in range(50)]), kind_of("smokes", ["yes", "no", "no"])
         ('identifier', 'boolean')
     """
-    missing = missing_spellings(cells)
-    present = [cell for cell in cells if cell.lower() not in missing]
-    counts = Counter(present)
-    if not present:
+    cells = as_cells(cells)
+    if isinstance(cells, DateCells):
+        return "date"
+    if isinstance(cells, NumberCells):
+        values = cells.numbers()
+        known = values[~np.isnan(values)]
+        if len(known) >= FITTING * (~cells.absent(MISSING)).sum() > 0 and not cells.may_be_codes():
+            return _kind_of_numbers(name, known)
+    levels = cells.levels()
+    missing = missing_spellings(levels.names)
+    counts = Counter({cell: n for cell, n in levels.counts.items() if cell.lower() not in missing})
+    if not counts:
         return "category"
     if _is_boolean(counts):
         return "boolean"
     if not _has_leading_zeros(counts) and _share(counts, lambda cell: number(cell) == number(cell)) >= FITTING:
-        return _kind_of_numbers(name, present, counts)
+        if all(map(COMPACT.match, counts)) and _share(counts, _is_moment) == 1:
+            return "date"
+        values = np.where(cells.absent(missing), np.nan, cells.numbers())
+        return _kind_of_numbers(name, values[~np.isnan(values)])
     if _share(counts, _is_moment) >= FITTING:
         return "date"
     return _kind_of_texts(name, counts)
 
 
-def missing_spellings(cells: Iterable[str]) -> frozenset[str]:
+def missing_spellings(cells: Cells | Iterable[str]) -> frozenset[str]:
     """The texts, in lower case, that mean a missing value in a column.
 
     "none" is a value if the column has another spelling of missing values, or other levels of a scale with "none".
@@ -149,7 +140,9 @@ def missing_spellings(cells: Iterable[str]) -> frozenset[str]:
         >>> "none" in missing_spellings(["None", "3.5"]), "none" in missing_spellings(["none", "mild", "severe"])
         (True, False)
     """
-    found = {cell.lower() for cell in cells}
+    if isinstance(cells, NumberCells | DateCells):
+        return MISSING
+    found = {cell.lower() for cell in (cells.levels().names if isinstance(cells, Cells) else cells)}
     scale = next((set(scale) for scale in SCALES if "none" in scale), set())
     is_value = "none" in found and (len(found & MISSING) > 1 or (len(found) > 1 and found <= scale))
     return MISSING - {"none"} if is_value else MISSING
@@ -200,10 +193,7 @@ def _is_moment(cell: str) -> bool:
     return value == value
 
 
-def _kind_of_numbers(name: str, present: Sequence[str], counts: Mapping[str, int]) -> ColumnKind:
-    if all(map(COMPACT.match, counts)) and _share(counts, _is_moment) == 1:
-        return "date"
-    values = np.array([value for cell in present if (value := number(cell)) == value])
+def _kind_of_numbers(name: str, values: Array) -> ColumnKind:
     if (values != np.rint(values)).any():
         return "number"
     return "identifier" if _are_identifiers(name, values) else "integer"
@@ -216,8 +206,8 @@ def _are_identifiers(name: str, values: Array) -> bool:
         return False
     if n < 10 or distinct < UNIQUE * n:
         return _is_named(name) and distinct > max(MOST_LEVELS, n / 10)
-    digits = {len(f"{abs(value):.0f}") for value in values}
-    long = min(digits) >= 12 or digits == {max(9, *digits)}
+    fewest, most = (len(f"{end:.0f}") for end in (np.abs(values).min(), np.abs(values).max()))
+    long = fewest >= 12 or (fewest == most >= 9)
     return _is_named(name) or _are_issued(values) or _never_repeats(values) or long
 
 

@@ -69,8 +69,8 @@ def field_of(samples: SampleSet, name: str, source: str | None = None) -> list[s
     if isinstance(samples, TextLines) and samples.is_json:
         found = [_plain(_record(line, samples), name) for line in samples.lines]
     elif isinstance(samples, TableRows) and name in samples.columns:
-        at = samples.columns.index(name)
-        found = [row[at].strip() if at < len(row) else "" for row in samples.rows]  # a short row is skipped
+        cells = samples.data[samples.columns.index(name)]
+        found = [cells.text(index).strip() for index in range(len(samples))]
     elif isinstance(samples, ImageFiles) and source is not None and Path(source).is_dir():
         found = _captions(Path(source), samples, name)
     elif source is not None and not isinstance(samples, TableRows | TextLines | ImageFiles):

@@ -25,7 +25,7 @@ def open_frame(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleSet
     if hasattr(source, "column_names"):
         return open_arrow_table(source, key, on_error)
     columns = tables.frame_columns(source)
-    firsts = {name: next((cell for cell in cells if cell is not None), None) for name, cells in columns.items()}
+    firsts = {name: next((cell for cell in _values(one) if cell is not None), None) for name, one in columns.items()}
     whole = [name for name, cell in firsts.items() if _is_sample(cell)]
     texts = [name for name, cell in firsts.items() if isinstance(cell, str)]
     name: str | None = None
@@ -36,7 +36,14 @@ def open_frame(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleSet
         name = TEXT if TEXT in texts else texts[0]
     if name is None:
         return tables.open_frame(source, on_error)
-    return streams.open_sequence(_Cells(columns[name]), None, on_error)
+    return streams.open_sequence(_Cells(_values(columns[name])), None, on_error)
+
+
+def _values(series: Any) -> Any:
+    """The values of a column of texts or other objects; columns of numbers and dates hold no samples."""
+    if str(series.dtype).lower().startswith(("int", "uint", "float", "date", "bool")):
+        return ()
+    return series.tolist() if hasattr(series, "tolist") else series.to_list()
 
 
 def _is_sample(cell: object) -> bool:

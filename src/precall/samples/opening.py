@@ -17,6 +17,7 @@ from precall.samples import (
     huggingface,
     images,
     parquet,
+    paths,
     reading,
     references,
     remote,
@@ -75,6 +76,7 @@ def open_samples(
     | folder of Hugging Face `datasets`, `datasets.Dataset` | the same |
     | `.txt`, `.jsonl` | `"text"`, one per line |
     | `.csv`, `.tsv` | `"table"` |
+    | `files:` and a folder, file or pattern; list of `Path` | `"files"`: the encoder receives their paths |
     | sequence, torch `Dataset` | the kind of its samples; read on demand |
     | other iterable, torch `DataLoader` | the kind of its samples; read at once and kept in memory |
     | function `source(n, rng)` | the kind of its samples; generated on demand and kept in memory |
@@ -111,6 +113,8 @@ def open_samples(
     checks.choice("on_error", on_error, ("fail", "skip"))
     if isinstance(source, SampleSet):
         return source
+    if paths.are_paths(source):
+        return paths.open_paths(source, on_error)
     if isinstance(source, str) and remote.is_url(source):
         return _open_url(source, key, on_error)
     if isinstance(source, str | os.PathLike):

@@ -127,14 +127,19 @@ def read_file(path: Path) -> bytes:
         InputError: If it is not a regular file, or too large.
         OSError: If it cannot be read.
     """
-    most = limit()
     with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        data = file.read(size + 1) if size <= most else b""  # a buffer of this size is allocated at once
-        data += file.read(most) if len(data) > size else b""  # the file has grown
-    if max(size, len(data)) > most:
-        raise InputError(f"`{shown(str(path))}` is larger than {most:,} bytes. Set {VARIABLE} to raise this limit.")
+        size = check_size(path, os.fstat(file.fileno()).st_size)
+        data = file.read(size + 1)  # a buffer of this size is allocated at once
+        data += file.read(limit()) if len(data) > size else b""  # the file has grown
+    check_size(path, len(data))
     return data
+
+
+def check_size(path: Path, size: int) -> int:
+    """Refuse a file that is larger than `limit()`, and return its size."""
+    if size > limit():
+        raise InputError(f"`{shown(str(path))}` is larger than {limit():,} bytes. Set {VARIABLE} to raise this limit.")
+    return size
 
 
 def read_part(path: Path, offset: int, size: int) -> bytes:

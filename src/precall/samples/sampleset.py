@@ -16,7 +16,7 @@ from precall.printing import shown as shown
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Kind = Literal["images", "features", "text", "table", "moments"]
+Kind = Literal["images", "features", "text", "table", "files", "moments"]
 ErrorPolicy = Literal["fail", "skip"]
 Notice = Literal["cut", "frames", "surrogates"]
 Sample = npt.NDArray[Any] | str | Mapping[str, str]  # pixels or a feature vector; a text; the row of a table
@@ -61,10 +61,11 @@ class SampleSet(ABC):
     """Samples of one kind, in a stable order, read one by one on demand.
 
     A sample is a `uint8` array of shape (height, width, 3) for images, a one-dimensional array for features, a string
-    for text, and a mapping from column to cell for tables. Statistics (kind `"moments"`) contain no samples.
+    for text, a mapping from column to cell for tables, and a path for files. Statistics (kind `"moments"`) contain no
+    samples.
 
     Attributes:
-        kind: `"images"`, `"features"`, `"text"`, `"table"` or `"moments"`.
+        kind: `"images"`, `"features"`, `"text"`, `"table"`, `"files"` or `"moments"`.
         ids: One name per sample: its path inside the folder or zip, or its index.
         name: Human-readable source of the samples.
         on_error: What to do with a sample that cannot be read: `"fail"` raises its error, `"skip"` records it in

@@ -1,4 +1,4 @@
-"""Tables: the rows of a CSV file or of a data frame as text. What a column is, the encoder infers from the real set."""
+"""Tables: the columns of a CSV file or of a data frame. What a column is, the encoder infers from the real set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
+import numpy as np
+
 from precall.samples import hashing, reading
+from precall.samples.arrays import Positions
 from precall.samples.cells import (
     has_decimal_commas,
     has_decimal_points,
@@ -26,6 +29,8 @@ from precall.samples.cells import (
 )
 from precall.samples.columns import ColumnKind, TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
+from precall.samples.typed_cells import Cells, DateCells, NumberCells, TextBuilder, text_cells
+from precall.theory.arrays import Index
 
 COLUMNS = 4096  # of a table: each is encoded, compared and reported
 TYPES: Mapping[str, ColumnKind] = {  # how the name of a type begins in pandas, Polars or Arrow: the column's kind
@@ -35,6 +40,11 @@ TYPES: Mapping[str, ColumnKind] = {  # how the name of a type begins in pandas, 
     r"u?int\d": "integer",
 }
 DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
+CELLS, LINE = (
+    1 << 17,
+    1 << 20,
+)  # cells of a CSV file that are texts at once; characters of a line that show its delimiter
+HEADER = 1000  # rows that are compared with the first line
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +53,8 @@ class TableRows(SampleSet):
 
     Attributes:
         columns: The names of the columns, in order.
-        rows: The cells of each row.
+        data: The cells of each column, as they are stored.
+        uneven: The number of cells of rows that do not have one per column, by index; they cannot be read.
         paths: The files; none for a data frame.
         delimiter: What separates the cells of a line of the file.
         has_header: Whether the first line of the file has the names of the columns.
@@ -53,7 +64,8 @@ class TableRows(SampleSet):
     """
 
     columns: tuple[str, ...] = ()
-    rows: Sequence[Sequence[str]] = field(default_factory=list, repr=False)
+    data: Sequence[Cells] = field(default=(), repr=False)
+    uneven: Mapping[int, int] = field(default_factory=dict, repr=False)
     paths: tuple[Path, ...] = ()
     delimiter: str = ","
     has_header: bool = True
@@ -63,11 +75,19 @@ class TableRows(SampleSet):
 
     def read(self, index: int) -> Mapping[str, str]:
         """Return the row at `index` as a mapping from column to cell, both as text; decimals follow a point."""
-        cells = self.rows[index]
-        if len(cells) != len(self.columns):
-            raise SampleError(index, self.ids[index], f"{len(cells)} cells in a table of {len(self.columns)} columns")
-        row = dict(zip(self.columns, map(str.strip, cells), strict=True))
+        if index in self.uneven:
+            raise self.fault_of(index)
+        row = dict(zip(self.columns, map(str.strip, self.row(index)), strict=True))
         return row | {column: with_point(row[column]) for column in self.decimal_commas}
+
+    def row(self, index: int) -> list[str]:
+        """The cells of a row as they are stored."""
+        return [cells.text(index) for cells in self.data]
+
+    def fault_of(self, index: int) -> SampleError:
+        """The error of a row that does not have one cell per column."""
+        reason = f"{self.uneven[index]} cells in a table of {len(self.columns)} columns"
+        return SampleError(index, self.ids[index], reason)
 
     def describe(self, index: int) -> str:
         """The visible cells of a row as plain text, or its id if no column may be shown."""
@@ -81,34 +101,31 @@ class TableRows(SampleSet):
         `12,345` has decimals if the delimiter is a semicolon and no column has decimal points. `12.345` has thousands
         if another column has decimal commas.
         """
-        expected = self.delimiter == ";" and not any(map(has_decimal_points, self._cells_with(".").values()))
-        commas = self._cells_with(",")
-        found = {column for column, cells in commas.items() if has_decimal_commas(cells, expected=expected)}
+        named = dict(zip(self.columns, self.data, strict=True))
+        expected = self.delimiter == ";" and not any(
+            has_decimal_points(points) for cells in self.data if (points := cells.containing("."))
+        )
+        commas = {column for column, cells in named.items() if cells.containing(",")}
+        found = {one for one in commas if has_decimal_commas(named[one].containing(","), expected=expected)}
         if found:
-            points = {column: cells for column, cells in self._cells_with(".").items() if column not in commas}
-            found |= {column for column, cells in points.items() if has_thousands_points(cells)}
+            others = set(self.columns) - commas
+            found |= {column for column in others if has_thousands_points(named[column].containing("."))}
         return tuple(column for column in self.columns if column in found)
 
-    def _cells_with(self, sign: str) -> dict[str, list[str]]:
-        """The cells that contain a sign, by column; none for a column without such cells."""
-        found: dict[int, list[str]] = {}
-        for cells in self.rows:
-            for at, cell in enumerate(cells[: len(self.columns)]):
-                if sign in cell:
-                    found.setdefault(at, []).append(cell)
-        return {self.columns[at]: cells for at, cells in found.items()}
+    def cells(self, column: str) -> Cells:
+        """The cells of a column, without spaces around them and with decimal points; uneven rows are left out."""
+        clean = (lambda cell: with_point(cell.strip())) if column in self.decimal_commas else str.strip
+        cells = self.data[self.columns.index(column)].cleaned(clean)
+        return cells.taking(self.even) if self.uneven else cells
 
-    def cells(self, column: str) -> list[str]:
-        """All cells of a column; rows with another number of cells are left out."""
-        at, comma = self.columns.index(column), column in self.decimal_commas
-        cells = [row[at].strip() for row in self.rows if len(row) == len(self.columns)]
-        return list(map(with_point, cells)) if comma else cells
+    @cached_property
+    def even(self) -> Index:
+        """The indices of the rows with one cell per column."""
+        return np.delete(np.arange(len(self)), list(self.uneven))
 
-    def cells_of(self, column: str, rows: Iterable[int]) -> list[str]:
-        """The cells of a column in some rows, which must have a cell for each column."""
-        at, comma = self.columns.index(column), column in self.decimal_commas
-        cells = [self.rows[int(row)][at].strip() for row in rows]
-        return list(map(with_point, cells)) if comma else cells
+    def positions(self, rows: Index) -> Index:
+        """Where these rows are among the cells of a column."""
+        return np.searchsorted(self.even, rows) if self.uneven else rows
 
     def chosen(self, choice: TableChoice) -> TableRows:
         """The same rows, with what the user says about the columns."""
@@ -119,9 +136,9 @@ class TableRows(SampleSet):
         return replace(self, visible=tuple(columns))
 
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the files' bytes, or of the cells of a data frame."""
+        """SHA-256 of the files' bytes, or of the columns of a data frame."""
         if not self.paths:
-            return hashing.combined([*self.columns, *(hashing.combined(row) for row in self.rows)])
+            return hashing.combined([*self.columns, *(cells.digest() for cells in self.data)])
         return hashing.combined(hashing.of_files(self.paths, index))
 
 
@@ -133,25 +150,52 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     named in the same way, and a repeated name is numbered.
     """
     try:
-        data = reading.read_file(path)
-        reading.check_count(f"`{shown(str(path))}` has too many rows", data.count(b"\n"))
-        with io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="") as file:  # one text would take four times this
-            delimiter = _delimiter(list(islice(file, 50)))
+        with io.TextIOWrapper(reading.open_file(path), "utf-8-sig", newline="") as file:
+            reading.check_size(path, os.fstat(file.fileno()).st_size)
+            delimiter = _delimiter([line for line in (file.readline(LINE) for _ in range(50)) if line])
             file.seek(0)
-            rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
+            rows = (row for row in csv.reader(_lines(file), delimiter=delimiter, strict=True) if row)
+            return _table(path, rows, delimiter, on_error)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
-    _check_width(len(rows[0]) if rows else 0)
-    header = rows.pop(0) if _has_header(rows) else []
-    if not rows:
+
+
+def _lines(file: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of a file, none of which may be a large part of what a file may be."""
+    most = max(LINE, reading.limit() // 8)
+    while line := file.readline(most):
+        if len(line) == most and not line.endswith("\n"):
+            raise csv.Error(f"a line is longer than {most:,} characters")
+        yield line
+
+
+def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: ErrorPolicy) -> TableRows:
+    """The table of the rows of a file, which are kept as codes or arrays, block by block."""
+    first = list(islice(rows, 1))
+    width = len(first[0]) if first else 0
+    _check_width(width)
+    block = first + list(islice(rows, HEADER - 1))
+    header = block.pop(0) if _has_header(block) else []
+    built, uneven, n = [TextBuilder() for _ in range(width)], dict[int, int](), 0
+    while block:
+        reading.check_count(f"`{shown(str(path))}` has too many rows", n + len(block))
+        for at, row in enumerate(block):
+            if len(row) != width:
+                uneven[n + at], block[at] = len(row), [""] * width
+        for column, cells in zip(built, zip(*block, strict=True), strict=True):
+            column.add(cells)
+        n += len(block)
+        block = list(islice(rows, max(1, CELLS // width)))
+    if not n:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
     return TableRows(
         kind="table",
-        ids=table_ids(len(rows)),
+        ids=Positions(n, 1, "row "),
         name=str(path),
         on_error=on_error,
-        columns=column_names(header or [""] * len(rows[0])),
-        rows=rows,
+        columns=column_names(header or [""] * width),
+        data=[column.cells() for column in built],
+        uneven=uneven,
         paths=(Path(os.path.abspath(path)),),
         delimiter=delimiter,
         has_header=bool(header),
@@ -174,21 +218,46 @@ def is_frame(source: object) -> TypeGuard[DataFrame]:
     return isinstance(source, DataFrame) and len(source.shape) == 2
 
 
+def frame_columns(source: Any) -> dict[str, Any]:
+    """The columns of a frame by name: pandas (`iloc`), or Polars."""
+    if hasattr(source, "iloc"):
+        names = column_names(list(map(str, source.columns)))
+        return {name: source.iloc[:, i] for i, name in enumerate(names)}
+    return {str(name): source[name] for name in source.columns}
+
+
 def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
-    """Open a data frame as a table. Cells become text: missing values are empty, dates are in ISO format."""
+    """Open a data frame as a table. Numbers and dates stay what they are; other cells become text."""
     columns = frame_columns(source)
-    rows = list(as_cells(list(columns.values())))
-    if not rows:
+    n = source.shape[0]
+    if not n:
         raise ValueError(f"`source` must contain at least one row; got an empty {type(source).__name__}.")
     return TableRows(
         kind="table",
-        ids=table_ids(len(rows)),
+        ids=Positions(n, 1, "row "),
         name=type(source).__name__,
         on_error=on_error,
         columns=column_names(list(columns)),
-        rows=rows,
-        types=typed(dict(zip(columns, map(str, getattr(source, "dtypes", ())), strict=False))),
+        data=[_series(one) for one in columns.values()],
+        types=typed({name: str(one.dtype) for name, one in columns.items()}),
     )
+
+
+def _series(series: Any) -> Cells:
+    """The cells of a column of pandas or Polars, by its type."""
+    name, is_pandas = str(series.dtype), hasattr(series, "isna")
+    if is_pandas and isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
+        return NumberCells(series.to_numpy())
+    if is_pandas and (found := re.match(r"(u?int|float)\d+", name, re.I)):  # numbers that may be missing
+        return NumberCells(series.to_numpy(found[0].lower(), na_value=0), series.isna().to_numpy(bool))
+    if is_pandas and name.startswith("datetime64"):
+        zoned = "," in name
+        return DateCells((series.dt.tz_convert(None) if zoned else series).to_numpy(), zoned=zoned)
+    if hasattr(series, "is_null") and series.dtype.is_numeric() and not name.startswith("Decimal"):
+        return NumberCells(series.fill_null(0).to_numpy(), series.is_null().to_numpy())
+    if hasattr(series, "is_null") and name.startswith("Date"):
+        return DateCells(series.to_numpy(), zoned=bool(getattr(series.dtype, "time_zone", None)))
+    return text_cells(list(map(as_text, series.tolist() if hasattr(series, "tolist") else series.to_list())))
 
 
 def typed(types: Mapping[str, str]) -> dict[str, ColumnKind]:
@@ -199,16 +268,6 @@ def typed(types: Mapping[str, str]) -> dict[str, ColumnKind]:
         {'a': 'date', 'b': 'boolean', 'c': 'category', 'd': 'integer'}
     """
     return {name: kind for name, text in types.items() for start, kind in TYPES.items() if re.match(start, text, re.I)}
-
-
-def as_cells(columns: Sequence[Sequence[object]]) -> Iterator[list[str]]:
-    """The rows of columns of values, as text.
-
-    Example:
-        >>> list(as_cells([[1, None], ["a", "b"]]))
-        [['1', 'a'], ['', 'b']]
-    """
-    return (list(map(_as_text, cells)) for cells in zip(*columns, strict=True))
 
 
 def is_number(cell: str) -> bool:
@@ -226,23 +285,13 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     if not rows or all(map(_is_numeric, rows[0])):
         return False
     texts = {at: cell for at, cell in enumerate(rows[0]) if not _is_numeric(cell) and math.isnan(moment(cell))}
-    below = (row for row in rows[1:1000] if row != rows[0])
+    below = (row for row in rows[1:] if row != rows[0])
     recurs = any(cell.strip() and at < len(row) and row[at] == cell for row in below for at, cell in texts.items())
     return len(texts) == len(rows[0]) or not recurs
 
 
 def _is_numeric(cell: str) -> bool:
     return is_number(with_point(cell.strip()))
-
-
-def table_ids(n: int) -> tuple[str, ...]:
-    """The ids of the rows of a table.
-
-    Example:
-        >>> table_ids(2)
-        ('row 1', 'row 2')
-    """
-    return tuple(f"row {index}" for index in range(1, n + 1))
 
 
 def _delimiter(lines: Sequence[str]) -> str:
@@ -273,15 +322,7 @@ def column_names(header: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def frame_columns(source: Any) -> dict[str, list[object]]:
-    """The columns of a frame as lists: pandas (`iloc`), or Polars."""
-    if hasattr(source, "iloc"):
-        names = column_names(list(map(str, source.columns)))
-        return {name: source.iloc[:, i].tolist() for i, name in enumerate(names)}
-    return {str(name): source[name].to_list() for name in source.columns}
-
-
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
     """A cell as text; the texts of NaN, NaT and NA are spellings of a missing value."""
     if value is None:
         return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, overload
 
 import numpy as np
@@ -98,6 +98,19 @@ class Certificate:
         a = checks.unit("precision", precision)
         inverse_lam = _largest_slope(a, self.fnr, self.fpr, self.fake_radius, self.real_radius)
         return checks.like(a, np.where(a > 0, np.minimum(1.0, np.where(a > 0, a, 1.0) * inverse_lam), 1.0))
+
+    def at(self, level: float) -> Certificate:
+        """The elliptic band of the same scores at another level.
+
+        Example:
+            >>> band = upper_band(real=[2.0, 3, 4], fake=[0.0, 1, 2])
+            >>> band.at(0.5).real_radius < band.real_radius == band.at(0.95).real_radius
+            True
+        """
+        checks.choice("kind", self.kind, ("elliptic",))
+        c = elliptic_constant(1 - checks.level("level", level))
+        real, fake = c / math.sqrt(self.n_real), c / math.sqrt(self.n_fake)
+        return replace(self, level=level, real_radius=real, fake_radius=fake)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain numbers and lists; `from_dict` restores the band to the last bit."""

@@ -4,7 +4,7 @@
 
 The noise level σ plays the role of time. The functions take numbers, NumPy arrays or torch tensors and return the same
 kind; torch is never imported here. Networks and their training are in `precall.tune.models.diffusion`, rejection inside
-the sampling chain is in `precall.improve.diffusion`.
+the sampling chain is in `precall.tune.models.diffusion`.
 """
 
 from __future__ import annotations

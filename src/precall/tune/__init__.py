@@ -1,7 +1,7 @@
 """Train or fine-tune a generator at a chosen precision/recall trade-off λ.
 
-This room holds what happens during training: the `objectives` (`PRObjective` among them), `ascent` and
-`score_matching`, the training loop (`trainer`) with its checkpoints and monitoring, networks (`models`), training data
+This room holds what happens during training: the `objectives` (`PRObjective` among them), their `schedules`, `ascent`,
+the training loop (`trainer`) with its checkpoints and monitoring, networks (`models`), training data
 (`data`) and complete `recipes`. Refining the samples of a finished model does not belong here: see `precall.improve`,
 which this room never imports. Mathematics that needs no network (divergences, EDM preconditioning) is in
 `precall.theory`, and scores are in `precall.metrics`. Names are loaded on first use.
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     from precall.tune.objectives import Hinge as Hinge
     from precall.tune.objectives import OBRSObjective as OBRSObjective
     from precall.tune.objectives import PRObjective as PRObjective
-    from precall.tune.objectives import Schedule as Schedule
-    from precall.tune.objectives import Scheduled as Scheduled
-    from precall.tune.objectives import naive_dual as naive_dual
     from precall.tune.recipes import Recipe as Recipe
     from precall.tune.recipes import recipe as recipe
-    from precall.tune.score_matching import ScoreMatching as ScoreMatching
-    from precall.tune.self_normalised import SelfNormalised as SelfNormalised
+    from precall.tune.schedules import Schedule as Schedule
+    from precall.tune.schedules import Scheduled as Scheduled
     from precall.tune.trainer import Settings as Settings
     from precall.tune.trainer import Trainer as Trainer
     from precall.tune.watch import TrainingStopped as TrainingStopped
@@ -50,17 +47,14 @@ _HOME = {
     "OBRSObjective": "objectives",
     "PRObjective": "objectives",
     "Recipe": "recipes",
-    "Schedule": "objectives",
-    "Scheduled": "objectives",
-    "ScoreMatching": "score_matching",
-    "SelfNormalised": "self_normalised",
+    "Schedule": "schedules",
+    "Scheduled": "schedules",
     "Settings": "trainer",
     "Trainer": "trainer",
     "TrainingData": "data",
     "TrainingStopped": "watch",
     "capped_ascent": "ascent",
     "load_data": "data",
-    "naive_dual": "objectives",
     "recipe": "recipes",
 }
 __all__ = [*_HOME]

@@ -36,7 +36,7 @@ def imported(path: str) -> Callable[..., nn.Module]:
     return found  # type: ignore[no-any-return]
 
 
-def check_generator(generator: nn.Module) -> None:
+def check_generator(generator: nn.Module, truncation: float = 1.0) -> None:
     """Refuse a network that cannot be trained as a generator, before training starts.
 
     Example:
@@ -54,6 +54,11 @@ def check_generator(generator: nn.Module) -> None:
         inspect.signature(generator.forward).bind(None, None)
     except TypeError:
         raise ValueError(f"{expected}; {name} has forward{inspect.signature(generator.forward)}.") from None
+    if truncation != 1 and hasattr(generator, "log_prob"):
+        raise ValueError(
+            f"`truncation` must be 1 for a {name}, whose density is defined for standard normal latents; "
+            f"got {truncation:g}."
+        )
 
 
 def building(make: Callable[..., nn.Module]) -> Build:

@@ -131,9 +131,6 @@ def check_known(name: str | Path) -> None:
         raise ValueError(f"`data` must be one of {known}, or a path that exists; got `{shown(str(name))}`.")
 
 
-# ------------------------------------------------------------------------------------------------------------ made
-
-
 def _gaussians(name: str, centers: npt.NDArray[np.float64], scale: float) -> TrainingData:
     """Equally weighted Gaussians with the given centres; the label of a point is its mode."""
     samples, labels = _drawn(centers, scale, POINTS, seed=0)

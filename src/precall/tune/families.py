@@ -2,8 +2,7 @@
 
 Of Verine (2024), App. C, are the layers of the networks whose docstrings cite it, the learning rates, batch size and
 steps of BigGAN (C.1.4), and the batch size and steps of the perceptrons of MNIST (C.2.3). All other numbers are ours:
-Glow has 22 M parameters where the thesis states 85.2 M, and rates of 1e-4 instead of 1e-6 and 1e-5; its critic, and the
-rates and batches for points, digits and convolutions, are starting points, except where a comment names an experiment.
+starting points, except where a comment names an experiment.
 """
 
 from __future__ import annotations
@@ -17,30 +16,10 @@ from precall.tune.custom_networks import Build, Shape
 from precall.tune.data import TrainingData
 from precall.tune.models.biggan import GENERATOR, BigGANDiscriminator, BigGANGenerator
 from precall.tune.models.flows import NICE, RealNVP
-from precall.tune.models.glow import Glow
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
-from precall.tune.models.residual_flow import ResidualFlow
 from precall.tune.settings import Settings
 
-RESIDUAL_LIMIT = 256  # coordinates: an exact log-determinant takes one backward pass per coordinate and block
-
 # -------------------------------------------------------------------------------------------------------- networks
-
-
-def _glow(shape: Shape, classes: int) -> nn.Module:
-    """At 32 pixels the model of App. C.1.3: 16 steps on each of 3 scales, which keep all channels. Smaller below 16."""
-    if shape[1] < 16:
-        return Glow(_image(shape), levels=2, steps=4, hidden=64)
-    return Glow(_image(shape), levels=3, steps=16, hidden=512, factor_out=False)
-
-
-def _residual(shape: Shape, classes: int) -> nn.Module:
-    if prod(shape) > RESIDUAL_LIMIT:
-        raise ValueError(
-            f"`model` residual computes exact log-determinants and supports at most {RESIDUAL_LIMIT} coordinates; "
-            f"got {prod(shape)}. Use realnvp or glow."
-        )
-    return ResidualFlow(shape)
 
 
 def _biggan(shape: Shape, classes: int) -> nn.Module:
@@ -104,8 +83,6 @@ FAMILIES = {
     ),
     "nice": Family(lambda shape, classes: NICE(shape), _flow_critic, flow=True),
     "realnvp": Family(lambda shape, classes: RealNVP(shape), _flow_critic, flow=True),
-    "residual": Family(_residual, _flow_critic, flow=True),
-    "glow": Family(_glow, _flow_critic, flow=True, multiple=8),
     "biggan": Family(_biggan, _biggan_critic, conditional=True, multiple=8),
 }
 DEFAULT_MODEL = {
@@ -167,8 +144,8 @@ def _image(shape: Shape) -> tuple[int, int, int]:
 
 def _side(shape: Shape) -> int:
     if shape[1] != shape[2]:
-        raise ValueError(f"`model` biggan requires square images; got {shape[1]} × {shape[2]}. Use conv or glow.")
+        raise ValueError(f"`model` biggan requires square images; got {shape[1]} × {shape[2]}. Use conv.")
     if shape[1] not in GENERATOR:
         sides = " or ".join(f"{side} × {side}" for side in GENERATOR)
-        raise ValueError(f"`model` biggan requires images of {sides}; got {shape[1]} × {shape[1]}. Use conv or glow.")
+        raise ValueError(f"`model` biggan requires images of {sides}; got {shape[1]} × {shape[1]}. Use conv.")
     return shape[1]

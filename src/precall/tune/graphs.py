@@ -19,23 +19,43 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from precall.theory.arrays import is_tensor
 from precall.tune import objective_state
+from precall.tune.batches import Batches
+from precall.tune.settings import Settings
 
 if TYPE_CHECKING:
-    from precall.tune.trainer import Trainer
+    from lightning.fabric import Fabric
 
 WARM_UP = 4  # steps with equal constants before one is captured
 GRAPHS = 4  # graphs that are kept
 KEYS = 100  # constants that are remembered
 
 
-def check_graphs(trainer: Trainer) -> None:
+class Stepping(Protocol):
+    """What a `StaticStep` needs of a trainer."""
+
+    settings: Settings
+    fabric: Fabric
+    batches: Batches
+    optimizers: dict[str, torch.optim.Adam]
+    rng: torch.Generator
+    supplied: list[Tensor]
+    step: int
+    batch: int
+
+    @property
+    def average_weight(self) -> float: ...
+
+    def network_step(self, objective: Any, average_weight: float | Tensor) -> dict[str, Tensor]: ...
+
+
+def check_graphs(trainer: Stepping) -> None:
     """Refuse a run whose steps cannot be captured, before training starts."""
     device, data = trainer.fabric.device, trainer.batches.data
     if device.type != "cuda":
@@ -55,7 +75,7 @@ class StaticStep:
         trainer: the trainer. Its optimisers get learning rates that are tensors.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Stepping) -> None:
         settings, device = trainer.settings, trainer.fabric.device
         self.trainer = trainer
         count = (settings.discriminator_steps + 1) * settings.accumulate

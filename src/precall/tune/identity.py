@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import nn
 
+from precall.samples.sampleset import shown
 from precall.theory.arrays import is_tensor, to_numpy
 
 BLOCK = 1 << 26  # bytes that are hashed at once
@@ -59,3 +61,16 @@ def differences(then: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any,
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+def check_same(path: str | Path, facts: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` that names the first difference between a checkpoint and the run that resumes from it."""
+    then, now = {**facts["settings"], **facts["identity"]}, dict(now)
+    warmups = [int(run["warmup"]) if isinstance(run.get("warmup"), int) else 0 for run in (then, now)]
+    if min(warmups) >= facts["step"]:  # both ends of the warm-up are still to come
+        then["warmup"] = now["warmup"]
+    for name, before, here in differences(then, now):
+        raise ValueError(
+            f"`{shown(str(path))}` was written with {name} = {shown(str(before))}, this run has {shown(str(here))}. "
+            "They must be equal to resume. To start another run from its networks, use `initialize`."
+        )

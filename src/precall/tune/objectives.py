@@ -15,7 +15,7 @@ the data (docs/errata.md, VER-43). The mathematics is in docs/theory.md, Trainin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -26,14 +26,11 @@ from torch.nn.functional import elu, relu, softplus
 from precall.theory import checks
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import is_tensor
-from precall.theory.divergences import DIVERGENCES, FAMILIES, PR, Divergence, divergence
-from precall.tune.linear_critic import LinearChiSquared
-from precall.tune.objective_state import restore, state_of
+from precall.theory.divergences import DIVERGENCES, FAMILIES, Divergence, divergence
 
 FORMS = ("smoothed", "tail")
 PLAYS = ("minimax", "nonsaturating")
-PLAIN = 0.45  # share of the steps in which a generator without density is trained as a plain GAN, before λ acts
-CRITICS = (*DIVERGENCES, *FAMILIES, LinearChiSquared.name)  # by what a discriminator may be trained
+CRITICS = (*DIVERGENCES, *FAMILIES)  # by what a discriminator may be trained
 
 
 @runtime_checkable
@@ -98,20 +95,6 @@ class FGAN:
 GAN = FGAN("gan", play="nonsaturating")
 
 
-def naive_dual(lam: float) -> FGAN:
-    """The variational game of D_λ itself, provided to show that its training stalls. Use `PRObjective` instead.
-
-    The optimal discriminator is a step function, whose gradients vanish. It carries no ratio.
-
-    Args:
-        lam: λ > 0.
-
-    References:
-        Verine (2024), eq. 5.7 (docs/errata.md, VER-38) and section 5.2.
-    """
-    return FGAN(PR(lam))
-
-
 @dataclass(frozen=True)
 class Hinge:
     """The λ-weighted hinge: `max_T λ E_P[min(0, T − 1)] + E_Q[min(0, −1 − T)] = −2 α(λ)`, at `T = sign(λp − q)`.
@@ -163,7 +146,7 @@ class RatioObjective:
     @cached_property
     def game(self) -> FGAN:
         """The variational game of the critic."""
-        return FGAN(LinearChiSquared() if self.critic == LinearChiSquared.name else self.critic)
+        return FGAN(self.critic)
 
     def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
         """The loss of the critic, `E_Q[g*(T)] − E_P[T]`."""
@@ -190,8 +173,7 @@ class PRObjective(RatioObjective):
             regions; large values give larger gradients.
         form: "tail", the objective of `precall tune --objective pr` and of the thesis' experiments, or "smoothed".
         critic: divergence with which the discriminator is trained: a smooth row, such as "gan" (a logistic classifier)
-            or "chi2". `PRObjective(lam, form="tail", critic="linear_chi2")` is the published loss of PR-GANs, with a
-            linear discriminator that is cut off at −2.
+            or "chi2".
 
     Example:
         >>> objective = PRObjective(lam=2.0)
@@ -404,94 +386,6 @@ class DensityPR:
         log_lam_u = log_p - log_q + math.log(self.lam)
         log_min = (-log_lam_u if self.on_data else log_lam_u).clamp(max=0)
         return -log_min.exp().mean() if self.power == 1 else -torch.expm1(self.power * log_min).mean() / self.power
-
-
-@dataclass(frozen=True)
-class Scheduled:
-    """An objective whose fields move geometrically from start values to their final values during the first steps.
-
-    The state of the objective, such as the τ of `OBRSObjective`, passes to the next step. Another may come first.
-
-    Args:
-        objective: the final objective.
-        steps: number of steps of the transition.
-        start: field name → positive value at the beginning of the transition.
-        first: the objective before the transition, whose discriminator has logits of the same kind.
-        first_steps: number of steps with `first`.
-
-    Example:
-        >>> schedule = Scheduled(PRObjective(lam=100.0), steps=10, start={"lam": 1.0})
-        >>> [round(schedule.at(step).lam, 6) for step in (0, 5, 10, 99)]
-        [1.0, 10.0, 100.0, 100.0]
-    """
-
-    objective: Any
-    steps: int
-    start: dict[str, float]
-    first: Any = None
-    first_steps: int = 0
-    latest: Any = field(init=False, repr=False, compare=False)  # the objective of the last step, with its state
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "latest", self.objective)
-        checks.count("steps", self.steps)
-        for name, value in self.start.items():
-            if not hasattr(self.objective, name):
-                kind = type(self.objective).__name__
-                raise ValueError(f"`start` must name fields of {kind}; got {name!r}. Use one of its fields.")
-            checks.positive(name, value)
-
-    def at(self, step: int) -> Any:
-        """The objective at that step, with the state of the objective that was returned last."""
-        if step < self.first_steps:
-            return self.first
-        step -= self.first_steps
-        now = self.objective if step >= self.steps else replace(self.objective, **self._fields(step / self.steps))
-        restore(now, state_of(self.latest))
-        object.__setattr__(self, "latest", now)
-        return now
-
-    def _fields(self, way: float) -> dict[str, float]:
-        return {name: first ** (1 - way) * getattr(self.objective, name) ** way for name, first in self.start.items()}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state to save in a checkpoint."""
-        return {f"objective.{name}": value for name, value in state_of(self.latest).items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state from a checkpoint."""
-        restore(self.latest, {name.removeprefix("objective."): value for name, value in state.items()})
-
-
-class Schedule(Scheduled):
-    """The schedule of `precall tune` as one object: a plain GAN first, then λ moves from 1 to its value.
-
-    Pass it to `Trainer`, or call `at(step)` in your own loop.
-
-    Args:
-        lam: λ > 0, as in `PRObjective`.
-        steps: number of steps of the whole training.
-        plain: share of the steps with the plain GAN; 0 to fine-tune a trained model. `form` is that of `PRObjective`.
-
-    Example:
-        >>> [getattr(Schedule(10.0, steps=1000).at(step), "lam", None) for step in (0, 450, 999)]
-        [None, 1.0, 10.0]
-    """
-
-    def __init__(self, lam: float, steps: int, *, plain: float = PLAIN, form: str = "tail") -> None:
-        first = int(checks.unit("plain", plain) * checks.count("steps", steps))
-        objective, moving = PRObjective(lam, form=form), max(1, (steps - first) // 4)
-        super().__init__(objective, moving, {"lam": 1.0}, GAN if first else None, first)
-
-
-def objective_at(objective: Any, step: int) -> Any:
-    """The objective at a step."""
-    return objective.at(step) if isinstance(objective, Scheduled) else objective
-
-
-def final_objective(objective: Any) -> Any:
-    """The objective after its schedule."""
-    return objective.objective if isinstance(objective, Scheduled) else objective
 
 
 def _tensor(values: object) -> Tensor:

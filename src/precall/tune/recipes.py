@@ -31,15 +31,13 @@ from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
 from precall.tune.labels import ClassLabels
 from precall.tune.objectives import (
     GAN,
-    PLAIN,
     Area,
     DensityPR,
     Hinge,
     OBRSObjective,
     PRObjective,
-    Schedule,
-    Scheduled,
 )
+from precall.tune.schedules import PLAIN, Schedule, Scheduled
 from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
 
@@ -253,7 +251,7 @@ def recipe(
 
     Args:
         data: a name or path, as accepted by `load_data`, or the data itself.
-        model: "mlp", "conv", "nice", "realnvp", "glow", "residual" or "biggan"; None for the default of the data.
+        model: "mlp", "conv", "nice", "realnvp" or "biggan"; None for the default of the data.
         data_dir: first folder to search for the data.
         generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
             if it accepts them, and trained as a flow if it has `forward_with_log_prob`.
@@ -261,8 +259,9 @@ def recipe(
         labels: whether the networks use the class labels of the data, or a text file with one label per line for a
             path; None to use them for "biggan" alone.
         critic_encoder: a second critic is trained on the features of this frozen encoder, and both losses are added:
-            "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. If the file returns a list of
-            feature maps, the critic sees these (`MapCritic`). None for the discriminator of the samples alone.
+            "efficientnet", "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. If the file
+            returns a list of feature maps, the critic sees these (`MapCritic`). None for the discriminator of the
+            samples alone.
         bins: number of bins of how central a sample is among those of its class, which the networks see; 0 for none.
             Train with `kind="gan"`; `Recipe.draw_labels` chooses the bins for λ when samples are drawn. The class
             labels of the data are then used unless `labels` is False.

@@ -1,12 +1,8 @@
 """The training loop: one generator, one discriminator, one objective, on any number of devices (Lightning Fabric).
 
-    trainer = Trainer(generator, discriminator, PRObjective(lam=5.0), data, settings=Settings(batch_size=128))
-    trainer.fit(10_000)
-
 A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
-holds the rest (both networks, the moving average, both optimisers, the state of the objective and the random states).
-On the CPU, a run that was killed and resumed ends with the same bits as an uninterrupted one. This holds for a single
-process. With several, all but the first resume with latents that differ from those of an uninterrupted run.
+holds the rest. On the CPU, a run in one process that was killed and resumed ends with the same bits as an uninterrupted
+one. With several processes, all but the first resume with other latents.
 """
 
 from __future__ import annotations
@@ -26,7 +22,6 @@ from torch import Tensor, nn
 from precall.devices import check_fork
 from precall.networks import evaluating
 from precall.progress import Progress
-from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.theory.arrays import is_tensor, to_numpy
 from precall.tune import checkpoints, identity, log, objective_state, processes
@@ -34,9 +29,9 @@ from precall.tune.batches import Batches, as_float
 from precall.tune.critics import critics_of, gradient_penalty
 from precall.tune.custom_networks import check_generator
 from precall.tune.graphs import StaticStep, check_graphs
-from precall.tune.objectives import final_objective, objective_at
 from precall.tune.parameters import adam, frozen, move_average, trainable
 from precall.tune.routes import Adversarial, Losses, Route, route
+from precall.tune.schedules import final_objective, objective_at
 from precall.tune.settings import Settings as Settings
 from precall.tune.settings import whole
 from precall.tune.standardization import Standardization
@@ -99,8 +94,8 @@ class Trainer:
         fabric: Fabric | None = None,
         graphs: bool = False,
     ) -> None:
-        check_generator(generator)
         self.settings = settings = settings or Settings()
+        check_generator(generator, settings.truncation)
         self.fabric = fabric or processes.best_device(settings.precision)
         device = self.fabric.device
         self.generator, self.discriminator = generator.to(device), discriminator.to(device)
@@ -109,25 +104,18 @@ class Trainer:
         self.objective, self.out, self.loggers = objective, None if out is None else Path(out), tuple(loggers)
         objective_state.to_device(objective, device)
         self.features, self.data, self.labels = features, data, labels
+        self.classes = int(getattr(generator, "classes", 0))
         held_out = None if held_out is None else torch.as_tensor(held_out)[: settings.assess_n]
         self.held_out = held_out if held_out is None or standard is not None else as_float(held_out)
         self.rng = torch.Generator(device).manual_seed(settings.seed * 1009)
         self.trained = {"generator": trainable(generator), "discriminator": trainable(discriminator)}
-        self.optimizers = {
-            "generator": adam(self.trained["generator"], settings.generator_lr, settings.betas),
-            "discriminator": adam(self.trained["discriminator"], settings.discriminator_lr, settings.betas),
-        }
-        if settings.truncation != 1 and hasattr(generator, "log_prob"):
-            raise ValueError(
-                f"`truncation` must be 1 for a {type(generator).__name__}, whose density is defined for standard "
-                f"normal latents; got {settings.truncation:g}."
-            )
+        rates = {"generator": settings.generator_lr, "discriminator": settings.discriminator_lr}
+        self.optimizers = {name: adam(self.trained[name], rate, settings.betas) for name, rate in rates.items()}
         self.static: StaticStep | None = None  # takes the steps in place of `network_step`
         self.supplied: list[Tensor] = []  # rows of the next batches, if they were chosen before
         self._standardize(standard)
         self.watch = Watch()
-        self.step = 0  # number of completed generator steps
-        self.batch = 0  # number of batches used
+        self.step = self.batch = 0  # numbers of completed generator steps and of batches used
         self._saved: int | None = None  # step of the checkpoint in `out`
         if graphs:
             check_graphs(self)
@@ -139,10 +127,7 @@ class Trainer:
 
         A checkpoint is written before the first step, every `checkpoint_every` steps and at the end. Ctrl-C and SIGTERM
         finish the current step (with several processes: continue to the next logged one), write a checkpoint and raise
-        `KeyboardInterrupt`.
-
-        A finished run can be continued with more steps. The result equals that of a longer run, unless the learning
-        rates depend on the number of steps (`Settings.cooldown`).
+        `KeyboardInterrupt`. A finished run can be continued with more steps.
 
         Raises:
             TrainingStopped: if a loss is not finite, or if the discriminator has collapsed. The message suggests what
@@ -166,8 +151,6 @@ class Trainer:
         """Whether to stop. Several processes exchange this only at logged steps, since it requires synchronisation."""
         alone = self.fabric.world_size == 1
         return (alone or self.step % self.settings.log_every == 0) and processes.any_of(self.fabric, pressed)
-
-    # ------------------------------------------------------------------------------------------------ one step
 
     def one_step(self, objective: Any) -> dict[str, Tensor]:
         """Take one step of the generator, with the discriminator steps that belong to it; `fit` repeats this.
@@ -238,16 +221,12 @@ class Trainer:
         if self.settings.flip:
             mirrored = torch.rand(len(real), 1, 1, 1, generator=self.rng, device=real.device) < 0.5
             real = torch.where(mirrored, real.flip(-1), real)
-        return real, labels if self._classes else None, self.latents(len(real), self.rng)
+        return real, labels if self.classes else None, self.latents(len(real), self.rng)
 
     def latents(self, n: int, rng: torch.Generator) -> Tensor:
         """Draw n latents, with the standard deviation `truncation`."""
         z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
         return self.settings.truncation * z
-
-    @property
-    def _classes(self) -> int:
-        return int(getattr(self.generator, "classes", 0))
 
     @property
     def average_weight(self) -> float:
@@ -269,8 +248,6 @@ class Trainer:
             for group in optimizer.param_groups:
                 rate = getattr(self.settings, f"{which}_lr") * min(1.0, left)
                 group["lr"] = group["lr"].fill_(rate) if is_tensor(group["lr"]) else rate
-
-    # -------------------------------------------------------------------------------------------- between steps
 
     def _after(self, row: dict[str, Tensor], total: int, progress: Progress | None) -> None:
         settings, last = self.settings, self.step == total
@@ -315,12 +292,12 @@ class Trainer:
             average: whether to draw from the moving average of the weights.
         """
         network, rng = self.average if average else self.generator, self.sampling_rng(seed)
-        classes = torch.arange(n) % max(1, self._classes) if labels is None else torch.as_tensor(labels)
+        classes = torch.arange(n) % max(1, self.classes) if labels is None else torch.as_tensor(labels)
         parts = []
         with evaluating(network), self.fabric.autocast():
             for start in range(0, n, 500):
                 z = self.latents(min(500, n - start), rng)
-                which = classes[start : start + 500].to(z.device) if self._classes else None
+                which = classes[start : start + 500].to(z.device) if self.classes else None
                 parts.append(network(z, which).float().cpu())
         return torch.cat(parts) if self.standard is None else self.standard.invert(torch.cat(parts))
 
@@ -333,8 +310,7 @@ class Trainer:
     def log_prob(self, x: npt.ArrayLike | Tensor, *, average: bool = True) -> Tensor:
         """Log-densities log q(x) of a flow in the units of the data, on the CPU, shape (n,).
 
-        Columns that are constant in the training data have no density. A sample with another value there has density 0,
-        and the density of the other samples is that of their remaining columns.
+        A sample that differs from the training data in a column that is constant there has density 0.
 
         Args:
             x: samples, shape (n, …).
@@ -349,8 +325,6 @@ class Trainer:
             found = torch.cat([network.log_prob(part).cpu() for part in parts])  # type: ignore[operator]
         found = found - self._log_det
         return found if self.standard is None else found.where(torch.from_numpy(self.standard.agrees(x)), -torch.inf)
-
-    # ---------------------------------------------------------------------------------------------- checkpoints
 
     def save(self, path: str | Path) -> None:
         """Write everything that is needed to resume the run into one file."""
@@ -392,12 +366,11 @@ class Trainer:
         """Resume from a checkpoint of a trainer with the same networks, objective, data and settings.
 
         Raises:
-            DamagedFile: a `ValueError`, if the file is not a checkpoint as it was written.
-            ValueError: if the checkpoint was written for another objective, other networks, data or settings. The
-                message names the first difference.
+            ValueError: if the checkpoint was written for another run; the message names the first difference. It is a
+                `DamagedFile` if the file is not a checkpoint as it was written.
         """
         tensors, facts = checkpoints.read(path)
-        self._same_run(path, facts)
+        identity.check_same(path, facts, {**asdict(self.settings), **self._identity})
         self._load_networks(path, tensors, NETWORKS)
         with checkpoints.named(path):
             for name, optimizer in self.optimizers.items():
@@ -427,7 +400,7 @@ class Trainer:
             log.forget_after(self.out, 0)
         return self if newest is None else self.load(newest)
 
-    def initialize(self, path: str | Path, names: Sequence[str] = ("generator", "discriminator", "average")) -> Trainer:
+    def initialize(self, path: str | Path, names: Sequence[str] = NETWORKS) -> Trainer:
         """Load only the networks of a checkpoint, and the standardisation of their data, to fine-tune them."""
         tensors, facts = checkpoints.read(path)
         trained, ours = facts["settings"].get("truncation", 1.0), self.settings.truncation
@@ -459,16 +432,11 @@ class Trainer:
             )
         settings, fabric = self.settings, self.fabric
         self.standard, self._log_det = standard, 0.0 if standard is None else standard.log_det
-        self.batches = Batches(
-            data,
-            size=settings.batch_size,
-            seed=settings.seed,
-            labels=self.labels,
-            device=fabric.device,
-            rank=fabric.global_rank,
-            world=fabric.world_size,
-        )
-        final, some = final_objective(self.objective), self._some_data()
+        where: dict[str, Any] = {"device": fabric.device, "rank": fabric.global_rank, "world": fabric.world_size}
+        self.batches = Batches(data, size=settings.batch_size, seed=settings.seed, labels=self.labels, **where)
+        # enough data to estimate its location and scale
+        some = torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // settings.batch_size))])
+        final = final_objective(self.objective)
         self.route: Route = route(self.generator, self.discriminator, final, some, settings.noise)
 
     def _checkpoint(self) -> None:
@@ -480,20 +448,3 @@ class Trainer:
         if not self.fabric.global_rank:
             checkpoints.keep(self.out, *self._state())
         self._saved = self.step
-
-    def _same_run(self, path: str | Path, facts: dict[str, Any]) -> None:
-        then = {**facts["settings"], **facts["identity"]}
-        now = {**asdict(self.settings), **self._identity}
-        warmups = [int(run["warmup"]) if isinstance(run.get("warmup"), int) else 0 for run in (then, now)]
-        if min(warmups) >= facts["step"]:  # both ends of the warm-up are still to come
-            then["warmup"] = now["warmup"]
-        for name, before, here in identity.differences(then, now):
-            raise ValueError(
-                f"`{shown(str(path))}` was written with {name} = {shown(str(before))}, this run has "
-                f"{shown(str(here))}. They must be equal to resume. To start another run from its networks, use "
-                "`initialize`."
-            )
-
-    def _some_data(self) -> Tensor:
-        """Enough data to estimate its location and scale."""
-        return torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // self.settings.batch_size))])

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from precall import __version__
-from precall.metrics.cells.histograms import between_cells
+from precall.metrics.cells.moved import moved
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.metric import Found, Metric
+from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
-from precall.metrics.scores.verdict import Moved
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
@@ -47,20 +46,15 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
         certificate=None if classifier is None else classifier.certificate,
         real=real,
         fake=fake,
-        protocol=_protocol(run),
+        record=_record(run),
         neighborhoods=vars(run).get("neighborhoods"),
         clusters=vars(run).get("clusters"),
         classifiers=run.classifiers,
         drift=run.drift,
-        moved=None if best is None else _moved(run),
+        moved=None if best is None else moved(run.pair, run.seed),
         sources=run.sources,
         curve_intervals=None if best is None else found[best].curve_intervals,
     )
-
-
-def _moved(run: Run) -> Moved:
-    """How means, variances and the masses of cells differ, for the kind of the verdict."""
-    return replace(Moved.between(run.pair, run.seed), cells=between_cells(run.pair, run.seed))
 
 
 def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
@@ -112,13 +106,13 @@ def _per_sample(run: Run, classifier: ClassifierResult | None) -> tuple[PerSampl
     return real, fake
 
 
-def _protocol(run: Run) -> dict[str, Any]:
+def _record(run: Run) -> RunRecord:
     """Sizes, settings, seeds and versions that reproduce the numbers."""
     n_real, n_fake = run.totals
     sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
     made = {"date": date.today().isoformat(), "versions": versions()}
     settings = {"metrics": list(run.metrics), "k": run.k, "ties": run.ties, "seed": run.seed}
-    return {"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made}
+    return RunRecord.from_dict({"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made})
 
 
 @cache

@@ -15,29 +15,30 @@ import numpy as np
 
 from precall.devices import check_device
 from precall.engines.registry import ENGINES
+from precall.metrics.assessing.monitor import Monitor
 from precall.metrics.assessing.prepared import PreparedReals
 from precall.metrics.assessing.reference_file import check_same_encoder, load_balls, save_side
 from precall.metrics.assessing.registry import METRICS, best_estimator, requested
 from precall.metrics.assessing.requests import (
     AssessArguments,
     Groups,
+    Request,
     check_holdout,
     check_prompts,
     check_prompts_alone,
     check_statistics,
     groups_of,
-    table_choice,
+    signed,
 )
 from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.copies.memorization import MEMORIZATION
-from precall.metrics.inputs.features import check_k, same_dimension
+from precall.metrics.inputs.features import Pair, check_k, same_dimension
 from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.sides import Side, side
 from precall.metrics.inputs.storage import on_one_grid
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
-from precall.metrics.protocols.presets import Preset, preset_named
 from precall.metrics.protocols.several_encoders import by_encoder, encoders_of, opened_once
 from precall.metrics.scale.sharded import assess_sharded, check_shardable
 from precall.metrics.scale.sketch import Sketch, Sketcher, merge_sketches
@@ -52,10 +53,11 @@ from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
 
 
+# the settings that shards have; all others need the samples in one process
+SHARDED = ("metrics", "k", "ties", "seed", "encoder", "engine", "ray_address", "work", "progress")
 BY_PROMPT = (AUTO.name, C2ST.name, PROMPTS.name)  # what is computed if there are prompts, with intervals by prompt
 
 
@@ -63,29 +65,8 @@ BY_PROMPT = (AUTO.name, C2ST.name, PROMPTS.name)  # what is computed if there ar
 def assess(*, real: object, fake: Mapping[str, Any], **options: Unpack[AssessArguments]) -> Comparison: ...  # type: ignore[overload-overlap]
 @overload
 def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) -> Assessment: ...
-def assess(
-    *,
-    real: object,
-    fake: object,
-    holdout: object | None = None,
-    metrics: Iterable[str | Callable[..., Any]] | None = None,
-    k: int = 5,
-    ties: str = "closed",
-    seed: int = 0,
-    groups: Groups | None = None,
-    prompts: Groups | None = None,
-    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
-    preset: str | None = None,
-    columns: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    show_rows: bool = False,
-    device: str | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
-    work: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Assessment | Comparison:
+@signed
+def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) -> Assessment | Comparison:
     """Precision and recall of a model's samples against data, by every metric requested.
 
     Args:
@@ -97,9 +78,10 @@ def assess(
         holdout: Samples of the same law as `real` that the models have not seen; `real` is then the training set. The
             metric "memorization" is computed in addition: it tells copies of the training set from generalisation.
             Pass about as many samples as `real` has.
-        metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st; by
-            default auto, clusters, neighbors, copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as
-            class probabilities. A function `f(real, fake)` of two feature matrices is a metric, too.
+        metrics: Names from `precall.metrics.METRICS`, or "quick" for auto_quick, neighbors, fid and c2st (all
+            but FID of 20,000 random samples of each side, if both have more); by default auto, clusters, neighbors,
+            copies, fid, kid and c2st. The metric "is" takes the rows of `fake` as class probabilities. A function
+            `f(real, fake)` of two feature matrices is a metric, too.
         k: Number of neighbours that define a ball in the k-NN scores.
         ties: "closed" (d ≤ radius is inside) or "open" (d < radius).
         seed: Seed of everything random; the same seed gives the same numbers.
@@ -145,80 +127,55 @@ def assess(
         >>> report.scores["precision"].value > 0.9 > 0.7 > report.scores["recall"].value
         True
     """
-    checks.choice("engine", engine, ENGINES)
+    request = Request.of("assess", options)
+    checks.choice("engine", request.engine, ENGINES)
     if isinstance(fake, Mapping) and not fake:
         raise ValueError("`fake` must hold at least one model; got an empty mapping.")
     models = fake if isinstance(fake, Mapping) else {"fake": fake}
-    whole = {"holdout": holdout, "groups": groups, "preset": preset, "columns": columns, "kinds": kinds}
-    whole["prompts"] = prompts
-    whole |= {"ignore": ignore or None, "show_rows": show_rows or None, "device": device}
-    how: dict[str, Any] = {"metrics": metrics, "k": k, "ties": ties, "seed": seed, "encoder": encoder}
-    if engine == "local" and work is None:
-        how |= {**whole, "ignore": ignore, "show_rows": show_rows}
-        found = assess_each(real=real, fake=models, progress=progress, **how)
+    if request.engine == "local" and request.work is None:
+        found = assess_each(real=real, fake=models, request=request)
     else:
-        check_shardable(whole)
-        how |= {"engine": engine, "ray_address": ray_address, "work": work}
-        found = assess_sharded(real=real, fake=models, progress=progress, **how)
+        check_shardable({name: value for name, value in request.given.items() if name not in SHARDED})
+        found = assess_sharded(real=real, fake=models, **{name: getattr(request, name) for name in SHARDED})
     done = {one.name: one for one in found}
     return Comparison(done) if isinstance(fake, Mapping) else done["fake"]
 
 
-def assess_each(
-    *,
-    real: object,
-    fake: Mapping[str, Any],
-    metrics: Iterable[str | Callable[..., Any]] | None = None,
-    k: int = 5,
-    ties: str = "closed",
-    groups: Groups | None = None,
-    prompts: Groups | None = None,
-    encoder: Encoder | str | Sequence[Encoder | str] | None = None,
-    preset: str | None = None,
-    holdout: object | None = None,
-    columns: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    show_rows: bool = False,
-    progress: Progress | None = None,
-    **others: Any,
-) -> Iterator[Assessment]:
+def assess_each(*, real: object, fake: Mapping[str, Any], request: Request) -> Iterator[Assessment]:
     """Assess several models one after the other; each result is available before the next model is assessed.
 
     Args:
         real: The data, as in `assess`.
         fake: The models' samples, by name.
-        metrics: As in `assess`, and so are all other arguments.
-        **others: `seed` and `device`.
+        request: The settings.
 
     Example:
         >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(60, 2))
-        >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, metrics=("fid",))]
+        >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, request=Request(metrics=("fid",)))]
         ['a', 'b']
     """
-    names, protocol = requested(BY_PROMPT if prompts is not None and metrics is None else metrics), None
-    if preset is not None:
-        protocol = preset_named(preset, metrics=None if metrics is None else names, k=k, ties=ties)
-        names, k, ties = requested(protocol.metrics), protocol.k, protocol.ties
-    check_holdout(names, holdout)
-    settings: dict[str, Any] = {**others, "k": k, "ties": ties, "holdout": holdout, "preset": protocol}
-    settings |= {"table": table_choice(columns, ignore, kinds, show_rows), "progress": progress}
-    chosen, several = encoders_of(encoder, real)
-    data = opened_once(real, several)
-    references = [_reference(data, {**settings, "encoder": one}) for one in chosen]
+    metrics = BY_PROMPT if request.prompts is not None and request.metrics is None else request.metrics
+    names = requested(metrics)
+    request = request.settled(None if request.metrics is None else names)
+    names = names if request.protocol is None else requested(request.protocol.metrics)
+    check_holdout(names, request.holdout)
+    encoders = encoders_of(request.encoder)
+    several = len(encoders) > 1
+    data = opened_once("real", real) if several else real
+    references = [_reference(data, replace(request, encoder=encoder)) for encoder in encoders]
     for name, one in fake.items():
-        samples = opened_once(one, several)
-        how: dict[str, Any] = {"metrics": names, "name": str(name), "progress": progress}
-        how |= {"groups": groups_of(groups, name), "prompts": groups_of(prompts, name, "prompts")}
+        samples = opened_once("fake", one) if several else one
+        how: dict[str, Any] = {"metrics": names, "name": str(name), "progress": request.progress}
+        how |= {"groups": groups_of(request.groups, name), "prompts": groups_of(request.prompts, name, "prompts")}
         yield by_encoder([reference.assess(samples, **how) for reference in references])
 
 
-def _reference(real: object, settings: Mapping[str, Any]) -> Reference:
+def _reference(real: object, request: Request) -> Reference:
     """The data with these settings; what a given reference has computed is taken over."""
     if not isinstance(real, Reference):
-        return Reference.fit(real, **settings)
-    return Reference.fit(real.side, **settings).taking_over(real)
+        return Reference.fitted(real, request)
+    return Reference.fitted(real.side, request).taking_over(real)
 
 
 def tradeoff(
@@ -258,8 +215,6 @@ class Reference(PreparedReals):
     """Real samples with the work on them done once, to assess several models.
 
     Attributes:
-        encoder: How samples that are not features are encoded.
-        device: Where the features of the models are put, or None for no choice.
         loaded: The encoders in use, by name; each is loaded once.
 
     Example:
@@ -270,58 +225,42 @@ class Reference(PreparedReals):
         100
     """
 
-    encoder: Encoder | str | None = None
-    device: str | None = None
     loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def fit(
-        cls,
-        real: object,
-        *,
-        holdout: object | None = None,
-        k: int = 5,
-        ties: str = "closed",
-        seed: int = 0,
-        encoder: Encoder | str | None = None,
-        table: TableChoice | None = None,
-        device: str | None = None,
-        preset: Preset | None = None,
-        progress: Progress | None = None,
-    ) -> Reference:
+    def fit(cls, real: object, **options: Unpack[AssessArguments]) -> Reference:
         """Check the real samples, and encode them if needed.
 
         Args:
-            real: The data, as in `assess`; so are the other arguments.
-            table: What the user says about the columns of a table: the arguments `columns`, `ignore`, `kinds` and
-                `show_rows` of `assess`.
-            preset: The protocol of a published evaluation. `assess` then reports its scores.
+            real: The data, as in `assess`.
+            **options: Arguments of `assess` about the data and the protocol: `holdout`, `k`, `ties`, `seed`, `encoder`,
+                `preset`, `columns`, `ignore`, `kinds`, `show_rows`, `device` and `progress`.
         """
+        without = ("metrics", "groups", "prompts", "engine", "ray_address", "work")  # they belong to a model
+        return cls.fitted(real, Request.of("fit", options, without=without).settled())
+
+    @classmethod
+    def fitted(cls, real: object, request: Request) -> Reference:
+        """The real samples, checked and encoded, with the settings of a request."""
         from precall.encoders.registry import named_by_file
 
-        checks.choice("ties", ties, ("closed", "open"))
-        checks.seed(seed)
-        check_device(device)
+        checks.choice("ties", request.ties, ("closed", "open"))
+        checks.seed(request.seed)
+        check_device(request.device)
         loaded: dict[str, Encoder] = {}
-        stage = stage_of(progress, "encode real")
-        default = None if preset is None else preset.encoder
-        how: dict[str, Any] = {"encoder": encoder, "default": default, "device": device}
-        found = side("real", real, table=table, loaded=loaded, progress=stage, **how)
+        default = None if request.protocol is None else request.protocol.default_encoder
+        how: dict[str, Any] = {"encoder": request.encoder, "default": default, "device": request.device}
+        stage = stage_of(request.progress, "encode real")
+        found = side("real", real, table=request.table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
-            check_k(k, n_real=len(found.features))
+            check_k(request.k, n_real=len(found.features))
         stored = _stored(found)
-        encoder = encoder if stored is None or encoder is not None else named_by_file(stored.encoder, stored.name)
-        settings: dict[str, Any] = {
-            "progress": progress,
-            "preset": preset,
-            "encoder": encoder,
-            "device": device,
-            "loaded": loaded,
-        }
-        fitted = cls(found, k, ties, seed, **settings)
-        if stored is not None and (balls := load_balls(stored, found, k)) is not None:
+        if stored is not None and request.encoder is None:
+            request = replace(request, encoder=named_by_file(stored.encoder, stored.name))
+        fitted = cls(found, request, loaded=loaded)
+        if stored is not None and (balls := load_balls(stored, found, request.k)) is not None:
             fitted.swept[None] = balls
-        return fitted if holdout is None else replace(fitted, holdout=fitted._unseen(holdout))
+        return fitted if request.holdout is None else replace(fitted, holdout=fitted._unseen(request.holdout))
 
     def subsample(self, n: int, *, seed: int = 0) -> Reference:
         """This reference with n of its samples, drawn at random without replacement: faster, and an approximation.
@@ -335,9 +274,10 @@ class Reference(PreparedReals):
 
     def taking_over(self, other: Reference) -> Reference:
         """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
-        encoder = self.encoder if self.encoder is not None else other.encoder
+        encoder = self.request.encoder if self.request.encoder is not None else other.request.encoder
         same = self.k == other.k and self.features is other.features
-        return replace(self, encoder=encoder, loaded=other.loaded, swept=other.swept if same else self.swept)
+        request = replace(self.request, encoder=encoder)
+        return replace(self, request=request, loaded=other.loaded, swept=other.swept if same else self.swept)
 
     def save(self, path: str | Path) -> Path:
         """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
@@ -354,8 +294,7 @@ class Reference(PreparedReals):
             >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
             (3, 80)
         """
-        settings = {"k": self.k, "ties": self.ties, "seed": self.seed}
-        return save_side(path, self.side, self.balls(), settings)
+        return save_side(path, self.side, self.balls(), self.settings)
 
     @classmethod
     def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
@@ -411,6 +350,20 @@ class Reference(PreparedReals):
         said = notices({"real": self.side}) + pooled_notices(self.side)
         return Sketcher.fit(self.side, self.balls(), ties=self.ties, seed=self.seed, notices=said)
 
+    def monitor(self, *, level: float = 0.95, estimator: str = "auto_quick") -> Monitor:
+        """Look at the checkpoints of a training run one by one, with tests and certificates that stay valid.
+
+        Args:
+            level: Probability that no certificate fails and no false alarm is raised, over all checkpoints.
+            estimator: Name of the classifier that is trained for each checkpoint.
+        """
+        return Monitor(self._paired, self.seed, checks.level("level", level), estimator)
+
+    def _paired(self, fake: object) -> Pair:
+        shared, found = self._comparable(self.side, self._encoded("fake", fake, None))
+        same_dimension(real=shared.features, fake=found.features)
+        return Pair(shared.features, found.features)
+
     @property
     def frozen(self) -> SketchReference:
         """What sketches keep of the data."""
@@ -434,9 +387,11 @@ class Reference(PreparedReals):
         check_prompts(names, prompts)
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
-        check_statistics("real", self.side, [METRICS[metric] for metric in names], groups)
+        if self.side.moments is not None:
+            check_statistics("real", [METRICS[metric] for metric in names], groups)
         found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
-        check_statistics("fake", found, [METRICS[metric] for metric in names], groups)
+        if found.moments is not None:
+            check_statistics("fake", [METRICS[metric] for metric in names], groups)
         same_dimension(real=self.features, fake=found.features)
         real = self.side
         if prompts is not None:
@@ -444,36 +399,38 @@ class Reference(PreparedReals):
             real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
         if self.preset is not None and found.moments is None:
             return self.by_preset(self.preset, found, names, name, groups, progress)
-        shared, found = self._sharing_levels(*on_one_grid(real, found))
+        shared, found = self._comparable(real, found)
         return shared.assessed(found, names, name, groups, progress)
 
-    def _sharing_levels(self, real: Side, fake: Side) -> tuple[Reference, Side]:
-        """The reference and a model, with the categories that are frequent in the two tables together."""
-        known = [] if self.holdout is None else [self.holdout]
-        real, found, *holdout = with_shared_levels(real, fake, *known)
-        if real is self.side:
-            return self, found
-        return replace(self, side=real, holdout=next(iter(holdout), None), swept={}), found
+    def _comparable(self, real: Side, fake: Side) -> tuple[Reference, Side]:
+        """Both sides on one grid of numbers, with the categories that are frequent in the two tables together."""
+        real, found = on_one_grid(real, fake)
+        holdout = self.holdout
+        if real.table is not None:
+            real, found, *others = with_shared_levels(real, found, *([] if holdout is None else [holdout]))
+            holdout = next(iter(others), None)
+        return (self if real is self.side else replace(self, side=real, holdout=holdout, swept={})), found
 
     def _encoded(self, name: str, source: object, progress: StageProgress | None, at_least: int = 2) -> Side:
         """Other samples as features, encoded in the same way as the real samples."""
-        default = None if self.preset is None else self.preset.encoder
-        how: dict[str, Any] = {"encoder": self.encoder, "default": default, "loaded": self.loaded}
-        how |= {"device": self.device, "at_least": at_least}
+        default = None if self.preset is None else self.preset.default_encoder
+        how: dict[str, Any] = {"encoder": self.request.encoder, "default": default, "loaded": self.loaded}
+        how |= {"device": self.request.device, "at_least": at_least}
         found = side(name, source, reference=self.side, progress=progress, **how)
-        check_same_encoder(self.side, found)
+        if self.side.protocol.get("made_from"):
+            check_same_encoder(self.side, found)
         return found
 
     def _encoded_prompts(self, texts: Sequence[str]) -> Array:
         """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
         of_texts = self.side.samples is not None and self.side.samples.kind == "text"
-        how: dict[str, Any] = {"loaded": self.loaded, "device": self.device, "at_least": 1}
-        found = side("prompts", list(texts), encoder=self.encoder if of_texts else None, **how)
+        how: dict[str, Any] = {"encoder": self.request.encoder if of_texts else None, "device": self.request.device}
+        found = side("prompts", list(texts), loaded=self.loaded, at_least=1, **how)
         return np.asarray(to_numpy(found.features), dtype=np.float64)
 
     def _unseen(self, holdout: object) -> Side:
         """The holdout as features."""
-        found = self._encoded("holdout", holdout, stage_of(self.progress, "encode holdout"))
+        found = self._encoded("holdout", holdout, stage_of(self.request.progress, "encode holdout"))
         if found.moments is not None:
             way_out = "Pass the samples or their features."
             raise ValueError(f"`holdout` must hold samples; got statistics (mu, sigma). {way_out}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.metrics.assessing.assembly import assessed
 from precall.metrics.assessing.registry import METRICS
-from precall.metrics.assessing.requests import Groups, check_groups
+from precall.metrics.assessing.requests import Groups, Request, check_groups
 from precall.metrics.assessing.whole_run import WholeRun
 from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.copies.memorization import MEMORIZATION
@@ -23,9 +23,9 @@ from precall.metrics.protocols.preset_run import available, normalised_sides, re
 from precall.metrics.protocols.presets import Preset
 from precall.metrics.protocols.stability import score_trends
 from precall.metrics.scores.groups import FairnessGap, GroupRows, fairness, split_groups
+from precall.metrics.scores.record import OneSided, Trend
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
-from precall.metrics.scores.trends import Trend
 from precall.progress import Progress, stage_of
 
 if TYPE_CHECKING:
@@ -38,23 +38,35 @@ class PreparedReals:
 
     Attributes:
         side: The real features, and the samples behind them.
-        k: Number of neighbours that define a ball.
-        ties: "closed" or "open".
-        seed: Seed of everything random.
-        progress: Called with (stage, done, total) while the k-NN balls are computed.
+        request: The settings.
         holdout: Features of samples that the models have not seen, or None.
-        preset: The protocol of a published evaluation, or None.
         swept: The k-NN balls so far, by the kernel whose sums they have.
     """
 
     side: Side = field(repr=False)
-    k: int
-    ties: str
-    seed: int
-    progress: Progress | None = field(default=None, repr=False)
+    request: Request
     holdout: Side | None = field(default=None, repr=False)
-    preset: Preset | None = None
     swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
+
+    @property
+    def k(self) -> int:
+        """Number of neighbours that define a ball."""
+        return self.request.k
+
+    @property
+    def ties(self) -> str:
+        """ "closed" or "open"."""
+        return self.request.ties
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything random."""
+        return self.request.seed
+
+    @property
+    def preset(self) -> Preset | None:
+        """The protocol of a published evaluation, or None."""
+        return self.request.protocol
 
     @property
     def features(self) -> Features:
@@ -66,20 +78,25 @@ class PreparedReals:
         if kernel is None:
             kernel = next(iter(self.swept), None)  # the balls are the same with any kernel
         if kernel not in self.swept:
-            stage = stage_of(self.progress, "real balls")
+            stage = stage_of(self.request.progress, "real balls")
             self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
         return self.swept[kernel]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """k, ties and seed."""
+        return {"k": self.k, "ties": self.ties, "seed": self.seed}
 
     @cached_property
     def baseline(self) -> dict[str, Score]:
         """Scores of one half of the data against the other, computed when first needed and then kept."""
-        return real_against_real(self.features, k=self.k, ties=self.ties, seed=self.seed)
+        return real_against_real(self.features, **self.settings)
 
     def assessed(
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
     ) -> Assessment:
         """The assessment with its baseline and its groups."""
-        overall_of = partial(self._assess, fake, names, name, progress)
+        overall_of = partial(self._assess, fake, names, name, progress, sampled=groups is None)
         if AUTO.name in names:  # beside the panel, halves and subsamples take little time
             overall = self._with_comparisons(overall_of, partial(self._stability, fake, names))
         else:
@@ -110,17 +127,18 @@ class PreparedReals:
         found = replace(self, side=real).assessed(prepared, kept, name, groups, progress)
         return reported(preset, found, left_out)
 
-    def _assess(self, fake: Side, names: Sequence[str], name: str, progress: Progress | None) -> Assessment:
+    def _assess(
+        self, fake: Side, names: Sequence[str], name: str, progress: Progress | None, *, sampled: bool = True
+    ) -> Assessment:
         run = WholeRun(
             name,
             names,
             self.side,
             fake,
-            k=self.k,
-            ties=self.ties,
-            seed=self.seed,
+            **self.settings,
             balls_of_reals=self.balls,
             unseen=self.holdout,
+            sampled=sampled,
             preset=self.preset,
             progress=progress,
         )
@@ -129,7 +147,7 @@ class PreparedReals:
     def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
         """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""
         pair = Pair(self.features, fake.features)
-        return score_trends(pair, k=self.k, ties=self.ties, seed=self.seed) if NEIGHBORS.name in names else {}
+        return score_trends(pair, **self.settings) if NEIGHBORS.name in names else {}
 
     def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
         """The overall assessment, with one assessment per group and the largest gap between their curves."""
@@ -148,9 +166,9 @@ class PreparedReals:
             for label, rows in split.rows.items()
         }
         gap = None if overall.estimator is None or len(each) < 2 else self._gap(pair, split, each, overall.estimator)
-        alone = {"only_real": list(split.only_real), "only_fake": list(split.only_fake)}
-        protocol = {**overall.protocol, "groups": alone}
-        return replace(overall, real=real, fake=synthetic, groups=each, fairness=gap, protocol=protocol)
+        alone = OneSided(only_real=list(split.only_real), only_fake=list(split.only_fake))
+        record = replace(overall.record, groups=alone)
+        return replace(overall, real=real, fake=synthetic, groups=each, fairness=gap, record=record)
 
     def _gap(self, pair: Pair, split: GroupRows, each: Mapping[Any, Assessment], estimator: str) -> FairnessGap:
         """The largest gaps between the groups, with as many samples of each: curves of fewer samples are lower."""
@@ -167,5 +185,5 @@ class PreparedReals:
     def _of_group(self, pair: Pair, metrics: Sequence[str], name: str) -> Assessment:
         """Assess one group; k is reduced if the group has too few samples."""
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
-        data = PreparedReals(Side(pair.real), k, self.ties, self.seed)
+        data = PreparedReals(Side(pair.real), replace(self.request, k=k, preset=None, progress=None))
         return data._assess(Side(pair.fake), metrics, name, None)

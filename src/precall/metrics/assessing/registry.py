@@ -11,8 +11,10 @@ from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C
 from precall.metrics.classifiers.simon import SIMON
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.distances.frechet_distance import FID, SFID
+from precall.metrics.distances.gaussian_kernel import CMMD, KAD, RKE, VENDI
 from precall.metrics.distances.inception import INCEPTION_SCORE
 from precall.metrics.distances.kernel_distance import KID
+from precall.metrics.distances.sliced_distance import MIND
 from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, PROBABILISTIC, SYMMETRIC
 from precall.metrics.prompts.pairs import PROMPTS
 from precall.metrics.scores.metric import Found, Metric
@@ -29,7 +31,7 @@ METRICS: dict[str, Metric] = {
         # curve estimators, best first: the first one requested gives the curve
         *(AUTO, AUTO_QUICK, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
         *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, PROMPTS, FID),
-        *(SFID, KID, INCEPTION_SCORE, C2ST, MAUVE),
+        *(SFID, KID, MIND, KAD, CMMD, RKE, VENDI, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
 QUICK = ("auto_quick", "neighbors", "fid", "c2st")

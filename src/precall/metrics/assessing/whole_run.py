@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from precall.metrics.cells.histograms import Clusters, cells_of_pair
-from precall.metrics.classifiers.estimators import classify_pair
+from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
 from precall.metrics.distances.kernel_distance import KID, kernel_of
-from precall.metrics.inputs.features import Features, Pair, check_k, device_of
+from precall.metrics.inputs.features import Features, Pair, check_k, device_of, uniform_rows
 from precall.metrics.inputs.notices import notices
 from precall.metrics.inputs.parallel import go_on, side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors import sweep
+from precall.metrics.neighbors.metrics import CLIPPED
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
 from precall.metrics.tables.category_levels import named_category_codes
 from precall.metrics.tables.column_drift import ColumnDrift, column_drift
 from precall.metrics.tables.table_notices import table_notices
 from precall.progress import Progress, StageProgress, stage_of
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Sums
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import Kernel, KernelSums
     from precall.metrics.protocols.presets import Preset
     from precall.metrics.scores.score import Score
+
+MOST = 20_000  # samples of each side that the curve and the k-NN scores of a quick assessment are computed from
 
 
 @dataclass(eq=False)
@@ -43,6 +46,7 @@ class WholeRun:
         fake: The model's samples.
         balls_of_reals: Computes the balls of the reals, with the sums of a kernel; a reference keeps them.
         unseen: Samples that the model has not seen, or None.
+        sampled: Whether a quick assessment may read its curve and its k-NN scores from a part of many samples.
         preset: The protocol of a published evaluation, or None.
         progress: Called with (stage, done, total).
     """
@@ -56,6 +60,7 @@ class WholeRun:
     seed: int
     balls_of_reals: Callable[[Kernel | None], sweep.Balls]
     unseen: Side | None = None
+    sampled: bool = True
     preset: Preset | None = None
     progress: Progress | None = None
     influences: Callable[[str, Any], Array] | None = None
@@ -67,7 +72,17 @@ class WholeRun:
         real, fake = self.real.prompted, self.fake.prompted
         drawn = real is not None and fake is not None and real.drawn
         units = (real.number, fake.number) if drawn and real is not None and fake is not None else None
-        return Pair(self.real.features, self.fake.features, units)
+        kept_real, kept_fake = self.kept
+        return Pair(kept_real.features, kept_fake.features, units)
+
+    @cached_property
+    def kept(self) -> tuple[Side, Side]:
+        """The sides that `pair` has: all samples, or `MOST` random ones of each side if that is enough."""
+        sizes = len(self.real.features), len(self.fake.features)
+        if not self.sampled or AUTO_QUICK.name not in self.metrics or min(sizes) <= MOST or self.real.prompted:
+            return self.real, self.fake
+        real, fake = uniform_rows(sizes, MOST, self.seed)
+        return self.real.taking(real), self.fake.taking(fake)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -108,12 +123,15 @@ class WholeRun:
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
         real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls], libraries=["torch"])
         stage = self.stage("neighbors")
-        return sweep.cross_balls(real, fake, ties=self.ties, progress=stage, sums=self._between)
+        how: dict[str, Any] = {"progress": stage, "sums": self._between, "with_clipped": CLIPPED.name in self.metrics}
+        return sweep.cross_balls(real, fake, ties=self.ties, **how)
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
         """The k-NN balls of the real samples."""
-        return self.balls_of_reals(self._read_kernel)
+        if self.kept[0] is self.real:
+            return self.balls_of_reals(self._read_kernel)
+        return sweep.balls_around(self.pair.real, k=self.k, progress=self.stage("real balls"))
 
     @cached_property
     def fake_balls(self) -> sweep.Balls:
@@ -122,14 +140,14 @@ class WholeRun:
         return sweep.balls_around(self.pair.fake, k=self.k, progress=stage, kernel=self._read_kernel)
 
     def ball_scores(self) -> Mapping[str, Score]:
-        """Every score of the sweep."""
-        return self.neighborhoods.scores(self.k)
+        """Every score of the sweep. If that is one of a part of the samples, the settings say of how many."""
+        found = self.neighborhoods.scores(self.k)
+        part = {"rows": MOST} if self.kept != (self.real, self.fake) else {}
+        return {name: replace(score, settings={**score.settings, **part}) for name, score in found.items()}
 
     def clipped_scores(self) -> Mapping[str, Score]:
         """The scores of balls of the reals of at most the median radius."""
-        balls = {"real": sweep.clipped(self.real_balls), "fake": self.fake_balls}
-        clipped = sweep.cross(**balls, ties=self.ties, progress=self.stage("clipped balls"))
-        return clipped_scores(self.neighborhoods, clipped, self.k)
+        return clipped_scores(self.neighborhoods, self.k)
 
     def classified(self, name: str, pair: Pair) -> ClassifierResult:
         """The result of the classifier estimator of this name for another pair of samples."""
@@ -189,7 +207,7 @@ class WholeRun:
         plan = self.real.table
         if plan is None or self.fake.table is None:
             return None
-        real, fake = self.pair.to_numpy()
+        real, fake = to_numpy(self.real.features), to_numpy(self.fake.features)
         found = named_category_codes(self.real, self.fake)
         named = {name for name, column in plan["columns"].items() if plan["rows_shown"] and not column["private"]}
         return column_drift(
@@ -205,13 +223,13 @@ class WholeRun:
 
     @property
     def sources(self) -> Mapping[str, Side]:
-        """The sides by name."""
-        return {"real": self.real, "fake": self.fake}
+        """The sides of `pair` by name."""
+        return {"real": self.kept[0], "fake": self.kept[1]}
 
     @property
     def about(self) -> Mapping[str, Any]:
         """The sides, and notices about their samples."""
-        sides = {**self.sources, **({} if self.unseen is None else {"holdout": self.unseen})}
+        sides = {"real": self.real, "fake": self.fake, **({} if self.unseen is None else {"holdout": self.unseen})}
         said = self._notices(sides)
         return {
             **({} if self.unseen is None else {"n_holdout": self.unseen.n}),
@@ -228,7 +246,9 @@ class WholeRun:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(sides) + table_notices(self.real, self.fake, "fake")
+        found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        if self.kept != (self.real, self.fake):
+            found.append(f"the curve and the k-NN scores are those of {MOST:,} random samples of each side (quick).")
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found

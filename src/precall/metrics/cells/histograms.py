@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.cells.kmeans import kmeans
-from precall.metrics.inputs.features import Pair, device_of, float64, uniform_rows
+from precall.metrics.inputs.features import Pair, device_of, float64
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import WIDTH, principal_axes
 from precall.printing import brief
 from precall.theory import checks
-from precall.theory.chance import chance_corrected
 from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 CellLabels = npt.NDArray[np.int32]
 CELLS, REPEATS = 20, 10  # of the metric "clusters", as in Sajjadi et al.
-ROWS, PERMUTED = 2000, 8  # samples of each set, and permutations, for the kind of a verdict
 STARTS = 10  # k-means starts per run, of which the best is kept
 AXES_PER_CELL = 6  # principal axes per cell on which k-means runs if there are more columns, and more than `WIDTH`
 AXES_ROWS = 8192  # rows from which these axes are computed
@@ -234,18 +232,3 @@ def _projected(x: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]
 
     axes = principal_axes(torch.from_numpy(x[:: -(-len(x) // AXES_ROWS)]), most).numpy()
     return np.asarray(x @ axes if axes.size else x[:, :1], dtype=np.float32)  # equal rows have no axes
-
-
-def between_cells(pair: Pair, seed: int) -> float:
-    """Total variation between k-means cells, corrected for chance, from at most `ROWS` samples of each set.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> round(between_cells(Pair(rng.normal(size=(500, 2)), rng.normal(size=(500, 2)) + 9), 0), 2)
-        1.0
-    """
-    some = pair.rows(*uniform_rows(pair.sizes, ROWS, seed))
-    cells = min(CELLS, *some.sizes)
-    found = histograms_of_pair(some, n_clusters=cells, repeats=1, seed=seed)
-    permuted = found.permuted(PERMUTED, np.random.default_rng(seed))
-    return chance_corrected(found.spectrum.total_variation, float(np.mean([one.total_variation for one in permuted])))

@@ -256,7 +256,9 @@ def _result(
     """The result from cross-fitted scores of all samples and from scores of the held-out half for the certificate."""
     real, out, unit = samples.real, samples.held_out, samples.unit
     left_out = 0 if unit is not None else int((~samples.independent).sum())
-    repeats = {"repeats_left_out": left_out} if left_out else {}
+    repeats: dict[str, Any] = {"repeats_left_out": left_out} if left_out else {}
+    if unit is None and any(samples.repeats):
+        repeats["repeated"] = dict(zip(("real", "fake"), samples.repeats, strict=True))
     return ClassifierResult(
         name=name,
         spectrum=spectrum,

@@ -34,6 +34,8 @@ class FoldedSamples:
         identical: Number of rows that are equal, or nearly equal, to an earlier row.
         independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
             rows of one set (see `independent_rows`).
+        repeats: Share of the real and of the fake rows that repeat an earlier one of their set, which the other set has
+            at most once.
         unit: The unit that was drawn, such as a prompt, of each row; None if every row is one. Folds, halves, tests and
             intervals then go by unit, and one row per unit and side is independent.
     """
@@ -44,6 +46,7 @@ class FoldedSamples:
     inner: Index
     identical: int
     independent: Flags
+    repeats: tuple[float, float]
     unit: Index | None = None
 
     @classmethod
@@ -66,7 +69,8 @@ class FoldedSamples:
         inner_fold = np.full(len(x), -1)
         inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
         identical = int(((first != np.arange(len(x))) | (together != np.arange(len(x)))).sum())
-        return cls(x, is_real, fold, inner_fold, identical, independent, unit)
+        record = np.where(together == np.arange(len(x)), first, together)
+        return cls(x, is_real, fold, inner_fold, identical, independent, _repeats(record, is_real), unit)
 
     @property
     def held_out(self) -> Flags:
@@ -109,6 +113,13 @@ class FoldedSamples:
         for k, score in zip(np.unique(self.fold), scores, strict=True):
             pooled[self.fold == k] = score
         return pooled
+
+
+def _repeats(record: Index, real: Flags) -> tuple[float, float]:
+    """Share of each set that repeats an earlier row of it, in records that the other set has at most once."""
+    p, q = (np.bincount(record[side], minlength=len(record)) for side in (real, ~real))
+    own, other = (float((one - 1)[(one > 1) & (two < 2)].sum() / one.sum()) for one, two in ((p, q), (q, p)))
+    return own, other
 
 
 def _first_of(labels: Index) -> Index:

@@ -87,22 +87,26 @@ class HeldOutScores:
             self, scores=self.scores[rows], real=self.real[rows], fold=self.fold[rows], inner=inner, unit=unit
         )
 
-    def intervals(self, values: Mapping[str, float], *, seed: int) -> dict[str, Interval]:
-        """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
+    def resampled(self, *, seed: int) -> list[dict[str, float]]:
+        """The scores and points of the curves of bootstrap samples.
 
-        The bootstrap does not shrink. If the curve shows no difference because none is clear, the interval shows how
-        large a difference would go unnoticed.
-
-        Args:
-            values: The scores and points of the curve, by the names in `READ`.
-            seed: Seed of the bootstrap.
+        They are not shrunk. If the curve shows no difference because none is clear, they show how large a difference
+        would go unnoticed.
         """
-        from scipy.special import stdtrit
-
         rng = np.random.default_rng(seed)
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
         samples = [unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)]
-        drawn = side_by_side([partial(_read_spectrum, one) for one in samples])
+        return list(side_by_side([partial(_read_spectrum, one) for one in samples]))
+
+    def intervals(self, values: Mapping[str, float], drawn: list[dict[str, float]]) -> dict[str, Interval]:
+        """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
+
+        Args:
+            values: The scores and points of the curve, by the names in `READ`.
+            drawn: The same of bootstrap samples, as `resampled` returns them.
+        """
+        from scipy.special import stdtrit
+
         variance = _variances(drawn) + TRAINING * self._inner_variances()
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)

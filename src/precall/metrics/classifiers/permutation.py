@@ -39,6 +39,29 @@ def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
     return _share_as_large(drawn, s[real].sum() - rounding)
 
 
+def log_e_value(real: Array, fake: Array) -> float:
+    """Logarithm of an e-value of P = Q, from scores of samples that were not used for training.
+
+        E = Π 4 D(x) (1 − D(y)),   D = σ(τ s),   averaged over τ ∈ {1/8, 1/4, 1/2, 1}
+
+    over pairs of one real and one fake. Under P = Q a factor has the mean 4 μ (1 − μ) ≤ 1, so E exceeds 1/δ with
+    probability at most δ, for every δ. Small τ serve scores that are too sure.
+
+    Args:
+        real: Scores of independent real samples, larger meaning more real; clipped to ±`CAP`.
+        fake: The same for fake samples.
+
+    References:
+        docs/theory.md, Confidence bands.
+    """
+    pairs = min(len(real), len(fake))
+    s, t = (np.clip(one[:pairs], -CAP, CAP) for one in (real, fake))
+    bets = [
+        (np.log(4) - np.logaddexp(0, -tau * s) - np.logaddexp(0, tau * t)).sum() for tau in (1 / 8, 1 / 4, 1 / 2, 1)
+    ]
+    return float(np.logaddexp.reduce(bets) - np.log(len(bets)))
+
+
 def unit_p_value(scores: Array, real: Flags, unit: Index, seed: int = 0) -> float:
     """P-value of the hypothesis P = Q, from scores of samples in units, such as answers to prompts, of both sides.
 
@@ -57,7 +80,8 @@ def unit_p_value(scores: Array, real: Flags, unit: Index, seed: int = 0) -> floa
     means = [np.bincount(place[side], s[side]) / np.bincount(place[side]) for side in (real, ~real)]
     difference = means[0] - means[1]
     rng = np.random.default_rng(seed)
-    drawn = np.array([rng.choice((-1.0, 1.0), len(difference)) @ difference for _ in range(_permutations(len(s)))])
+    draws = np.array_split(np.arange(_permutations(len(s))), 4)  # memory
+    drawn = np.concatenate([rng.choice((-1.0, 1.0), (len(part), len(difference))) @ difference for part in draws])
     return _share_as_large(drawn, difference.sum() - 1e-9 * np.abs(difference).sum())
 
 

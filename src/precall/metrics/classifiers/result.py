@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.classifiers.permutation import permutation_p_value, unit_p_value
+from precall.metrics.classifiers.permutation import log_e_value, permutation_p_value, unit_p_value
 from precall.metrics.scores.score import Interval, Score, read
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags, Index
@@ -47,6 +47,7 @@ class ClassifierResult:
         members: For `auto`, the spectrum of each member alone, from its cross-fitted scores.
         test: What was permuted for the p-value.
         panel: For `auto`, the trained panel, which scores any other rows.
+        log_e: Logarithm of an e-value of P = Q from the samples of the certificate (see `log_e_value`).
     """
 
     name: str
@@ -63,6 +64,7 @@ class ClassifierResult:
     members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)
     test: str = OF_SCORES
     panel: TrainedPanel | None = field(default=None, repr=False)
+    log_e: float = 0.0
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -77,9 +79,11 @@ class ClassifierResult:
         return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m, test=self.test)
 
     def uncertainty(self, *, seed: int) -> dict[str, Any]:
-        """Intervals of the scores and points of the curve, chance levels and settings, as `curve_found` takes them."""
+        """Intervals, bootstrap draws, chance levels and settings of the curve, as `curve_found` takes them."""
+        drawn = self.held_out.resampled(seed=seed)
         return {
-            "intervals": self.held_out.intervals(read(self.spectrum), seed=seed),
+            "intervals": self.held_out.intervals(read(self.spectrum), drawn),
+            "draws": drawn,
             "chance": self.held_out.chance(seed=seed),
             "settings": {"estimator": self.name, **self.settings},
         }
@@ -119,5 +123,6 @@ def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Inde
     return {
         "certificate": upper_band(real=s[of_data], fake=s[~of_data], level=LEVEL),
         "accuracy": float(called[of_data].mean() + (~called[~of_data]).mean()) / 2,
+        "log_e": log_e_value(s[of_data], s[~of_data]),
         "p_value": permutation_p_value(s, of_data) if unit is None else unit_p_value(scores, real, unit),
     }

@@ -108,16 +108,17 @@ def _squared_distance(P: _Gaussian, Q: _Gaussian, s: Array) -> float:
 
 def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: InfluencesOf | None = None) -> Score:
     shift = P.mean - Q.mean
-    s, to_fake, to_real = (to_numpy(part) for part in _transport(*_side_by_side(P, Q)))
-    value = _squared_distance(P, Q, s)
-    maps = {"real": Influence(P.mean, 2 * shift, to_fake), "fake": Influence(Q.mean, -2 * shift, to_real)}
+    s, to_fake, to_real = _transport(*_side_by_side(P, Q))
+    value = _squared_distance(P, Q, to_numpy(s))
+    given = {"real": P.features, "fake": Q.features}
+    roots = {"real": _placed(to_fake, P.features), "fake": _placed(to_real, Q.features)}
+    maps = {"real": Influence(P.mean, 2 * shift, roots["real"]), "fake": Influence(Q.mean, -2 * shift, roots["fake"])}
     if influences_of is None:
-        given = {"real": P.features, "fake": Q.features}
         influences = {side: maps[side].of(features) for side, features in given.items() if features is not None}
     else:
         influences = {side: influences_of(side, one) for side, one in maps.items()}
     unstable = any(map(decided_by_outliers, influences.values()))
-    interval = _distance_interval(value, influences, level) if influences and not unstable else None
+    interval = distance_interval(value, influences, level) if influences and not unstable else None
     why = DECIDED_BY_OUTLIERS if unstable else FROM_MOMENTS
     settings = {"covariance": "n - 1"} | ({"interval": why} if interval is None else {})
     return Score(value, interval, n_real=P.n, n_fake=Q.n, settings=settings)
@@ -135,7 +136,7 @@ class Influence:
 
     mean: Array
     slope: Array
-    map_root: Array
+    map_root: AnyMatrix
 
     def of(self, features: Features) -> Array:
         """ψ of each row of checked features.
@@ -179,12 +180,12 @@ class _Gaussian:
         if isinstance(fitted, Moments):
             return cls._of_moments(fitted, None)
         few = fitted.shape[0] <= fitted.shape[1]
-        return cls._of_few(fitted) if few else cls._of_moments(Moments.of_matrix(fitted), fitted)
+        return cls._of_few(fitted) if few else cls._of_moments(Moments.beside(fitted), fitted)
 
     @classmethod
     def _of_moments(cls, moments: Moments, features: Features | None) -> _Gaussian:
-        covariance = moments.covariance if features is None else _placed(moments.covariance, features)
-        return cls(moments.n, moments.mean, _root(covariance), features, covariance)
+        covariance = _placed(moments.covariance, features)
+        return cls(moments.n, to_numpy(moments.mean), _root(covariance), features, covariance)
 
     @classmethod
     def _of_few(cls, features: Features) -> _Gaussian:
@@ -207,9 +208,9 @@ def _checked(name: str, values: object) -> _Gaussian:
     return _Gaussian.of(moments_of(name, values) if isinstance(values, Moments) else as_features(name, values))
 
 
-def _placed(matrix: AnyMatrix, features: Features) -> AnyMatrix:
+def _placed(matrix: AnyMatrix, features: Features | None) -> AnyMatrix:
     """The matrix as a tensor if the features are on an accelerator, otherwise as an array."""
-    if device_of(features) in ("cpu", "mps"):
+    if features is None or device_of(features) in ("cpu", "mps"):
         return to_numpy(matrix)
     return sys.modules["torch"].as_tensor(matrix, device=features.device)
 
@@ -277,7 +278,7 @@ def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[AnyMatrix, AnyMatrix, AnyMat
     return s, G, P.times(G) / s[kept]
 
 
-def _distance_interval(value: float, influences: dict[str, Array], level: float) -> Interval:
+def distance_interval(value: float, influences: dict[str, Array], level: float) -> Interval:
     """Interval that is symmetric around √value: near 0, a squared distance is much more skewed than its root."""
     drawn = " and ".join(influences)
     covers = (

@@ -122,13 +122,19 @@ class Moments:
     @classmethod
     def of_matrix(cls, features: Features) -> Moments:
         """Moments of checked features."""
+        found = cls.beside(features)
+        return cls(found.n, to_numpy(found.mean), to_numpy(found.scatter))
+
+    @classmethod
+    def beside(cls, features: Features) -> Moments:
+        """The same with tensors on the device of the features in place of arrays, if these are tensors."""
         return reduce(cls.merge, map(cls._of_tile, tiles(features)))
 
     @classmethod
     def _of_tile(cls, tile: Any) -> Moments:
         mean = tile.mean(0)
         centred = tile - mean
-        return cls(len(tile), to_numpy(mean), to_numpy(centred.T @ centred))
+        return cls(len(tile), mean, centred.T @ centred)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both sets together.
@@ -140,11 +146,11 @@ class Moments:
         """
         if self.mean.shape != other.mean.shape:
             raise ValueError(
-                f"Merged `Moments` must have the same dimension; got {self.mean.size} and {other.mean.size}."
+                f"Merged `Moments` must have the same dimension; got {len(self.mean)} and {len(other.mean)}."
             )
         n = self.n + other.n
         shift = other.mean - self.mean
-        between = np.outer(shift * (self.n * other.n / n), shift)  # n n′/(n + n′) δδᵀ
+        between = (shift * (self.n * other.n / n))[:, None] * shift  # n n′/(n + n′) δδᵀ
         return Moments(n, self.mean + shift * (other.n / n), self.scatter + other.scatter + between)
 
     __add__ = merge

@@ -82,6 +82,11 @@ class Pair:
         """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
         return Pair(*together(real=self.real, fake=self.fake), self.units)
 
+    def centred(self) -> tuple[Array, Array]:
+        """Both matrices as float64 arrays around the mean of the reals."""
+        real, fake = (np.ascontiguousarray(one, dtype=np.float64) for one in self.to_numpy())
+        return real - (centre := real.mean(axis=0)), fake - centre
+
     def to_numpy(self) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
         """Both matrices as NumPy arrays."""
         return to_numpy(self.real), to_numpy(self.fake)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.encoders.registry import FORMER
 from precall.metrics.inputs.records import first_places, of_categories, row_keys
 from precall.theory.arrays import Array, Index, Matrix
 
@@ -34,6 +35,11 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
     found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
     rounded = {name: side.protocol["storage"] for name, side in sides.items() if "storage" in side.protocol}
     found += [f"{name}: the values were {how}. Store both sides in the same way." for name, how in rounded.items()]
+    if "reference" in real[1].protocol and real[1].protocol.get("encoder") == FORMER:
+        found.append(
+            f"real: the reference was made with {FORMER}, the former default of images, and so are the fakes encoded. "
+            "Make it again to use the present default."
+        )
     for name, side in others:
         found += _repeats(real[1], side, name)
         if real[1].samples is not None and side.samples is not None:

@@ -131,13 +131,14 @@ class Side:
         return replace(
             self,
             features=self.features[chosen],
-            rows=None if self.rows is None else np.asarray(self.rows)[chosen],
+            rows=chosen if self.rows is None else np.asarray(self.rows)[chosen],
             outputs={name: matrix[chosen] for name, matrix in self.outputs.items()},
         )
 
     def identity(self, row: int) -> str:
         """The id of the sample in `row`: its file name or its index."""
-        return str(row) if self.samples is None else str(self.samples.ids[int(self.rows[row])])
+        index = row if self.rows is None else int(self.rows[row])
+        return str(index) if self.samples is None else str(self.samples.ids[index])
 
     def cells(self, row: int) -> Mapping[str, str]:
         """The cells of a row of a table that may be shown, by column; empty if none may."""
@@ -251,16 +252,12 @@ def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
 
 
 def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
-    """A table with the columns that may be shown, after checking that it has all columns that are encoded."""
+    """A table with the columns that may be shown."""
     from precall.samples.tables import TableRows
 
     if not isinstance(samples, TableRows) or encoder.name != "table":
         return samples
     columns = encoder.protocol["columns"]
-    if absent := [name for name in columns if name not in samples.columns]:
-        from precall.encoders.table import missing_columns
-
-        raise ValueError(f"{samples.name}: {missing_columns(absent)}.")
     visible = [name for name, column in columns.items() if not column["private"]]
     return samples.showing(visible if encoder.protocol["rows_shown"] else ())
 

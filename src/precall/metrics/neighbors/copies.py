@@ -56,9 +56,9 @@ def expected_copies(real_to_real: Nearest) -> float | None:
 
 
 def _copy_ratios(distance: Array, other: Array) -> Array:
-    """distance / other, with 0 for an exact copy even if `other` is 0."""
+    """distance / other, with 1 for 0/0: a value that reals repeat is an atom, and a fake there is no copy."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(distance == 0, 0.0, distance / other)
+        return np.where((distance == 0) & (other == 0), 1.0, distance / other)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -86,11 +87,13 @@ class BallTotals(BallSums):
         k: Number of neighbours that defines a ball.
         neighbors: Nearest other owners of each owner, shape (n, at least k).
         nearest: Nearest points of each owner, as numbers that identify them.
+        device: Where sums over pairs of neighbours are computed. They are integers, the same everywhere.
     """
 
     k: int
     neighbors: Counts
     nearest: Counts
+    device: str = "cpu"
 
     @property
     def points(self) -> int:
@@ -141,7 +144,7 @@ def jackknife(change: Array, *, times: Array | Counts | None = None, noise: floa
     second, fourth = float((times * squares).sum()), float((times * squares**2).sum())
     first = max(0.0, (1 - 1 / samples) * second - noise)
     total = float(first - min(max(joint, 0.0) / 4, first / 2))
-    return Spread(total, second**2 / fourth if total > 0 else np.inf)
+    return Spread(total, second**2 / fourth if total > 0 and fourth > 0 else np.inf)  # tiny changes underflow
 
 
 # ------------------------------------------------------------------------------------------------------- scores
@@ -325,14 +328,41 @@ class BallValues:
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
         change = (gained - lost) * slope
         # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
-        for left_out in np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]:
-            change[left_out] = np.log(max(self._median_without(left_out), 1e-300) / median)
+        leaving = np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]
+        medians = np.maximum(self._medians_without(leaving), 1e-300)
+        change[leaving] = [np.log(found / median) for found in medians]
         return np.asarray(change)
 
-    def _median_without(self, left_out: int) -> float:
-        grown = (self.margins.neighbors[self.owner, : self.margins.k] == left_out).any(axis=1)
-        values = np.where(grown, self.values * self.growth[self.owner], self.values)
-        return float(np.median(np.where(self.owner == left_out, self.others, values)))
+    def _medians_without(self, leaving: Counts) -> Array:
+        """The median of the values without each of some owners.
+
+        If a of m values change, the median moves by at most a ranks: the other values within a ranks of the middle are
+        enough, and the number of those below.
+        """
+        m, order = len(self.values), np.argsort(self.values)
+        ordered, rank = self.values[order], np.empty(m, dtype=np.int64)
+        rank[order] = np.arange(m)
+        grown, found = self.values * self.growth[self.owner], []
+        for left_out, larger in zip(leaving, self._with_neighbor(leaving), strict=True):
+            moved = np.zeros(len(self.growth), dtype=bool)
+            moved[larger] = moved[left_out] = True
+            changed = np.flatnonzero(moved[self.owner])
+            new = np.where(self.owner[changed] == left_out, self.others[changed], grown[changed])
+            first, last = max(0, m // 2 - 1 - len(changed)), min(m, m // 2 + 2 + len(changed))
+            kept, ranks = np.ones(last - first, dtype=bool), rank[changed]
+            kept[ranks[(ranks >= first) & (ranks < last)] - first] = False
+            middle = np.sort(np.concatenate([ordered[first:last][kept], new]))
+            below = first - int((ranks < first).sum())
+            found.append(np.median(middle[[(m - 1) // 2 - below, m // 2 - below]]))
+        return np.array(found)
+
+    def _with_neighbor(self, some: Counts) -> list[Counts]:
+        """For each of some owners, the owners that have it among their k neighbours."""
+        lists, place = self.margins.neighbors[:, : self.margins.k], np.full(len(self.growth), -1)
+        place[some] = np.arange(len(some))
+        owners, columns = np.nonzero(place[lists] >= 0)
+        of = place[lists[owners, columns]]
+        return [owners[of == one] for one in range(len(some))]
 
 
 def _quantiles_around(ordered: Array, half: float) -> Bounds:
@@ -358,18 +388,29 @@ def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
 
 def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Counts) -> float:
     """Σ_{i<j} Δ_ij² for a sum over the balls that changes by `gained` from k to k + 1 neighbours, then by `later`."""
-    k, lists = margins.k, margins.neighbors
-    n = len(lists)
+    k, n = margins.k, len(margins.neighbors)
     changed = np.flatnonzero((gained != 0) | (later != 0))
-    if k > PAIRED_NEIGHBORS or lists.shape[1] <= k or not len(changed):
+    if k > PAIRED_NEIGHBORS or margins.neighbors.shape[1] <= k or not len(changed):
         return 0.0
-    own, gained, later = lists[changed, :k], gained[changed], later[changed]
-    both = _pairs(own)
-    left = np.concatenate([both[0], own.ravel(), own.ravel()])
-    right = np.concatenate([both[1], np.repeat(lists[changed, k], k), np.repeat(changed, k)])
+    given = changed, margins.neighbors[changed, : k + 1], gained[changed], later[changed]
+    xp, (centre, lists, gained, later) = _on(margins.device, *given)
+    own, (i, j) = lists[:, :k], np.triu_indices(k, 1)
     # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
-    weight = [np.repeat(later - gained, k * (k - 1) // 2), np.repeat(later, k), np.repeat(-gained, k)]
-    return _sum_of_squares(left, right, np.concatenate(weight), n)
+    parts = [(own[:, i], own[:, j], later - gained), (own, lists[:, k:], later), (own, centre[:, None], -gained)]
+    rows = [(left, right, weight[:, None]) for left, right, weight in parts]
+    left, right, weight = (
+        xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3)
+    )
+    return _sum_of_squares(left, right, weight, n)
+
+
+def _on(device: str, *arrays: Any) -> tuple[Any, list[Any]]:
+    """NumPy with the arrays, or torch with the arrays on a device."""
+    if device == "cpu":
+        return np, list(arrays)
+    import torch
+
+    return torch, [torch.as_tensor(one, device=device) for one in arrays]
 
 
 def _pairs(rows: Counts) -> tuple[Counts, Counts]:
@@ -378,13 +419,27 @@ def _pairs(rows: Counts) -> tuple[Counts, Counts]:
     return rows[:, i].ravel(), rows[:, j].ravel()
 
 
-def _sum_of_squares(left: Counts, right: Counts, weight: Array | Counts, n: int) -> float:
-    """Σ (Σ weights of a pair)² over unordered pairs of numbers below n."""
+def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
+    """Σ (Σ weights of a pair)² over unordered pairs of numbers below n, for integer weights."""
     if not len(left):
         return 0.0
-    key = np.minimum(left, right) * n + np.maximum(left, right)
-    order = np.argsort(key)
-    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    key: Any
+    order: Any
+    if not isinstance(left, np.ndarray):
+        import torch
+
+        key, order = (torch.minimum(left, right) * n + torch.maximum(left, right)).sort()
+        group = torch.cat([key.new_zeros(1), (key[1:] != key[:-1]).cumsum(0)])
+        sums = torch.zeros(len(key), dtype=torch.float64, device=key.device)
+        return float(sums.index_add_(0, group, weight[order].double()).square().sum())
+    key, place = np.minimum(left, right) * n + np.maximum(left, right), len(left).bit_length()
+    if n**2 < 1 << (63 - place):  # sorting numbers is faster than sorting their places
+        both = np.sort(key << place | np.arange(len(key)))
+        key, order = both >> place, both & ((1 << place) - 1)
+    else:
+        order = np.argsort(key)
+        key = key[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
     return float((np.add.reduceat(weight[order].astype(np.float64), starts) ** 2).sum())
 
 

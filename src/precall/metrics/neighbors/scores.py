@@ -50,6 +50,7 @@ class Neighborhoods:
         margins_fake: The same for the balls of the fakes.
         next_realisms: Realism of each fake without the ball that determines it, shape (M, len(k)).
         realism_balls: Index of the real whose ball determines the realism of each fake, shape (M, len(k)).
+        margins_clipped: As `margins_real` for radii of at most their median; empty if they were not requested.
     """
 
     k: tuple[int, ...]
@@ -69,6 +70,7 @@ class Neighborhoods:
     margins_fake: tuple[BallTotals, ...]
     next_realisms: Array
     realism_balls: Counts
+    margins_clipped: tuple[BallTotals, ...] = ()
 
     @property
     def n_real(self) -> int:

@@ -50,13 +50,7 @@ def _smaller(one: Score, other: Score, k: int) -> Score:
 
 
 def clipped_ideal(real_to_real: Nearest, radii: Array, k: int) -> float:
-    """mean min(c/k, 1) over the reals, each of which is not in its own ball.
-
-    Args:
-        real_to_real: Nearest other reals of each real, at least k of them.
-        radii: Clipped radii, shape (N,).
-        k: Number of neighbours that defines a ball.
-    """
+    """mean min(c/k, 1) over the reals, each of which is not in its own ball; `radii` are the clipped ones."""
     index, distance = real_to_real.index[:, :k], real_to_real.distance[:, :k]
     inside = distance <= radii[:, None] * (1 + 1e-12)
     return clipped_mean(np.bincount(np.bincount(index[inside], minlength=len(index))), k)
@@ -77,11 +71,12 @@ def clipped_share(balls: BallTotals) -> float:
     return float(np.minimum(balls.inside[:, 0], balls.k).sum() / (balls.k * len(balls.inside)))
 
 
-def clipped_scores(found: Neighborhoods, clipped: Neighborhoods, k: int) -> dict[str, Score]:
-    """`clipped_from_totals` from the sweep, and from the sweep with clipped balls of the reals (`sweep.clipped`)."""
+def clipped_scores(found: Neighborhoods, k: int) -> dict[str, Score]:
+    """`clipped_from_totals` from a sweep that has counted the clipped balls (`sweep.cross_balls`)."""
     column = found.k.index(k)
-    ideal = clipped_ideal(clipped.real_to_real, clipped.radii_real[:, column], k)
-    balls, small = found.margins_real[column], clipped.margins_real[column]
+    radii = found.radii_real[:, column]
+    ideal = clipped_ideal(found.real_to_real, np.minimum(radii, np.median(radii)), k)
+    balls, small = found.margins_real[column], found.margins_clipped[column]
     return clipped_from_totals(balls, small, ideal=ideal, ties=found.ties)
 
 

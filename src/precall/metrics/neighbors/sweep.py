@@ -209,9 +209,15 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
 
 
 def cross_balls(
-    real: Balls, fake: Balls, *, ties: str, progress: StageProgress | None = None, sums: KernelSums | None = None
+    real: Balls,
+    fake: Balls,
+    *,
+    ties: str,
+    progress: StageProgress | None = None,
+    sums: KernelSums | None = None,
+    with_clipped: bool = False,
 ) -> Neighborhoods:
-    """`cross` with checked `ties`; `sums` reads the kernel between the two sets off the same products."""
+    """`cross` with checked `ties`; `sums` and counts in clipped balls are read off the same products if requested."""
     same_dimension(real=real.cloud.features, fake=fake.cloud.features)
     if real.k != fake.k:
         way_out = "Pass the same `k` to `within` for both."
@@ -219,7 +225,8 @@ def cross_balls(
     if real.cloud.device != fake.cloud.device:
         devices = f"{real.cloud.device} and {fake.cloud.device}"
         raise ValueError(f"`real` and `fake` must be on the same device; got {devices}. Move one before `within`.")
-    return _cross(real, fake, ties, _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii)), sums)
+    watch = _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii))
+    return _cross(real, fake, ties, watch, sums, with_clipped)
 
 
 def clipped(balls: R) -> R:
@@ -291,10 +298,18 @@ def radii_of(lists: Lists, k: tuple[int, ...], neighbors: int) -> Radii:
     return Radii(k, neighbors, balls, margins, Nearest(lists.index, np.sqrt(lists.values)))
 
 
-def _cross(real: Balls, fake: Balls, ties: str, watch: _Watch, sums: KernelSums | None = None) -> Neighborhoods:
+def _cross(
+    real: Balls,
+    fake: Balls,
+    ties: str,
+    watch: _Watch,
+    sums: KernelSums | None = None,
+    with_clipped: bool = False,
+) -> Neighborhoods:
     from precall.metrics.pairs.tallies import read_cross
 
-    found = read_cross(real, fake, cross_plan(real, fake, ties), sums=sums, advance=watch.advance)
+    small, plan = clipped(real).squared_margins if with_clipped else None, cross_plan(real, fake, ties)
+    found = read_cross(real, fake, plan, sums=sums, clipped=small, advance=watch.advance)
     return neighborhoods(real, fake, ties, found)
 
 
@@ -332,6 +347,7 @@ def neighborhoods(real: Radii, fake: Radii, ties: str, found: Crossing) -> Neigh
         margins_fake=_margins(fake, columns, around_fake),
         next_realisms=realisms[..., 1],
         realism_balls=np.stack(owners, axis=1),
+        margins_clipped=() if found.clipped is None else _margins(real, columns, found.clipped),
     )
 
 
@@ -339,7 +355,8 @@ def _margins(own: Radii, columns: Sequence[int], found: Readings) -> tuple[BallT
     """The counts of slightly larger balls, one per k."""
     sums = [BallSums.of(found.inside[:, c : c + 3], found.around[:, c:], found.owner[:, c:]) for c in columns]
     lists = {"neighbors": own.nearest.index, "nearest": found.nearest.index}
-    return tuple(BallTotals(**vars(one), k=k, **lists) for k, one in zip(own.k, sums, strict=True))
+    device = str(own.cloud.device) if isinstance(own, Balls) else "cpu"
+    return tuple(BallTotals(**vars(one), k=k, **lists, device=device) for k, one in zip(own.k, sums, strict=True))
 
 
 def _nearest(lists: Lists) -> Nearest:

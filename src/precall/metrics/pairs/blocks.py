@@ -82,11 +82,13 @@ class Crossing:
         around_real: The balls of the reals over the fakes.
         around_fake: The balls of the fakes over the reals.
         depths: For each k, the two smallest d²/r² of each fake over the balls of the reals: 1/realism².
+        clipped: Balls of the reals with clipped radii over the fakes, if they were requested.
     """
 
     around_real: Readings
     around_fake: Readings
     depths: tuple[Lists, ...]
+    clipped: Readings | None = None
 
     @classmethod
     def empty(cls, n_real: int, n_fake: int, plan: CrossPlan) -> Crossing:

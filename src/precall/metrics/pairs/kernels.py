@@ -21,6 +21,7 @@ from precall.theory.arrays import Array, to_numpy
 
 AT_ONCE = {"cpu": 1 << 18, "accelerator": 1 << 24}  # kernel values that are computed at once: 2 MiB, 128 MiB
 
+HALVES = 512  # number of columns from which half precision is enough
 LEAST_VALUE, LARGEST_VALUE = 2.0**-40, 2.0**12  # of kernels that are summed in float32
 
 
@@ -84,10 +85,12 @@ class KernelSums:
         return precision if self.kernel.single and precision.roundoff == 0 else DOUBLE
 
     def take(self, listing: Listing) -> None:
-        """Read all products of a listing with the accuracy of float32; off tiles if that is not enough.
+        """Read all products of a listing; off tiles if their accuracy is not enough.
 
-        It is not if the samples are float64, or if values of the kernel are so large or so small that float32 has few
-        digits for their differences or for their squares.
+        Products have the accuracy of float32, or of half precision in many dimensions: independent rounding errors of
+        2⁻¹² in every column average out, and move KID by less than 1 % of its standard error. Tiles are read if the
+        samples are float64, or if values of the kernel are so large or so small that float32 has few digits for their
+        differences or for their squares.
         """
         left = Frame(listing.left, listing.centre)
         right = left if listing.left is listing.right else Frame(listing.right, listing.centre)
@@ -100,7 +103,7 @@ class KernelSums:
         self._prepare(left, right)
         terms, weights = (self.row_terms, self.column_terms), (self.row_weight, self.column_weight)
         self.rows, self.columns, self.squares = listing.steps.polynomial_sums(
-            *listing.with_rest(),
+            *(listing.sides if self.kernel.dimension >= HALVES else listing.with_rest()),
             terms,
             weights,
             degree=self.kernel.degree,

@@ -5,9 +5,9 @@ to its k-th nearest other real, a = 1.2 and k = 4. If these events are independe
 
     PSR(y) = 1 − Π_i min(1, d(y, X_i)/(aR)).        (probabilistic scoring rule)
 
-P-precision is the mean of PSR over the fakes. P-recall exchanges the roles. The products cost two more float64 matrix
-products of the two sets: one for the scores, and one for the influence of each sample on them. Every squared distance
-has a relative error of at most 1e-9, and usually of 1e-12.
+P-precision is the mean of PSR over the fakes. P-recall exchanges the roles. On the CPU the products cost two more
+float64 matrix products of the two sets: one for the scores, and one for the influence of each sample on them. On a GPU
+they come from a list of the pairs within reach. Every squared distance has a relative error of at most 1e-9.
 
 References:
     Park and Kim (2023), Probabilistic precision and recall towards reliable evaluation of generative models.
@@ -88,33 +88,27 @@ def soft_supports(
     References:
         Park and Kim (2023); docs/theory.md, Neighbours.
     """
-    from precall.metrics.pairs.survival import Survival
-    from precall.metrics.tiles import distances
+    from precall.metrics.pairs.survival import survivals
 
-    clouds = real.cloud, fake.cloud
-    around_real = Survival(REACH * _radii(real).mean(), *clouds)
-    around_fake = Survival(REACH * _radii(fake).mean(), *clouds[::-1])
-    centre = distances.common_centre(*clouds)
-    frames = [distances.Frame(cloud, centre) for cloud in clouds]
     done, total = 0, 4 * len(real.squared_radii) * len(fake.squared_radii)
-    for reads in ((around_real.read, around_fake.read), (around_real.read_changes, around_fake.read_changes)):
-        for tile in distances.tiles(*frames, precision=distances.DOUBLE):
-            reads[0](tile)
-            reads[1](tile.transposed())
-            done += 2 * real.cloud.given(tile.rows) * fake.cloud.given(tile.columns)
-            if progress is not None:
-                progress(done, total)
+
+    def advance(rows: slice, columns: slice) -> None:
+        nonlocal done
+        done += 2 * real.cloud.given(rows) * fake.cloud.given(columns)
+        if progress is not None:
+            progress(done, total)
+
+    reaches = REACH * float(_radii(real).mean()), REACH * float(_radii(fake).mean())
+    around_real, around_fake = survivals(real.cloud, fake.cloud, reaches, advance)
     return _support(around_real, real, fake), _support(around_fake, fake, real)
 
 
 def _support(found: Survival, owners: Balls, points: Balls) -> SoftSupport:
-    survival, below, zeros = (
-        to_numpy(values[points.cloud.stand_in]) for values in (found.survival, found.below, found.zeros)
-    )
+    survival, below = (to_numpy(values[points.cloud.stand_in]) for values in (found.survival, found.below))
     m = len(survival)
     gained = to_numpy(found.gained[owners.cloud.stand_in]) / m
     # d PSR / d log R = (number of factors below 1) · Π
-    slope = float(np.where(zeros > 0, 0.0, below * survival).mean())
+    slope = float((below * survival).mean())
     changes = slope * _relative_change_of_mean(owners) - gained
     noise = max(0.0, found.noise / m**2 - float(np.square(gained).sum()) / m)
     return SoftSupport(1 - survival, np.asarray(changes), noise)

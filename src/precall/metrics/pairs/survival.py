@@ -1,27 +1,33 @@
-"""Soft supports: the products behind probabilistic precision and recall, read off float64 tiles. Imports torch."""
+"""Soft supports: the products behind probabilistic precision and recall. This module imports torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from precall.metrics.pairs.shortlists import strips
-from precall.metrics.tiles.clouds import Cloud, squared_distances
+from precall.metrics.tiles.clouds import Cloud, Pairs, common_centre, ranges, squared_distances
+from precall.metrics.tiles.cuda_steps import steps_for
+from precall.metrics.tiles.distances import DOUBLE, Frame, tiles
+from precall.metrics.tiles.listing import FEW, MINIMA, Listing, spread
 from precall.metrics.tiles.tile import Tile
 
 TOLERANCE = 1e-9  # largest relative error of a squared distance
 TINY = 2.0**-1000
+CROWD, PART = 2, 1 << 14  # owners per group and least number of owners, in the search for points with many nearby
+NEIGHBORS = 128  # expected number of owners within reach of a point; a list has room for eight times as many
 
 
 class Survival:
     """Π_i min(1, d_ij/reach) of each point j over all owners i, and how it changes if an owner is left out.
 
-    Call `read` with all tiles, and then `read_changes` with all tiles. Factors of 0 are counted apart, because the
-    product of the others is what remains if the only one of them is left out. A distance whose bounds differ by more
-    than the relative `TOLERANCE` is computed exactly.
+    Call `take` with a list of pairs; or `read` with all tiles, and then `read_changes` with all tiles. Factors of 0 are
+    counted apart, because the product of the others is what remains if the only one of them is left out. A distance
+    whose bounds differ by more than the relative `TOLERANCE` is computed exactly.
 
     Attributes:
         squared: Squared product of the positive factors, shape (points,).
@@ -34,18 +40,36 @@ class Survival:
     def __init__(self, reach: float, owners: Cloud, points: Cloud) -> None:
         self.squared_reach, self.settle = reach**2, partial(squared_distances, owners, points)
         self.owner_weight, self.point_weight = (
-            torch.ones(cloud.n, dtype=torch.float64, device=cloud.device) if cloud.weight is None else cloud.weight
+            (torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight).double()
             for cloud in (owners, points)
         )
-        self.squared = torch.ones(points.n, dtype=torch.float64, device=owners.device)
+        self.squared = torch.ones_like(self.point_weight)
         self.zeros, self.below = torch.zeros_like(self.squared), torch.zeros_like(self.squared)
-        self.gained = torch.zeros(owners.n, dtype=torch.float64, device=owners.device)
-        self.noise = 0.0
+        self.gained, self.noise = torch.zeros_like(self.owner_weight), 0.0
 
     @property
     def survival(self) -> Tensor:
         """The product over all owners, shape (points,)."""
         return self.squared.sqrt() * (self.zeros == 0)
+
+    def take(self, pairs: Pairs, crowded: Tensor) -> None:
+        """Compute everything from a list of pairs of an owner and a point, in order, whose `low` is the exact d².
+
+        Args:
+            pairs: All pairs within reach, except those of crowded points.
+            crowded: Flags of points whose product is 0 in float64, whichever owner is left out (`crowded_points`).
+        """
+        near = torch.nonzero((pairs.low < self.squared_reach) | (pairs.low == 0))[:, 0]
+        i, j, factors = pairs.i[near], pairs.j[near], pairs.low[near] / max(self.squared_reach, TINY)
+        by_point, weight, zero = (j << 32 | i).argsort(), self.owner_weight[i], factors == 0
+        terms = (zero * weight, weight, torch.where(zero, 1.0, factors).pow(weight))
+        self.zeros, self.below, self.squared = (
+            _over(j, len(crowded), one[by_point], how) for one, how in zip(terms, ("sum", "sum", "prod"), strict=True)
+        )
+        self.squared[crowded] = 0
+        change = _changes(factors, self.zeros[j], self.squared[j].sqrt())
+        self.gained = _over(i, len(self.gained), change * self.point_weight[j], "sum")
+        self.noise = float((change.square() * self.point_weight[j] * weight).sum())
 
     def read(self, tile: Tile) -> None:
         """Multiply by the factors of a float64 tile whose rows are the owners."""
@@ -58,10 +82,9 @@ class Survival:
     def read_changes(self, tile: Tile) -> None:
         """Add the changes δ_ij of a tile."""
         zeros, product = self.zeros[tile.columns], self.squared[tile.columns].sqrt()
-        weight = self.point_weight[tile.columns].double()
+        weight = self.point_weight[tile.columns]
         for rows, factors in self._factors(tile):
-            # Without owner i, the product is divided by its factor.
-            change = torch.where(factors > 0, (factors.rsqrt() - 1) * (zeros == 0), 1.0 * (zeros == 1)) * product
+            change = _changes(factors, zeros, product)
             self.gained[rows] += change @ weight
             self.noise += float(((change.square_() @ weight) * self.owner_weight[rows]).sum())
 
@@ -77,3 +100,77 @@ class Survival:
             squared[i, j] = self.settle(i + rows.start, j + tile.columns.start)
             inside = squared < self.squared_reach
             yield rows, torch.where(inside | (squared == 0), squared / max(self.squared_reach, TINY), 1.0).clamp_(max=1)
+
+
+def _changes(factors: Tensor, zeros: Tensor, product: Tensor) -> Tensor:
+    """δ_ij: without owner i, the product is divided by its factor."""
+    return torch.where(factors > 0, (factors.rsqrt() - 1) * (zeros == 0), 1.0 * (zeros == 1)) * product
+
+
+def _over(index: Tensor, n: int, values: Tensor, how: str) -> Tensor:
+    """Sums or products of the values of each index below n, which are in the order of the indices."""
+    return torch.segment_reduce(values, how, lengths=torch.bincount(index, minlength=n), unsafe=True)
+
+
+def survivals(
+    left: Cloud, right: Cloud, reaches: tuple[float, float], advance: Callable[[slice, slice], None]
+) -> tuple[Survival, Survival]:
+    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`.
+
+    Args:
+        left: One set.
+        right: Another set.
+        reaches: Reach of the owners of each set.
+        advance: Called with the ranges of rows and columns that are done; each is done twice.
+    """
+    found = Survival(reaches[0], left, right), Survival(reaches[1], right, left)
+    if _take_lists(found, left, right):
+        for _ in range(2):
+            advance(slice(0, left.n), slice(0, right.n))
+        return found
+    centre = common_centre(left, right)
+    frames = Frame(left, centre), Frame(right, centre)
+    for reads in ((one.read for one in found), (one.read_changes for one in found)):
+        first, second = reads
+        for tile in tiles(*frames, precision=DOUBLE):
+            first(tile)
+            second(tile.transposed())
+            advance(tile.rows, tile.columns)
+    return found
+
+
+def _take_lists(found: tuple[Survival, Survival], left: Cloud, right: Cloud) -> bool:
+    """Whether both could be computed from a list of pairs: there are kernels, and the list is short enough."""
+    steps = steps_for(left)
+    if steps is None or left is right:
+        return False
+    listing = Listing(steps, left, right, ("real", "fake"))
+    crowded = [crowded_points(listing, 1 - side, one.squared_reach) for side, one in enumerate(found)]
+    limits = [torch.where(flags, -1.0, one.squared_reach) for flags, one in zip(crowded, found, strict=True)]
+    pairs = listing.pairs((limits[1], limits[0]), NEIGHBORS)
+    if pairs is None:
+        return False
+    exact = steps.settle(left, right, pairs.i, pairs.j)
+    pairs = replace(pairs, low=exact, high=exact)
+    for one, flags, turned in zip(found, crowded, (pairs, pairs.turned()), strict=True):
+        one.take(turned, flags)
+    return True
+
+
+def crowded_points(listing: Listing, of: int, squared_reach: float) -> Tensor:
+    """Which points of side `of` have so many owners within reach that 1 − Π is 1 in float64, whichever is left out.
+
+    Upper bounds of d² from a part of the owners are enough: the least one of each group bounds one factor. Each factor
+    counts as at least 2⁻⁸, so that without any one owner the squared product is still at most 2⁻¹²⁰.
+    """
+    points, owners = listing.sides[of], listing.sides[1 - of]
+    n, m, reach = len(points.scale), len(owners.scale), squared_reach / listing.unit
+    groups = min(m, max(m // FEW, PART)) // CROWD
+    if not groups or reach < 2.0**-100:
+        return torch.zeros(n, dtype=torch.bool, device=points.scale.device)
+    chosen = spread(m, groups, CROWD, points.scale.device)
+    ones, found = torch.ones((1, len(chosen)), device=chosen.device), []
+    for some in ranges(n, max(1, MINIMA // groups)):
+        least = listing.steps.minima(points, owners, ones, chosen, some=slice(*some), group=CROWD)[0]
+        found.append((least / reach).clamp_(2.0**-8, 1.0).log2_().sum(1))
+    return torch.cat(found) <= -128

@@ -241,6 +241,7 @@ def read_cross(
     plan: CrossPlan,
     *,
     sums: SumReader | None = None,
+    clipped: Array | None = None,
     advance: Advance | None = None,
 ) -> Crossing:
     """Which samples lie in which balls, in both directions.
@@ -250,23 +251,29 @@ def read_cross(
         fake: Fake samples with their balls.
         plan: What all blocks have in common.
         sums: Reads the products of the tiles.
+        clipped: Squared radii of further balls of the reals, which are no larger than the others.
         advance: Called after each tile.
     """
-    found = _listed_cross(real, fake, plan, sums)
+    found = _listed_cross(real, fake, plan, sums, clipped)
     if found is None:
-        return _tiled_cross(real, fake, plan, sums, advance)
+        return _tiled_cross(real, fake, plan, sums, clipped, advance)
     if advance is not None:
         advance(slice(0, real.cloud.n), slice(0, fake.cloud.n), real.cloud, fake.cloud, 2)
     return found
 
 
-def _listed_cross(real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumReader | None) -> Crossing | None:
+def _listed_cross(
+    real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumReader | None, clipped: Array | None
+) -> Crossing | None:
     """`read_cross` from a list of pairs; None if there is no list."""
     steps = steps_for(real.cloud)
     if steps is None:
         return None
     listing = Listing(steps, real.cloud, fake.cloud, ("real", "fake"))
-    readers = BallReader(real, fake.cloud, plan, steps.settle), BallReader(fake, real.cloud, plan, steps.settle)
+    readers = (
+        BallReader(real, fake.cloud, plan, clipped, steps.settle),
+        BallReader(fake, real.cloud, plan, None, steps.settle),
+    )
     depths = readers[0].depths()
     radii = torch.stack([depth.counted_radii for depth in depths], 1)
     of_fake = listing.thresholds(1, max(plan.kept, 2), radii)
@@ -283,16 +290,22 @@ def _listed_cross(real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumRead
     turned = pairs.turned()
     around = [reader.taken(one, steps) for reader, one in zip(readers, (pairs, turned), strict=True)]
     found = (nearest(steps, fake.cloud, real.cloud, turned, 2, column) for column in radii.T.contiguous())
-    return Crossing(around[0], around[1], tuple(_given_lists(one, fake.cloud, real.cloud) for one in found))
+    by_k = tuple(_given_lists(one, fake.cloud, real.cloud) for one in found)
+    return Crossing(around[0], around[1], by_k, readers[0].clipped(around[0].nearest))
 
 
 def _tiled_cross(
-    real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumReader | None, advance: Advance | None
+    real: HasBalls,
+    fake: HasBalls,
+    plan: CrossPlan,
+    sums: SumReader | None,
+    clipped: Array | None,
+    advance: Advance | None,
 ) -> Crossing:
     """`read_cross` from tiles."""
     frames = _frames(real.cloud, fake.cloud, "real", "fake")
     # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
-    around_real, around_fake = BallReader(real, fake.cloud, plan), BallReader(fake, real.cloud, plan)
+    around_real, around_fake = BallReader(real, fake.cloud, plan, clipped), BallReader(fake, real.cloud, plan)
     depths = around_real.depths()
     for tile in tiles(*frames, products=sums):
         around_real.read(tile)
@@ -302,25 +315,36 @@ def _tiled_cross(
         if advance is not None:
             advance(tile.rows, tile.columns, real.cloud, fake.cloud, 2)
     by_k = tuple(_given_lists(depth.result(), fake.cloud, real.cloud) for depth in depths)
-    return Crossing(around_real.result(), around_fake.result(), by_k)
+    of_real = around_real.result()
+    return Crossing(of_real, around_fake.result(), by_k, around_real.clipped(of_real.nearest))
 
 
 class BallReader:
     """Reads pairs for the balls of one set (`own`): the points of the `other` set inside them, and the nearest ones."""
 
     def __init__(
-        self, own: HasBalls, other: Cloud, plan: CrossPlan, distances: ExactDistances = squared_distances
+        self,
+        own: HasBalls,
+        other: Cloud,
+        plan: CrossPlan,
+        clipped: Array | None = None,
+        distances: ExactDistances = squared_distances,
     ) -> None:
         self.own, self.other, self.plan = own.cloud, other, plan
-        radii = torch.as_tensor(own.squared_margins, device=own.cloud.device)[own.cloud.position]
-        self.tally = Tally(radii, plan.ties == "closed", own.cloud, other, distances)
+        self.tallies = [
+            Tally(_kept(own.cloud, margins), plan.ties == "closed", own.cloud, other, distances)
+            for margins in (own.squared_margins, clipped)
+            if margins is not None
+        ]
+        self.tally = self.tallies[0]
         self.shortlist = Shortlist(own.cloud.n, plan.kept, self.tally.settle, own.cloud.device)
 
     def read(self, tile: Tile) -> None:
         """Read a tile whose rows are the centres of the balls."""
         minima = group_minima(tile.low)
         self.shortlist.read(tile, minima)
-        self.tally.read(tile, minima)
+        for tally in self.tallies:
+            tally.read(tile, minima)
 
     def depths(self) -> list[Depth]:
         """One `Depth` per k: the realism of the other set's points, from balls of at most the median radius."""
@@ -329,22 +353,28 @@ class BallReader:
 
     def result(self) -> Readings:
         """The readings of all tiles, one row per input sample."""
-        return self._readings(self.shortlist.result())
+        return self._readings(self.tally, _given_lists(self.shortlist.result(), self.own, self.other))
 
     def taken(self, pairs: Pairs, steps: PairSteps) -> Readings:
         """The readings from a list of all pairs that matter."""
-        self.tally.count(pairs.only(pairs.low <= self.tally.squared_radii[pairs.i, -1]))
-        return self._readings(nearest(steps, self.own, self.other, pairs, self.plan.kept))
+        for tally in self.tallies:
+            tally.count(pairs.only(pairs.low <= tally.squared_radii[pairs.i, -1]))
+        found = nearest(steps, self.own, self.other, pairs, self.plan.kept)
+        return self._readings(self.tally, _given_lists(found, self.own, self.other))
 
-    def _readings(self, nearest: tuple[Tensor, Tensor]) -> Readings:
-        owner = self.tally.owner
+    def clipped(self, nearest: Lists) -> Readings | None:
+        """The readings of the clipped balls, if there are any, with the nearest points that were read already."""
+        return self._readings(self.tallies[1], nearest) if len(self.tallies) > 1 else None
+
+    def _readings(self, tally: Tally, nearest: Lists) -> Readings:
+        owner = tally.owner
         nobody = owner == NOBODY
         owner = owner.where(nobody, self.own.position[owner.masked_fill(nobody, 0)])
         return Readings(
-            inside=_given(self.own, self.tally.inside),
-            around=_given(self.other, self.tally.around),
+            inside=_given(self.own, tally.inside),
+            around=_given(self.other, tally.around),
             owner=_given(self.other, owner),
-            nearest=_given_lists(nearest, self.own, self.other),
+            nearest=nearest,
         )
 
 
@@ -356,6 +386,11 @@ def _frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
     for name, frame in zip(names, both, strict=True):
         check_range(name, frame.squared_norms)
     return both
+
+
+def _kept(cloud: Cloud, values: Array) -> Tensor:
+    """`values` of the input samples, reduced to the kept ones."""
+    return torch.as_tensor(values, device=cloud.device)[cloud.position]
 
 
 def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:

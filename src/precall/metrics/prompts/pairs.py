@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from precall.metrics.classifiers.folds import FEWEST
 from precall.metrics.classifiers.result import ClassifierResult
 from precall.metrics.inputs.features import Pair
-from precall.metrics.prompts.within import spread_score, within_scores
-from precall.metrics.scores.metric import Card, Found, Metric, curve_found
+from precall.metrics.prompts.within import around_prompts, spread_score, within_scores
+from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, INFINITY, Score, ScoreInfo
 from precall.theory.arrays import Array, Index, to_numpy
 
@@ -61,7 +62,9 @@ def _compute(run: Run) -> Found:
         return Found(scores)
     x, y = (to_numpy(side.features).astype(np.float64) for side in (real, fake))
     run.stage("pairs")(0, 2)
-    pair = Pair(np.hstack([a.features, x]), np.hstack([b.features, y]), run.pair.units)
+    given = (a.features, b.features), (x, y), (a.number, b.number)
+    off = around_prompts(*given)
+    pair = Pair(np.hstack([a.features, x, off[0]]), np.hstack([b.features, y, off[1]]), run.pair.units)
     found = run.classified("auto", pair)
     run.stage("pairs")(1, 2)
     uncertainty = found.uncertainty(seed=run.seed)
@@ -70,7 +73,7 @@ def _compute(run: Run) -> Found:
     seen = _dependence(run, x, a, a.features)
     settings = {"p_value": seen.p_value, "test": seen.test}
     dependence = Score(seen.spectrum.total_variation, n_real=len(seen.scores_real), settings=settings)
-    spread = spread_score((a.features, b.features), (x, y), (a.number, b.number))
+    spread = spread_score(*given)
     named = {f"pairs_{name}": score for name, score in curve.scores.items()}
     return Found({**named, "prompt_dependence": dependence, "prompt_spread": spread, **scores}, curve.spectrum)
 
@@ -82,72 +85,36 @@ def _examples(found: ClassifierResult, prompted: Prompted) -> dict[str, Any]:
     return {"examples": list(texts)[:8]}
 
 
-OF_PAIRS = {
-    "pairs_area": "table",
-    "pairs_invented": "table",
-    "pairs_missed": "table",
-    "pairs_tv": "page",
+SHOWN: dict[str, Literal["table", "page", "json"]] = {
+    "area": "table",
+    "invented": "table",
+    "missed": "table",
+    "tv": "page",
 }
+WITHIN = (
+    ScoreInfo("prompt_dependence", "dependence on prompt", 0, 1, None, "tv of real pairs and exchanged ones", "page"),
+    ScoreInfo(
+        "prompt_spread", "spread around prompt", 0, INFINITY, None, "off its prediction, fakes over reals", "page"
+    ),
+    ScoreInfo("answers_per_prompt", "answers per prompt", 1, INFINITY, "higher", "effective number", "table"),
+    ScoreInfo("near_duplicates", "near-duplicates", 0, 1, "lower", "share of pairs of answers to one prompt", "page"),
+    ScoreInfo("distinct_2", "distinct-2", 0, 1, "higher", "share of different word pairs per prompt", "page"),
+)
 PROMPTS = Metric(
     name="prompts",
     reads="pairs of prompt and answer, and answers within prompts",
     scores=(
         *(
-            ScoreInfo(
-                f"pairs_{info.name}",
-                f"{info.label} of pairs",
-                info.low,
-                info.high,
-                info.better,
-                "of the pairs",
-                OF_PAIRS.get(f"pairs_{info.name}", "json"),  # type: ignore[arg-type]
+            replace(
+                info, name=f"pairs_{info.name}", label=f"{info.label} of pairs", meaning="of the pairs", shown=shown
             )
-            for info in CURVE_SCORES
+            for info, shown in ((info, SHOWN.get(info.name, "json")) for info in CURVE_SCORES)
         ),
-        ScoreInfo(
-            "prompt_dependence",
-            "dependence on the prompt",
-            0.0,
-            1.0,
-            None,
-            "total variation of real pairs and exchanged real pairs",
-            "page",
-        ),
-        ScoreInfo(
-            "prompt_spread",
-            "spread around the prompt",
-            0.0,
-            INFINITY,
-            None,
-            "distance from what the prompt predicts, fakes over reals",
-            "page",
-        ),
-        ScoreInfo(
-            "answers_per_prompt", "answers per prompt", 1.0, INFINITY, "higher", "effective number of answers", "table"
-        ),
-        ScoreInfo(
-            "near_duplicates", "near-duplicates", 0.0, 1.0, "lower", "share of pairs of answers to one prompt", "page"
-        ),
-        ScoreInfo("distinct_2", "distinct-2", 0.0, 1.0, "higher", "share of different word pairs per prompt", "page"),
+        *WITHIN,
     ),
     interval="bootstrap of the prompts with a new calibration; answers: Student's t over the prompts",
     compute=_compute,
     needs="prompts (`prompts=`, `--prompt`), and is then always computed",
     fewest=FEWEST,
     shares="classifiers",
-    card=Card(
-        measures="Whether answers fit their prompts, and whether a prompt gets as many different answers as in the "
-        "data. Pairs of prompt and answer are compared like any other samples; one reference per prompt is enough.",
-        formula=r"\alpha_{\text{pairs}}(\lambda) = \mathrm E_c\, \alpha_c(\lambda) \le \alpha_{\text{answers}}(\lambda)"
-        r" \qquad \text{answers per prompt} = 1 / \mathrm E\, k(x, x')",
-        symbols=r"$\alpha_c$ is the precision for the prompt $c$; $k$ is a Gaussian kernel of two answers to a prompt.",
-        chance="`answers_per_prompt` is compared with two references, or with a reference and an answer.",
-        protocol="Prompts, encoder of prompts and answers, numbers of references and answers per prompt.",
-        limits="One prompt alone cannot be assessed. With one answer per prompt, a model that repeats one good answer "
-        "is not told from the data.",
-        misleads="An encoder that does not show the prompt in the answer finds nothing wrong; `prompt_dependence` "
-        "tests this on the references.",
-        papers=(),
-        figure="none",
-    ),
 )

@@ -93,16 +93,47 @@ def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[I
         x: Features of the samples.
         number: Numbers of their prompts.
     """
+    from scipy.special import stdtrit
+
+    off = [np.square(one - f).sum(axis=1) for one, f in zip(x, _predicted(c, x, number, trained=(0,)), strict=True)]
+    prompts = int(max(one.max() for one in number)) + 1
+    real, fake = (np.bincount(i, one, prompts) / len(one) for i, one in zip(number, off, strict=True))
+    value = float(fake.sum() / max(real.sum(), 1e-300))
+    # delta method for a ratio of sums over prompts, on the log scale
+    error = (
+        float(np.sqrt(prompts) * (fake - value * real).std(ddof=1) / max(fake.sum(), 1e-300)) if prompts > 1 else 0.0
+    )
+    factor = float(np.exp(min(stdtrit(max(1, prompts - 1), (1 + LEVEL) / 2) * error, 700.0)))
+    interval = Interval(value / factor, value * factor, LEVEL, COVERS)
+    return Score(value, interval, 1.0, len(x[0]), len(x[1]))
+
+
+def around_prompts(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[Index, Index]) -> list[Array]:
+    """Each sample relative to what its prompt predicts, and its distance from it, shapes (n, d + 1) and (m, d + 1).
+
+    Classifiers would need many samples to learn this from prompts and answers. Both sides predict with the same weight,
+    so that it does not depend on the labels, and tests that permute them stay exact.
+    """
+    apart = [one - f for one, f in zip(x, _predicted(c, x, number, trained=(0, 1)), strict=True)]
+    return [np.column_stack([one, np.linalg.norm(one, axis=1)]) for one in apart]
+
+
+def _predicted(
+    c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[Index, Index], trained: Sequence[int]
+) -> list[Array]:
+    """Ridge regression of samples on their prompts, fitted to other prompts; the sides that train weigh the same."""
     centre, scale = c[0].mean(axis=0), c[0].std(axis=0)
     known = [np.column_stack([(one - centre) / np.where(scale > 0, scale, 1), np.ones(len(one))]) for one in c]
-    sums = np.zeros(2)
+    found = [np.empty_like(one) for one in x]
     for fold in range(FOLDS):
-        trained = number[0] % FOLDS != fold
-        a, tested = known[0][trained], [one % FOLDS == fold for one in number]
-        weights = np.linalg.solve(a.T @ a + a.shape[1] * np.eye(a.shape[1]), a.T @ x[0][trained])
-        sums += [np.square(x[i][rows] - known[i][rows] @ weights).sum() for i, rows in enumerate(tested)]
-    value = float(sums[1] / len(x[1]) / max(sums[0] / len(x[0]), 1e-300))
-    return Score(value, chance=1.0, n_real=len(x[0]), n_fake=len(x[1]))
+        gram, moments = float(known[0].shape[1]) * np.eye(known[0].shape[1]), 0.0
+        for i in trained:
+            a, weight = known[i][number[i] % FOLDS != fold], len(x[0]) / len(x[i]) / len(trained)
+            gram, moments = gram + weight * a.T @ a, moments + weight * a.T @ x[i][number[i] % FOLDS != fold]
+        weights = np.linalg.solve(gram, moments)
+        for i, rows in enumerate([one % FOLDS == fold for one in number]):
+            found[i][rows] = known[i][rows] @ weights
+    return found
 
 
 def _answers(alike: Alike, prompted: Prompted, width: float) -> Score:

@@ -9,6 +9,7 @@ from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.normalisation import unit_principal_axes
 from precall.metrics.inputs.sides import Side
 from precall.metrics.protocols.presets import UNIT_PCA, Preset
+from precall.metrics.scores.record import PresetRecord
 from precall.metrics.scores.results import Assessment
 
 NEEDED = {"sfid": "spatial", "is": "classes"}  # metric: the output of the encoder that it needs
@@ -30,9 +31,9 @@ def normalised_sides(preset: Preset, *, real: Side, fake: Side) -> tuple[Side, S
 
 def reported(preset: Preset, found: Assessment, left_out: Sequence[str]) -> Assessment:
     """The scores of the preset, with its choices and all departures from it in the protocol."""
-    sizes = {name: found.protocol[name] for name in ("n_real", "n_fake")}
-    departures = preset.departures(encoder=found.encoder, **sizes)
+    n_real, n_fake = found.record.n_real, found.record.n_fake
+    departures = preset.departures(encoder=found.encoder, n_real=n_real, n_fake=n_fake)
     departures += [f"no {metric}: the encoder has no output for it" for metric in left_out]
     scores = {score: found.scores[score] for score in preset.scores if score in found.scores}
-    about = {"preset": {**preset.to_dict(), "departures": departures}}
-    return replace(found, scores=scores, protocol={**found.protocol, **about})
+    about = PresetRecord.from_dict({**preset.to_dict(), "departures": departures})
+    return replace(found, scores=scores, record=replace(found.record, preset=about))

@@ -27,6 +27,7 @@ class Preset:
         name: Its name in `preset=` and `--preset`.
         source: The evaluator or paper that defines it.
         encoder: The encoder of samples that are not features.
+        fallbacks: Encoders in its place, in order, where its weights are not on this machine; each is a departure.
         n_real: Customary number of real samples, or None for all there are.
         n_fake: Customary number of fake samples, or None for all there are.
         k: Number of neighbours that define a ball.
@@ -60,6 +61,15 @@ class Preset:
     stored: bool = False
     balanced: bool = False
     remark: str = ""
+    fallbacks: tuple[str, ...] = ()
+
+    @property
+    def default_encoder(self) -> str:
+        """The first of `encoder` and `fallbacks` that needs no download, or the last of them."""
+        from precall.encoders.hub import has_weights
+
+        *first, last = (self.encoder, *self.fallbacks)
+        return next(filter(has_weights, first), last)
 
     def to_dict(self) -> dict[str, Any]:
         """All choices as JSON-ready values."""
@@ -93,6 +103,19 @@ BALLS = ("precision", "recall", "density", "coverage")
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
+        Preset(
+            "fid",
+            "Heusel et al. (2017); pytorch-fid, torch-fidelity, clean-fid",
+            "inception",
+            n_real=None,
+            n_fake=50_000,
+            k=5,
+            ties="closed",
+            metrics=("fid",),
+            scores=("fid",),
+            stored=True,
+            remark="k is not used; resizing is that of the network, as in torch-fidelity",
+        ),
         Preset(
             "adm",
             "Dhariwal and Nichol (2021), evaluator of guided-diffusion",
@@ -160,7 +183,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "mauve",
             "Pillutla et al. (2021), package mauve-text",
-            "minilm",
+            "gpt2-large",
             n_real=5000,
             n_fake=5000,
             k=5,
@@ -170,12 +193,13 @@ PRESETS: dict[str, Preset] = {
             clusters="a tenth of the samples of the smaller set",
             runs=1,
             normalisation=UNIT_PCA,
-            remark="k is not used; the original takes features of GPT-2 large, which can be given as arrays",
+            remark="k is not used; features of GPT-2 large can also be given as arrays",
+            fallbacks=("minilm",),
         ),
         Preset(
             "llm",
             "Le Bronnec et al. (2024), with strict balls",
-            "ngrams",
+            "gpt2-large",
             n_real=None,
             n_fake=None,
             k=5,
@@ -185,7 +209,8 @@ PRESETS: dict[str, Preset] = {
             clusters="a tenth of the samples of the smaller set",
             runs=1,
             normalisation=UNIT_PCA,
-            remark="the default encoder works offline and sees spelling and style; minilm sees meaning",
+            remark="without weights, ngrams sees spelling and style; minilm and gpt2-large see meaning",
+            fallbacks=("minilm", "ngrams"),
         ),
     )
 }

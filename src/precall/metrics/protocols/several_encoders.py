@@ -19,31 +19,28 @@ if TYPE_CHECKING:
 ORDERED = {"area": -1, "fid": 1, "precision": -1, "recall": -1}  # score: the sign that puts the better model first
 
 
-def encoders_of(
-    encoder: Encoder | str | Sequence[Encoder | str] | None, real: object
-) -> tuple[list[Encoder | str | None], bool]:
-    """The encoders that were requested, and whether there are several.
+def encoders_of(encoder: Encoder | str | Sequence[Encoder | str] | None) -> list[Encoder | str | None]:
+    """The encoders that were requested.
 
     Raises:
-        ValueError: If the list is empty or repeats an encoder, or if the data are features already.
+        ValueError: If the list is empty or repeats an encoder.
     """
     if not isinstance(encoder, list | tuple):
-        return [encoder], False  # type: ignore[list-item]
+        return [encoder]  # type: ignore[list-item]
     names = [one if isinstance(one, str) else one.name for one in encoder]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"`encoder` must name different encoders; got {', '.join(names) or 'none'}.")
-    if len(names) > 1 and (is_tensor(real) or (isinstance(real, np.ndarray) and real.ndim == 2)):
-        got = ", ".join(names)
-        raise ValueError(f"several encoders ({got}) need samples; `real` holds features. Leave out `encoder`.")
-    return list(encoder), len(names) > 1
+    return list(encoder)
 
 
-def opened_once(source: Any, several: bool) -> Any:
-    """The samples, opened if several encoders will read them: an iterable can be read once only."""
+def opened_once(name: str, source: Any) -> Any:
+    """The samples, opened because several encoders will read them: an iterable can be read once only."""
     from precall.samples import open_samples
 
+    if is_tensor(source) or (isinstance(source, np.ndarray) and source.ndim == 2):
+        raise ValueError(f"several encoders need samples; `{name}` holds features. Leave out `encoder`.")
     known = isinstance(source, str) or hasattr(source, "__fspath__") or hasattr(source, "side")
-    return source if known or not several else open_samples(source)
+    return source if known else open_samples(source)
 
 
 def by_encoder(found: Sequence[Assessment]) -> Assessment:

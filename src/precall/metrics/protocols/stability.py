@@ -9,7 +9,7 @@ import numpy as np
 from precall.metrics.distances.frechet_distance import fid_of_pair
 from precall.metrics.inputs.features import Pair
 from precall.metrics.neighbors.sweep import sweep_pair
-from precall.metrics.scores.trends import Trend
+from precall.metrics.scores.record import Trend
 
 READ = ("precision", "recall", "density", "coverage")  # methods of the sweep
 LEVELS = (1, 2, 3, 5, 8, 13, 21)  # numbers of neighbours k

@@ -120,7 +120,7 @@ def packed(found: Crossing | Readings | Lists, prefix: str = "") -> dict[str, np
         value = getattr(found, one.name)
         if isinstance(value, np.ndarray):
             arrays[prefix + one.name] = value
-        else:
+        elif value is not None:
             parts = enumerate(value) if isinstance(value, tuple) else [("", value)]
             for place, part in parts:
                 arrays |= packed(part, f"{prefix}{one.name}{place}.")

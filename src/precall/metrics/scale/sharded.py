@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from importlib import import_module
 from pathlib import Path
@@ -203,7 +203,7 @@ class ShardedRun:
     def clipped_scores(self) -> Mapping[str, Score]:
         """The scores of balls of the reals of at most the median radius."""
         counts = self._crossed("clipped balls", clipped(self.radii("real")), None)[0]
-        return clipped_scores(self.neighborhoods, counts, self.k)
+        return clipped_scores(replace(self.neighborhoods, margins_clipped=counts.margins_real), self.k)
 
     def _crossed(self, stage: str, real: Radii, kernel: Kernel | None) -> tuple[Neighborhoods, Sums | None]:
         fake, sides = self.radii("fake"), (self.sides["real"], self.sides["fake"])

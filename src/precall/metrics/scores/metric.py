@@ -6,7 +6,7 @@ about metrics (the defaults, the table, the page, the gates of the command line,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -110,6 +110,7 @@ def curve_found(
     intervals: Mapping[str, Interval | None],
     chance: Mapping[str, float],
     settings: Mapping[str, Any],
+    draws: Sequence[Mapping[str, float]] = (),
 ) -> Found:
     """A curve with its scores.
 
@@ -119,9 +120,10 @@ def curve_found(
         intervals: Interval of each score and, if it is known, of each point of the curve, by name.
         chance: Scores that are expected at these sample sizes if P = Q, by name.
         settings: The choices that change the curve.
+        draws: Readings of bootstrap samples, for the kind of the verdict.
     """
     scores = {
         name: Score(value, intervals[name], chance[name], *run.sizes, settings)
         for name, value in readings(spectrum).items()
     }
-    return Found(scores, spectrum, CurveIntervals.gathered(intervals))
+    return Found(scores, spectrum, CurveIntervals.gathered(intervals, draws))

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from precall.metrics.scores.evidence import Evidence, Moved
 from precall.metrics.scores.gates import Gate
 from precall.metrics.scores.groups import FairnessGap
+from precall.metrics.scores.record import RunRecord, Trend
 from precall.metrics.scores.score import CurveIntervals, Interval, Score, named, plain
-from precall.metrics.scores.trends import Trend
-from precall.metrics.scores.verdict import Evidence, Moved, Verdict, verdict
+from precall.metrics.scores.verdict import Verdict, verdict
 from precall.metrics.tables.column_drift import ColumnDrift
-from precall.printing import brief
+from precall.printing import brief, drawing
 from precall.schemas import check, stored_schema
 from precall.theory.arrays import Array, Flags
 from precall.theory.bands import Certificate
@@ -118,7 +119,7 @@ class Assessment:
         certificate: Simultaneous upper band on alpha for all λ, or None if no classifier was requested.
         real: Values per real sample; empty if the assessment was loaded from a file.
         fake: Values per fake sample; empty if the assessment was loaded from a file.
-        protocol: Sizes, settings, seeds and versions that reproduce the numbers.
+        record: Sizes, settings, samples and versions that reproduce the numbers.
         neighborhoods: The k-NN sweep, or None.
         clusters: The k-means histograms, or None.
         classifiers: Results of the classifiers, by name.
@@ -130,7 +131,7 @@ class Assessment:
         encoders: The assessment with each further encoder, by its name; empty with a single encoder.
         curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
-        moved: How means and variances differ, or None without a curve.
+        moved: How means, variances and cells differ, or None without a curve.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
         galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
             are chosen from `sources`.
@@ -143,7 +144,7 @@ class Assessment:
     certificate: Certificate | None
     real: PerSample
     fake: PerSample
-    protocol: Mapping[str, Any]
+    record: RunRecord
     neighborhoods: Neighborhoods | None = None
     clusters: Clusters | None = None
     classifiers: Mapping[str, ClassifierResult] = field(default_factory=dict)
@@ -181,9 +182,8 @@ class Assessment:
         Each row has the model, the side, the name and the position of the sample, its log-ratio, membership, realism
         and copy ratio, the nearest sample of the other side with its distance, its cluster, and its galleries.
         """
-        from precall.report import sample_table
-
-        return sample_table.rows(self)
+        rows: list[dict[str, str | int | float | bool | None]] = drawing("sample_table").rows(self)
+        return rows
 
     @property
     def fid(self) -> Score:
@@ -193,8 +193,12 @@ class Assessment:
     @property
     def encoder(self) -> str | None:
         """Name of the encoder, or None if features were given."""
-        sides = (self.protocol.get(side, {}) for side in ("real", "fake"))
-        return next((str(side["encoder"]) for side in sides if "encoder" in side), None)
+        return next((side.encoder for side in self.record.sides if side.encoder is not None), None)
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The record as in results.json: sizes, settings, seeds, encoders and versions that reproduce the numbers."""
+        return self.record.to_dict()
 
     def label(self, score: str) -> str:
         """What a score is called: its name, with the encoder if it is a distance between features (`fid (dinov2)`)."""
@@ -204,8 +208,7 @@ class Assessment:
     def verdict(self) -> Verdict:
         """What the model does, as kinds and as a sentence, from the scores beside it."""
         spectrum = None if self.estimator is None else self.spectrum
-        sides = (self.protocol.get(side) or {} for side in ("real", "fake"))
-        storage = next((str(side["storage"]) for side in sides if "storage" in side), None)
+        storage = next((side.storage for side in self.record.sides if side.storage is not None), None)
         return verdict(
             Evidence(
                 self.estimator,
@@ -216,6 +219,7 @@ class Assessment:
                 self.moved,
                 storage,
                 self.spectra.get("prompts"),
+                self.curve_intervals,
             )
         )
 
@@ -315,31 +319,23 @@ class Comparison(Mapping[str, Assessment]):
         """A pandas data frame with one row per model: every score, and the ends of its interval."""
         from pandas import DataFrame
 
-        from precall.report import exports
-
-        return DataFrame(exports.rows(self)).set_index("model")
+        return DataFrame(drawing("exports").rows(self)).set_index("model")
 
     def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
         """Matplotlib figure of all curves; `style="paper"`: for a column of a paper, also in grey print."""
-        from precall.report import figures  # only the methods of this class import the report room
-
-        return figures.plot(self, style)
+        figure: Figure = drawing("figures").plot(self, style)
+        return figure
 
     def to_html(self, path: str | Path) -> Path:
         """Write the self-contained page of all models."""
-        from precall.report import page
-
-        return page.write(self, path)
+        written: Path = drawing("page").write(self, path)
+        return written
 
     def __repr__(self) -> str:
-        from precall.report import table
-
-        return table.text(self)
+        return str(drawing("table").text(self))
 
     def _repr_html_(self) -> str:
-        from precall.report import figures
-
-        return figures.inline(self)
+        return str(drawing("figures").inline(self))
 
 
 def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:
@@ -366,14 +362,14 @@ def _restored(saved: Mapping[str, Any]) -> Assessment:
         certificate=None if certificate is None else Certificate.from_dict(certificate),
         real=PerSample(),
         fake=PerSample(),
-        protocol=saved["protocol"],
+        record=RunRecord.from_dict(saved["protocol"]),
         groups={label: _restored(group) for label, group in saved["groups"].items()},
         fairness=None if gap is None else FairnessGap.from_dict(gap),
         baseline={name: Score.from_dict(score) for name, score in saved.get("baseline", {}).items()},
         stability={by: Trend.from_dict(one) for by, one in saved.get("stability", {}).items()},
         curve_intervals=CurveIntervals.from_dict(known) if (known := saved.get("curve_intervals")) else None,
         drift=ColumnDrift.from_dict(saved["drift"]) if "drift" in saved else None,
-        moved=Moved(**saved["moved"]) if "moved" in saved else None,
+        moved=Moved.from_dict(saved["moved"]) if "moved" in saved else None,
         encoders={name: _restored(one) for name, one in saved.get("encoders", {}).items()},
     )
     try:

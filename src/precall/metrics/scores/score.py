@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +24,7 @@ COVERS = "the expectation of this score at these sample sizes, over real and fak
 FAR = 3.0  # mass beyond this ratio of the two densities counts as invented or missed
 SEEN_NEVER = 3.0  # 95 % upper bound on n times the probability of what none of n samples shows: −log(0.05)
 TOUCHES = 1e-9  # rounding errors of a score
-DISTANCES = frozenset({"fid", "sfid", "kid"})  # scores that are distances between features, in the encoder's own units
+DISTANCES = frozenset({"fid", "sfid", "kid", "mind"})  # distances between features, in the encoder's own units
 INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which these distances are defined
 
 
@@ -168,7 +168,7 @@ class ScoreInfo:
     shown: Literal["table", "page", "json"] = "json"
 
 
-def named(label: str, score: str, encoder: str | None) -> str:
+def named(label: str, score: str, encoder: str | None, rows: int | None = None) -> str:
     """The label of a score, with the encoder in brackets if it is a distance between features of another network.
 
     FID is a distance between features of Inception. With any other encoder the same formula gives a number on another
@@ -178,11 +178,14 @@ def named(label: str, score: str, encoder: str | None) -> str:
         label: The label, such as "FID".
         score: The name of the score.
         encoder: The encoder's name, or None if features were given.
+        rows: Number of rows of each side that the score was computed from, if that is a part of them.
 
     Example:
-        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", "random-vgg")
-        ('fid (random-vgg)', 'fid', 'recall')
+        >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", None, 5000)
+        ('fid (random-vgg)', 'fid', 'recall (5k)')
     """
+    if rows is not None:
+        label = f"{label} ({rows / 1000:.3g}k)"
     own = encoder is None or encoder == "identity" or encoder in INCEPTION
     return label if own or score not in DISTANCES else f"{label} ({encoder})"
 
@@ -274,6 +277,7 @@ class CurveIntervals:
         high: Upper ends, shape (m,).
         level: Nominal coverage of each interval.
         covers: What an interval covers.
+        draws: α(λ)/min(1, λ) of bootstrap samples, shape (draws, m); None if they were not kept.
     """
 
     lam: Array
@@ -281,10 +285,17 @@ class CurveIntervals:
     high: Array
     level: float
     covers: str
+    draws: Array | None = None
 
     @classmethod
-    def gathered(cls, intervals: Mapping[str, Interval | None]) -> CurveIntervals | None:
+    def gathered(
+        cls, intervals: Mapping[str, Interval | None], draws: Sequence[Mapping[str, float]] = ()
+    ) -> CurveIntervals | None:
         """The intervals of the points, among those that were computed for the names in `READ`; None if there are none.
+
+        Args:
+            intervals: Intervals by name.
+            draws: Readings of bootstrap samples, by the same names.
 
         Example:
             >>> CurveIntervals.gathered({"tv": Interval(0.1, 0.2, 0.95, "the mean")}) is None
@@ -294,7 +305,8 @@ class CurveIntervals:
         if len(points) < len(SHARES):
             return None
         low, high = (np.array([getattr(one, end) for one in points]) for end in ("low", "high"))
-        return cls(SLOPES, low, high, points[0].level, points[0].covers)
+        kept = np.array([[one[info.name] for info in SHARES] for one in draws]).round(4) if draws else None
+        return cls(SLOPES, low, high, points[0].level, points[0].covers, kept)
 
     def at(self, lam: float, alpha: float) -> Interval:
         """The interval of α(λ) around its estimate, interpolated in log λ.
@@ -316,14 +328,16 @@ class CurveIntervals:
     def to_dict(self) -> dict[str, Any]:
         """The intervals as JSON-ready values."""
         arrays = {"lam": self.lam.tolist(), "low": self.low.tolist(), "high": self.high.tolist()}
-        return {**arrays, "level": self.level, "covers": self.covers}
+        draws = {} if self.draws is None else {"draws": self.draws.tolist()}
+        return {**arrays, "level": self.level, "covers": self.covers, **draws}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CurveIntervals:
         """The intervals that `to_dict` wrote."""
         lam, low, high = (checks.vector(name, checks.entry(saved, name)) for name in ("lam", "low", "high"))
-        checks.same_length(lam=lam, low=low, high=high)
-        return cls(lam, low, high, saved["level"], saved["covers"])
+        draws = [checks.vector("draws", one) for one in saved.get("draws", ())]
+        checks.same_length(lam=lam, low=low, high=high, **{f"draws[{i}]": one for i, one in enumerate(draws)})
+        return cls(lam, low, high, saved["level"], saved["covers"], np.array(draws) if draws else None)
 
 
 def encoded(value: float) -> float | str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from precall.metrics.scores.results import Assessment, Comparison
 from precall.metrics.scores.score import SLOPES, Score
-from precall.printing import brief
+from precall.printing import brief, drawing
 from precall.theory import checks
 from precall.theory.arrays import Array
 
@@ -176,20 +176,16 @@ class Tradeoff(Comparison):
 
         With `style="paper"`, it shows the curve of each setting, as for other comparisons.
         """
-        from precall.report import tradeoff  # how a result draws and prints itself
-
-        return tradeoff.plot(self) if style == "screen" else super().plot(style)
+        figure: Figure = drawing("tradeoff").plot(self) if style == "screen" else super().plot(style)
+        return figure
 
     def to_html(self, path: str | Path) -> Path:
         """Write the self-contained page of all settings, which begins with the figure of the trade-off."""
-        from precall.report import page, tradeoff
-
-        return page.write(self, path, section=tradeoff.section(self))
+        written: Path = drawing("page").write(self, path, section=drawing("tradeoff").section(self))
+        return written
 
     def __repr__(self) -> str:
-        from precall.report import tradeoff
-
-        return tradeoff.text(self)
+        return str(drawing("tradeoff").text(self))
 
     def _names(self, model: str) -> list[str]:
         return [self.settings[model][value] for value in self.of(model)]
@@ -250,7 +246,7 @@ def _knob(model: str, value: object) -> float:
 
 def _alpha(one: Assessment, lam: float) -> Score:
     value, known = float(one.spectrum.alpha(lam)), one.curve_intervals
-    sizes = (one.protocol["n_real"], one.protocol["n_fake"])
+    sizes = (one.record.n_real, one.record.n_fake)
     return Score(value, None if known is None else known.at(lam, value), None, *sizes, {"lam": lam})
 
 

@@ -9,32 +9,21 @@ wrong place, spread or proportions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from precall.metrics.inputs.features import Pair, uniform_rows
-from precall.metrics.scores.score import FAR, Score
-from precall.theory.bands import Certificate
+from precall.metrics.scores.evidence import Evidence, Moved, corrected
+from precall.metrics.scores.score import Score
 from precall.theory.chance import chance_corrected
-
-if TYPE_CHECKING:
-    from precall.metrics.tables.column_drift import ColumnDrift
-    from precall.theory.spectrum import RatioSpectrum
 
 LEVEL = 0.05  # significance level of the tests
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
 SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
-MAIN = 0.4  # missed or invented mass is named if it is at least this part of the total variation
+MAIN = {False: 0.2, None: 0.4, True: 0.8}  # part of the total variation from which a plateau is the main thing, by
+# whether equal means and spreads would mend the difference between cells (None if that cannot be told)
 MISPLACED = 0.1  # least total variation that is not "close"
-SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
-RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves
-BEYOND = 8.0  # ratio at which most of a slope has fallen and a plateau has not, though classifiers blur it
-APART = 0.5  # share of both sets beyond three times the other from which they hardly overlap
-ROWS = 5000  # rows on which means and variances are compared
-BETWEEN = 0.8  # part of the total variation that wrong proportions show between cells
+APART = 0.5  # share of both sets where the other is not, from which they hardly overlap
+SURE = 0.9  # a kind is named if this share of the bootstrap draws has it, too
+BETWEEN = 0.5  # part of the total variation that wrong proportions show between cells
 FINE = ("auto", "auto_quick")  # estimators that may call a model close: others are blind to whole kinds of differences
 
 
@@ -50,6 +39,8 @@ class Kind(StrEnum):
     SHIFTED = "shifted"
     PROPORTIONS = "wrong proportions"
     SHAPE = "wrong shape"
+    REPEATS = "repeats"
+    DIFFERS = "differs"
     STORAGE = "mixed storage"
     MISALIGNED = "misaligned"
     COLLAPSES_WITHIN_PROMPTS = "collapses within prompts"
@@ -85,111 +76,6 @@ class Verdict(str):
         return self.kinds[0]
 
 
-@dataclass(frozen=True)
-class Moved:
-    """How far two Gaussians with independent coordinates differ: parts of the Kullback-Leibler divergence.
-
-    Attributes:
-        shift: The part of the means, `½ Σ δ²/v`.
-        narrow: The part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1.
-        wide: The part of those along which they vary more.
-        cells: Total variation between 20 cells of k-means, beyond chance; None in results of earlier versions.
-    """
-
-    shift: float
-    narrow: float
-    wide: float
-    cells: float | None = None
-
-    @classmethod
-    def between(cls, pair: Pair, seed: int) -> Moved:
-        """The parts of all columns of at most `ROWS` samples per set, less what is expected if P = Q."""
-        p, q = (one.astype(np.float64) for one in pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy())
-        largest = np.maximum(np.abs(p).max(axis=0), np.abs(q).max(axis=0))
-        p, q = (np.ldexp(one, -np.frexp(largest)[1]) for one in (p, q))  # squares of tiny units would be 0
-        varied = p.std(axis=0) > 1e-9
-        p, q = p[:, varied], q[:, varied]
-        variance, noise = p.var(axis=0), (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
-        w = np.maximum(q.var(axis=0) / variance, 1e-9)
-        spread = (w - 1 - np.log(w)) / 2
-        shift = float(((p.mean(axis=0) - q.mean(axis=0)) ** 2 / variance).sum()) / 2
-        parts = shift - noise, float(spread[w < 1].sum()) - noise / 2, float(spread[w > 1].sum()) - noise / 2
-        return cls(*(max(0.0, part) for part in parts))
-
-    def kind(self, misplaced: float) -> Kind:
-        """The kind of the largest part; a wrong shape if even that is small beside the total variation."""
-        parts = {Kind.SHIFTED: self.shift, Kind.NARROW: self.narrow, Kind.WIDE: self.wide}
-        largest = max(parts, key=lambda kind: parts[kind])
-        return largest if parts[largest] >= misplaced**2 / 2 else Kind.SHAPE  # tv² ≤ KL/2 (Pinsker)
-
-    def to_dict(self) -> dict[str, float]:
-        """The parts as JSON-ready values."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a verdict follows from.
-
-    Attributes:
-        estimator: The estimator of the curve, or None.
-        scores: The scores by name.
-        spectrum: The curve, or None.
-        certificate: Upper band on the curve, or None.
-        drift: Which columns of a table differ, or None.
-        moved: How means and variances differ, or None.
-        storage: How a side was rounded because the other one was stored in a coarser type, or None.
-        pairs: The curve of pairs of prompt and answer, or None.
-    """
-
-    estimator: str | None
-    scores: Mapping[str, Score]
-    spectrum: RatioSpectrum | None = None
-    certificate: Certificate | None = None
-    drift: ColumnDrift | None = None
-    moved: Moved | None = None
-    storage: str | None = None
-    pairs: RatioSpectrum | None = None
-
-    @property
-    def of_pairs(self) -> Evidence:
-        """The evidence about pairs of prompt and answer."""
-        named = {name.removeprefix("pairs_"): one for name, one in self.scores.items() if name.startswith("pairs_")}
-        return Evidence(self.estimator, named, self.pairs)
-
-    def at_least(self, side: str, lam: float) -> float:
-        """The certificate's lower bound on the invented mass `1 − α(λ)` or the missed mass `1 − β(1/λ)`."""
-        if self.certificate is None:
-            return 0.0
-        return 1 - (self.certificate.alpha(lam) if side == "invented" else self.certificate.beta(1 / lam))
-
-    def beyond_chance(self, name: str) -> float:
-        """A share corrected for chance, but not less than its bound."""
-        bound = self.at_least("invented", 1.0) if name == "tv" else self.at_least(name, FAR)
-        return max(bound, _corrected(self.scores[name]))
-
-    def plateau(self, side: str) -> float:
-        """The mass of one side that remains at λ = `BEYOND`, if it falls on as up to the largest λ that is resolved.
-
-        If a share e of one set had the other one 1/λ times as densely, e n/λ of its n samples would lie there.
-        """
-        share, n = (
-            self.beyond_chance(side),
-            self.scores[side].n_real if side == "invented" else self.scores[side].n_fake,
-        )
-        lam = float(np.clip((n or 0) * share / SEEN, FAR, RESOLVED))
-        if self.spectrum is None or lam <= FAR:
-            return share
-        near, left = self._left(side, FAR), self._left(side, lam)
-        fall = (near - left) * float(np.log(BEYOND / lam) / np.log(lam / FAR))
-        return max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
-
-    def _left(self, side: str, lam: float) -> float:
-        """The mass of one side beyond λ, by the curve."""
-        assert self.spectrum is not None
-        return 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
-
-
 def verdict(evidence: Evidence) -> Verdict:
     """What a model does: copies, drops, invents, too narrow, …, close, indistinguishable, or cannot tell.
 
@@ -202,9 +88,10 @@ def verdict(evidence: Evidence) -> Verdict:
         docs/theory.md, Kinds of differences.
     """
     copies, found = _copies(evidence.scores), _of_prompts(evidence, _other(evidence))
-    if copies is not None:
-        named = _named_kinds(found)
-        found = Verdict(f"{copies} {found}" if named else copies, (Kind.COPIES, *named))
+    for kind, first in ((Kind.REPEATS, _repeats(evidence)), (Kind.COPIES, copies)):
+        if first is not None:
+            named = _named_kinds(found)
+            found = Verdict(f"{first} {found}" if named else first, (kind, *named))
     if evidence.storage is None:
         return found
     return Verdict(f"{found} Mixed storage: one side was {evidence.storage}.", (*found.kinds, Kind.STORAGE))
@@ -221,7 +108,7 @@ def _other(evidence: Evidence) -> Verdict:
     elif not _rejected(evidence):
         return _unconfirmed(evidence, basis)
     columns = None if clearest is None else clearest[1]
-    sentence, kinds = _difference(evidence, 0.0 if columns is None else _corrected(columns))
+    sentence, kinds = _difference(evidence, 0.0 if columns is None else corrected(columns))
     return Verdict(f"{sentence} ({basis}).", kinds)
 
 
@@ -248,14 +135,18 @@ def _misplaced_pairs(evidence: Evidence, tv: Score) -> Verdict | None:
         name: pairs.beyond_chance(name) - (evidence.beyond_chance(name) if known else 0.0)
         for name in ("tv", "invented", "missed")
     }
-    if lost["tv"] < MISPLACED:
+    spread = alone["prompt_spread"]
+    elsewhere = spread.interval is not None and 1.0 not in spread.interval  # around what the prompts predict
+    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    if lost["tv"] < MISPLACED and not (elsewhere and most >= MISPLACED):
         return None
     basis = f"pairs, p = {tv.settings['p_value']:.2g}"
-    if max(lost["invented"], lost["missed"]) < SHARE:
+    if max(lost["invented"], lost["missed"]) < SHARE and not elsewhere:
         said = f"Answers in the wrong proportions to their prompts: {_amount(tv)} would have to move ({basis})."
         return Verdict(said, (Kind.PROPORTIONS,))
-    narrower = alone["prompt_spread"].value < 1  # strong differences of any kind lose much on both sides
-    if lost["missed"] > lost["invented"] * (1 if narrower else 2):
+    # strong differences of any kind lose much on both sides
+    fewer = lost["missed"] > lost["invented"] * (1 if spread.value < 1 else 2)
+    if spread.value < 1 if elsewhere else fewer:
         missed = f"{_amount(alone['pairs_missed'])} of the answers of the data, or more, are missing"
         said = f"Collapses within prompts: answers fit their prompts, but {missed} ({basis})."
         return Verdict(said, (Kind.COLLAPSES_WITHIN_PROMPTS,))
@@ -315,17 +206,32 @@ def above_chance(score: Score) -> bool:
 def _copies(scores: Mapping[str, Score]) -> str | None:
     """The sentence about copies, or None."""
     if (memorized := scores.get("memorized")) is not None:
-        if memorized.settings["p_value"] > LEVEL or memorized.value < SHARE:
+        if memorized.value < SHARE or (memorized.interval is not None and memorized.interval.low <= 0):
             return None
+        if memorized.settings["p_value"] > LEVEL:  # copies of a few samples: permutations of their labels say little
+            return _near_copies(scores)
         basis = f"holdout, p = {memorized.settings['p_value']:.2g}"
         if (other_law := memorized.settings.get("holdout_p_value", 1.0)) <= LEVEL:
             basis += f"; but the holdout differs from the training data, p = {other_law:.2g}, which looks the same"
         return f"Copies: {_amount(memorized)} of its samples are copies of the training data ({basis})."
+    return _near_copies(scores)
+
+
+def _near_copies(scores: Mapping[str, Score]) -> str | None:
+    """The sentence about copies without a holdout, or None."""
     copies = scores.get("copies")
     # in few dimensions many samples look copied by chance
     if copies is None or copies.chance is None or copies.value - copies.chance <= COPIED:
         return None
-    return f"Copies: {_percent(_corrected(copies))} of its samples nearly coincide with a real sample."
+    return f"Copies: {_percent(corrected(copies))} of its samples nearly coincide with a real sample."
+
+
+def _repeats(evidence: Evidence) -> str | None:
+    """The sentence about samples that repeat each other far more often than those of the data do, or None."""
+    shares = evidence.scores["tv"].settings.get("repeated") if "tv" in evidence.scores else None
+    if shares is None or shares["fake"] - shares["real"] < max(MISPLACED, shares["real"]):
+        return None
+    return f"Repeats: {_percent(shares['fake'])} of its samples repeat another one."
 
 
 def _basis(estimator: str, scores: Mapping[str, Score]) -> str:
@@ -349,25 +255,58 @@ def _rejected(evidence: Evidence) -> bool:
 def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ...]]:
     """What the difference is, and how large: all in all at least as large as in single columns or pairs of them."""
     scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
-    if min(evidence.beyond_chance(side) for side in ("missed", "invented")) >= APART:
-        overlap = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
-        return f"Far from the data: the two hardly overlap; {overlap}", (Kind.FAR,)
+    kinds = _kinds(evidence, columns)
+    draws = [_kinds(one, columns) for one in evidence.draws()]
+    sure = tuple(
+        kind for kind in kinds if sum(kind in one for one in draws) >= SURE * len(draws) and _shown(kind, scores)
+    )
+    moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
+    if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
+        return _closeness(evidence, misplaced)
+    if not sure:
+        return f"Differs from the data: {moved}. More samples would show how", (Kind.DIFFERS,)
+    lost = f"{_amount(scores['missed'], evidence.plateau('missed'))} of the data"
+    made_up = f"{_amount(scores['invented'], evidence.plateau('invented'))} of its samples"
+    if sure == (Kind.DROPS, Kind.INVENTS):
+        return f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)", sure
+    said = {
+        Kind.FAR: f"Far from the data: the two hardly overlap; {moved}",
+        Kind.DROPS: f"Drops modes: it produces {lost}, or more, far too rarely or never",
+        Kind.INVENTS: f"Invents: {made_up}, or more, lie where there is little or no data",
+        Kind.NARROW: f"Too narrow: it covers the data, but varies too little: {moved}",
+        Kind.WIDE: f"Too wide: it covers the data, but varies too much: {moved}",
+        Kind.SHIFTED: f"Shifted: it covers the data, but around another centre: {moved}",
+        Kind.PROPORTIONS: f"Covers the data in the wrong proportions: {moved}",
+        Kind.SHAPE: f"Covers the data with a wrong shape: {moved}",
+    }
+    return said[sure[0]], sure
+
+
+def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
+    """Whether the interval of the score that a kind is about excludes 0."""
+    name = {Kind.DROPS: "missed", Kind.INVENTS: "invented"}.get(kind, "tv")
+    return (interval := scores[name].interval) is None or interval.low > 0
+
+
+def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
+    """The kinds of a difference, by the curve and by how means, variances and cells differ."""
+    misplaced, moved = max(evidence.beyond_chance("tv"), columns), evidence.moved or Moved(0.0, 0.0, 0.0)
     missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
-    if max(missed, invented) >= max(SHARE, misplaced * MAIN):
-        return _beyond(scores, missed, invented)
-    return _closeness(evidence, misplaced) if misplaced < MISPLACED else _displacement(evidence, scores, misplaced)
+    if min(missed, invented) >= APART:
+        return (Kind.FAR,)
+    if max(missed, invented) >= max(SHARE, misplaced * MAIN[moved.mended]):
+        both = (Kind.DROPS, Kind.INVENTS)
+        return both[:1] if missed > 2 * invented else both[1:] if invented > 2 * missed else both
+    return (Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced),)
 
 
-def _beyond(scores: Mapping[str, Score], missed: float, invented: float) -> tuple[str, tuple[Kind, ...]]:
-    """Mass of one side where there is little or nothing of the other."""
-    lost = f"{_amount(scores['missed'], missed)} of the data"
-    made_up = f"{_amount(scores['invented'], invented)} of its samples"
-    if missed > 2 * invented:
-        return f"Drops modes: it produces {lost}, or more, far too rarely or never", (Kind.DROPS,)
-    if invented > 2 * missed:
-        return f"Invents: {made_up}, or more, lie where there is little or no data", (Kind.INVENTS,)
-    both = f"Both drops modes ({lost}, or more) and invents ({made_up}, or more)"
-    return both, (Kind.DROPS, Kind.INVENTS)
+def _slope(moved: Moved, misplaced: float) -> Kind:
+    """What means and variances show, if they explain the difference between cells; else what cells show."""
+    parts = {Kind.SHIFTED: moved.shift, Kind.NARROW: moved.narrow, Kind.WIDE: moved.wide}
+    largest = max(parts, key=lambda kind: parts[kind])
+    if parts[largest] >= misplaced**2 / 2 and moved.mended is not False:  # tv² ≤ KL/2 (Pinsker)
+        return largest
+    return Kind.PROPORTIONS if (moved.cells or 0.0) >= BETWEEN * misplaced else Kind.SHAPE
 
 
 def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, ...]]:
@@ -382,26 +321,6 @@ def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, .
         return f"Differs from the data, but more samples are needed to say how: {unknown}", (Kind.CANNOT_TELL,)
     most = max(most, misplaced)
     return f"Close to the data: at most {_percent(most)} of its samples would have to move", (Kind.CLOSE,)
-
-
-def _displacement(evidence: Evidence, scores: Mapping[str, Score], misplaced: float) -> tuple[str, tuple[Kind, ...]]:
-    """Too narrow or too wide; else wrong proportions, if nearly all of it shows between cells; else what means show."""
-    moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
-    found = evidence.moved or Moved(0.0, 0.0, 0.0)
-    kind = found.kind(misplaced)
-    if kind not in (Kind.NARROW, Kind.WIDE) and (found.cells or 0.0) >= BETWEEN * misplaced:
-        return f"Covers the data in the wrong proportions: {moved}", (Kind.PROPORTIONS,)
-    said = {
-        Kind.NARROW: "Too narrow: it covers the data, but varies too little",
-        Kind.WIDE: "Too wide: it covers the data, but varies too much",
-        Kind.SHIFTED: "Shifted: it covers the data, but around another centre",
-        Kind.SHAPE: "Covers the data with a wrong shape",
-    }
-    return f"{said[kind]}: {moved}", (kind,)
-
-
-def _corrected(score: Score) -> float:
-    return chance_corrected(score.value, score.chance or 0.0)
 
 
 def _amount(score: Score, share: float | None = None) -> str:

@@ -15,12 +15,12 @@ import numpy as np
 
 from precall.metrics.inputs.features import Features, as_tensor
 from precall.printing import shown
-from precall.theory.arrays import Counts, Flags, Matrix, is_tensor, to_numpy
+from precall.theory.arrays import Counts, Flags, Index, Matrix, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.inputs.sides import Side
     from precall.samples.tables import TableRows
-
+    from precall.samples.typed_cells import TextLevels
 
 MOST_LEVELS = 400  # categories of a column with an entry of their own
 FEWEST = 2  # rows of both tables that such a category has
@@ -118,10 +118,18 @@ def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts, Sequence[str]]]
     columns = sides[0].protocol["protocol"]["columns"]
     for name in (name for name, column in columns.items() if column["kind"] == "category"):
         missing = missing_spellings(tables[0].cells(name))
-        cells = [cell for side, table in zip(sides, tables, strict=True) for cell in table.cells_of(name, side.rows)]
-        read = np.array(["" if cell.lower() in missing else cell for cell in cells])
-        names, codes = np.unique(read, return_inverse=True)
-        yield name, codes.astype(np.int64), [name or "missing" for name in names.tolist()]
+        parts = zip(sides, tables, strict=True)
+        found = [_levels(table, name, table.positions(side.rows), missing) for side, table in parts]
+        names = sorted({name for levels in found for name in levels.counts})
+        place = {name: code for code, name in enumerate(names)}
+        codes = [np.array([place.get(name, 0) for name in levels.names])[levels.codes] for levels in found]
+        yield name, np.concatenate(codes), [name or "missing" for name in names]
+
+
+def _levels(table: TableRows, column: str, rows: Index, missing: frozenset[str]) -> TextLevels:
+    """The categories of some rows; that of missing values is empty."""
+    cells = table.cells(column).taking(rows)
+    return cells.levels().mapped(lambda cell: "" if cell.lower() in missing else cell)
 
 
 def _are_tables(samples: Sequence[object]) -> TypeGuard[Sequence[TableRows]]:

@@ -24,7 +24,6 @@ def table_notices(real: Side, fake: Side, name: str) -> list[str]:
 def _units(real: Side, fake: Side, name: str) -> list[str]:
     """A sentence for each column of numbers in several units, of which all but the usual one are kept apart."""
     from precall.encoders.column_codes import usual_unit
-    from precall.samples.cells import unit
     from precall.samples.tables import TableRows
 
     if real.table is None or not isinstance(real.samples, TableRows) or not isinstance(fake.samples, TableRows):
@@ -33,7 +32,7 @@ def _units(real: Side, fake: Side, name: str) -> list[str]:
     for column, about in real.table["columns"].items():
         if about["kind"] in ("number", "integer"):
             sides = {"real": real.samples.cells(column), name: fake.samples.cells(column)}
-            signs = {side: sorted(set(map(unit, cells)) - {""}) for side, cells in sides.items()}
+            signs = {side: sorted(cells.units()) for side, cells in sides.items()}
             if len({sign for of in signs.values() for sign in of}) > 1:
                 said = " and ".join(f"{', '.join(of) or 'no unit'} in `{side}`" for side, of in signs.items())
                 usual = usual_unit(sides["real"])
@@ -68,9 +67,8 @@ def _separators(real: Side, fake: Side, name: str) -> list[str]:
 
 def _median(table: TableRows, column: str) -> float:
     """Median of the absolute values of a column, or 0 if it has no numbers."""
-    from precall.samples.cells import number
-
-    values = np.abs([value for cell in table.cells(column) if (value := number(cell)) == value])
+    values = np.abs(table.cells(column).numbers())
+    values = values[~np.isnan(values)]
     return float(np.median(values)) if len(values) else 0.0
 
 
@@ -78,6 +76,4 @@ def _reading(table: TableRows, column: str) -> str:
     """How the numbers of a column were read."""
     if column in table.decimal_commas:
         return "decimals follow a comma"
-    return (
-        "commas separate thousands" if any("," in cell for cell in table.cells(column)) else "decimals follow a point"
-    )
+    return "commas separate thousands" if table.cells(column).containing(",") else "decimals follow a point"

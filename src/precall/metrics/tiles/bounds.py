@@ -129,4 +129,4 @@ def _halves(rounded: Rounded, epsilon: float, exponent: int) -> Halves:
     slack = epsilon * norms + UNDERFLOW * unit * (norms > 0)
     scale = torch.exp2((rounded.exponent - exponent).double()).float()
     low, high = (((norms + side * slack) / unit).float() for side in (-1, 1))
-    return Halves(rounded.values, scale, low, high, norms, slack, unit, rounded.rest)
+    return Halves(rounded.values, scale, low, high, norms, slack, unit)

@@ -218,6 +218,7 @@ def sums(
     m,
     d,
     DEGREE: tl.constexpr,
+    REST: tl.constexpr,
     SAME: tl.constexpr,
     APART: tl.constexpr,
     HIGH: tl.constexpr,
@@ -230,11 +231,11 @@ def sums(
     if SAME and (column + 1) * WIDE <= row * HIGH:
         return
     i, j = row * HIGH + tl.arange(0, HIGH), column * WIDE + tl.arange(0, WIDE)
-    # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
     products = tl.zeros((HIGH, WIDE), tl.float32)
-    products = _products(products, x, rest_y, i, j, n, m, d, DEPTH)
-    products = _products(products, rest_x, y, i, j, n, m, d, DEPTH)
-    products = _products(products * 2.0**-11, x, y, i, j, n, m, d, DEPTH)
+    if REST:  # (z′ + 2⁻¹¹ z″)·(w′ + 2⁻¹¹ w″) without the last product, which is below the rounding of float32
+        products = _products(products, x, rest_y, i, j, n, m, d, DEPTH)
+        products = _products(products, rest_x, y, i, j, n, m, d, DEPTH) * 2.0**-11
+    products = _products(products, x, y, i, j, n, m, d, DEPTH)
     scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
     terms = tl.load(term_x + i, mask=i < n, other=0.0)[:, None] + tl.load(term_y + j, mask=j < m, other=0.0)[None, :]
     u = products * scales * factor + terms

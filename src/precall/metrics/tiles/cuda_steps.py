@@ -159,8 +159,8 @@ class CudaSteps:
         If both sides are the same, pairs of a sample with itself are left out, and the row sums are the column sums.
 
         Args:
-            rows: Factors of the rows, with what they leave out.
-            columns: Factors of the columns, with what they leave out.
+            rows: Factors of the rows, with what they leave out if products need the accuracy of float32.
+            columns: Factors of the columns.
             terms: Term of each row and of each column.
             weights: Weight of each row and of each column.
             degree: Degree of the polynomial.
@@ -182,8 +182,8 @@ class CudaSteps:
             kernels.sums[_grid(n, m, EVEN)](
                 rows.values,
                 columns.values,
-                rows.rest,
-                columns.rest,
+                rows.values if rows.rest is None else rows.rest,
+                columns.values if columns.rest is None else columns.rest,
                 rows.scale,
                 columns.scale,
                 *given,
@@ -198,6 +198,7 @@ class CudaSteps:
                 m,
                 rows.values.shape[1],
                 DEGREE=degree,
+                REST=rows.rest is not None,
                 SAME=same,
                 APART=APART,
                 DEPTH=DEPTH,

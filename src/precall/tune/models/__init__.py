@@ -17,18 +17,15 @@ if TYPE_CHECKING:
     from precall.tune.models.biggan import BigGANGenerator as BigGANGenerator
     from precall.tune.models.diffusion import Denoiser as Denoiser
     from precall.tune.models.diffusion import MLPDenoiser as MLPDenoiser
-    from precall.tune.models.diffusion import UNetDenoiser as UNetDenoiser
     from precall.tune.models.diffusion import edm_loss as edm_loss
     from precall.tune.models.diffusion import sample as sample
     from precall.tune.models.flows import NICE as NICE
     from precall.tune.models.flows import Flow as Flow
     from precall.tune.models.flows import RealNVP as RealNVP
-    from precall.tune.models.glow import Glow as Glow
     from precall.tune.models.mlp import ConvDiscriminator as ConvDiscriminator
     from precall.tune.models.mlp import ConvGenerator as ConvGenerator
     from precall.tune.models.mlp import MLPDiscriminator as MLPDiscriminator
     from precall.tune.models.mlp import MLPGenerator as MLPGenerator
-    from precall.tune.models.residual_flow import ResidualFlow as ResidualFlow
 
 _HOME = {
     "BigGANDiscriminator": "biggan",
@@ -37,14 +34,11 @@ _HOME = {
     "ConvGenerator": "mlp",
     "Denoiser": "diffusion",
     "Flow": "flows",
-    "Glow": "glow",
     "MLPDenoiser": "diffusion",
     "MLPDiscriminator": "mlp",
     "MLPGenerator": "mlp",
     "NICE": "flows",
     "RealNVP": "flows",
-    "ResidualFlow": "residual_flow",
-    "UNetDenoiser": "diffusion",
     "edm_loss": "diffusion",
     "sample": "diffusion",
 }

@@ -7,10 +7,7 @@ Both directions are differentiable in the parameters. `log_prob` is used for max
 vector. Log-determinants are float32, also under autocast. A flow on images is not bounded to [-1, 1], so its samples
 can leave the range of the data. Exact likelihoods require data with noise added to the grey levels.
 
-Glow is in `glow`, residual flows are in `residual_flow`. The layers are implemented here because those of normflows do
-not meet the requirements: its 1×1 convolution runs in the reduced precision of autocast while its log-determinant does
-not, its actnorm initialises on whatever passes first (z, if one samples before training), and the log-determinant of
-its residual block is stochastic except in two dimensions.
+Glow and residual flows are in `experiments/common`.
 """
 
 from __future__ import annotations

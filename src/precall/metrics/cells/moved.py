@@ -1,0 +1,88 @@
+"""How means, variances and the masses of cells differ: what names a difference that is a slope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from precall.metrics.cells.histograms import CELLS, Clusters, histograms_of_pair
+from precall.metrics.inputs.features import Pair, uniform_rows
+from precall.metrics.scores.evidence import Moved
+from precall.theory.arrays import Array
+from precall.theory.chance import chance_corrected
+
+ROWS = 2000  # samples of each set
+DRAWS = 12  # bootstrap samples, as many as of the curve
+PERMUTED = 8  # permutations for the chance level of the cells
+STARTS = 3  # k-means starts
+QUANTILE_ROWS, TAIL = 500, 0.01  # rows of each set that show the ends of columns, and the share beyond them
+VISIBLE = 0.1  # least difference between cells from which it can be told what mends it
+
+
+def moved(pair: Pair, seed: int) -> Moved:
+    """The parts of at most `ROWS` samples of each set, less what is expected if P = Q, with bootstrap draws of them."""
+    p, q = (one.astype(np.float64) for one in pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy())
+    parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), _between(p, q, seed)
+    matched: Sequence[float | None] = [None] * len(cells)
+    if cells[0] >= VISIBLE:
+        matched = _between(p, _matched(q, p), seed)
+    rows = zip(parts.tolist(), cells, matched, strict=True)
+    whole, *draws = (Moved(shift, narrow, wide, between, after) for (shift, narrow, wide), between, after in rows)
+    return replace(whole, draws=tuple(draws))
+
+
+def _matched(q: Array, p: Array) -> Array:
+    """q with the mean and the spread of p in every column."""
+    spread = q.std(axis=0)
+    factor = np.divide(p.std(axis=0), spread, out=np.ones_like(spread), where=spread > 0)
+    return np.asarray(p.mean(axis=0) + (q - q.mean(axis=0)) * factor)
+
+
+def _standardised(p: Array, q: Array) -> tuple[Array, Array]:
+    """Both sets in the units of the reals, without the columns that do not vary there."""
+    largest = np.maximum(np.abs(p).max(axis=0), np.abs(q).max(axis=0))
+    p, q = (np.ldexp(one, -np.frexp(largest)[1]) for one in (p, q))  # squares of tiny units would be 0
+    some = np.concatenate([one[:QUANTILE_ROWS] for one in (p, q)])
+    p, q = (
+        np.clip(one, *np.quantile(some, (TAIL, 1 - TAIL), axis=0)) for one in (p, q)
+    )  # a heavy tail is mostly noise
+    centre, spread = p.mean(axis=0), p.std(axis=0)
+    varied = spread > 1e-9
+    return (p - centre)[:, varied] / spread[varied], (q - centre)[:, varied] / spread[varied]
+
+
+def _moments(p: Array, q: Array, rng: np.random.Generator) -> Array:
+    """The parts of the means, of the narrower and of the wider columns: of all samples, then of bootstrap samples."""
+    (mean, v), (other, w) = (_drawn_moments(one, rng) for one in (p, q))
+    ratio = np.maximum(w / np.maximum(v, 1e-12), 1e-9)
+    spread = (ratio - 1 - np.log(ratio)) / 2
+    shift = ((mean - other) ** 2 / np.maximum(v, 1e-12)).sum(axis=1) / 2
+    parts = np.stack([shift, *((spread * side).sum(axis=1) for side in (ratio < 1, ratio > 1))], axis=1)
+    noise = (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
+    expected = np.outer([1.0, *[2.0] * DRAWS], [noise, noise / 2, noise / 2])  # a bootstrap adds its own noise
+    return np.asarray(np.maximum(0.0, parts - expected))
+
+
+def _drawn_moments(x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Mean and variance of every column: of all samples, then of bootstrap samples; shape (1 + draws, d) each."""
+    n = len(x)
+    drawn = [np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(DRAWS)]
+    weights = np.stack([np.ones(n), *drawn]) / n
+    mean = weights @ x
+    return mean, weights @ x**2 - mean**2
+
+
+def _between(p: Array, q: Array, seed: int) -> list[float]:
+    """Total variation between cells beyond chance: of all samples, then of bootstrap samples."""
+    cells = min(CELLS, len(p), len(q))
+    found: Clusters = histograms_of_pair(Pair(p, q), n_clusters=cells, repeats=1, seed=seed, starts=STARTS)
+    rng = np.random.default_rng(seed)
+    chance = float(np.mean([one.total_variation for one in found.permuted(PERMUTED, rng)]))
+    drawn = [one.total_variation for one in found.resampled(DRAWS, rng)]
+    expected = min(1.0, 2**0.5 * chance)  # a bootstrap doubles the variance
+    return [
+        chance_corrected(found.spectrum.total_variation, chance),
+        *(chance_corrected(one, expected) for one in drawn),
+    ]

@@ -1,0 +1,145 @@
+"""What a verdict follows from: scores, the curve with its bootstrap draws, means, variances and cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precall.metrics.scores.score import FAR, CurveIntervals, Score, readings
+from precall.theory.bands import Certificate
+from precall.theory.chance import chance_corrected
+from precall.theory.spectrum import RatioSpectrum
+
+if TYPE_CHECKING:
+    from precall.metrics.tables.column_drift import ColumnDrift
+
+SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
+RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves
+BEYOND = 8.0  # ratio at which most of a slope has fallen and a plateau has not, though classifiers blur it
+MENDED = 0.5  # part of the difference between cells that remains if means and variances were all of it
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How means, variances and the masses of cells differ.
+
+    The first three are parts of the Kullback-Leibler divergence of two Gaussians with independent coordinates.
+
+    Attributes:
+        shift: The part of the means, `½ Σ δ²/v`.
+        narrow: The part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1.
+        wide: The part of those along which they vary more.
+        cells: Total variation between 20 cells of k-means, beyond chance; None in results of earlier versions.
+        matched: The same after the columns of the fakes were given the means and the spreads of the reals; None if the
+            cells differ too little to tell.
+        draws: The same of bootstrap samples.
+    """
+
+    shift: float
+    narrow: float
+    wide: float
+    cells: float | None = None
+    matched: float | None = None
+    draws: tuple[Moved, ...] = field(default=(), repr=False)
+
+    @property
+    def mended(self) -> bool | None:
+        """Whether the difference between cells disappears once means and spreads are equal; None if it is not known."""
+        if self.cells is None or self.matched is None:
+            return None
+        return self.matched < MENDED * self.cells
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parts as JSON-ready values; the draws as lists of them."""
+        parts = {name: value for name, value in vars(self).items() if name != "draws" and value is not None}
+        draws = [[one.shift, one.narrow, one.wide, one.cells, one.matched] for one in self.draws]
+        return parts | ({"draws": draws} if draws else {})
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Moved:
+        """The parts that `to_dict` wrote."""
+        return cls(**{**saved, "draws": tuple(cls(*one) for one in saved.get("draws", ()))})
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a verdict follows from.
+
+    Attributes:
+        estimator: The estimator of the curve, or None.
+        scores: The scores by name.
+        spectrum: The curve, or None.
+        certificate: Upper band on the curve, or None.
+        drift: Which columns of a table differ, or None.
+        moved: How means, variances and cells differ, or None.
+        storage: How a side was rounded because the other one was stored in a coarser type, or None.
+        pairs: The curve of pairs of prompt and answer, or None.
+        curve: Intervals and bootstrap draws of the curve, or None.
+    """
+
+    estimator: str | None
+    scores: Mapping[str, Score]
+    spectrum: RatioSpectrum | None = None
+    certificate: Certificate | None = None
+    drift: ColumnDrift | None = None
+    moved: Moved | None = None
+    storage: str | None = None
+    pairs: RatioSpectrum | None = None
+    curve: CurveIntervals | None = None
+
+    @property
+    def of_pairs(self) -> Evidence:
+        """The evidence about pairs of prompt and answer."""
+        named = {name.removeprefix("pairs_"): one for name, one in self.scores.items() if name.startswith("pairs_")}
+        return Evidence(self.estimator, named, self.pairs)
+
+    def draws(self) -> Iterator[Evidence]:
+        """The evidence of every bootstrap draw, if there are any."""
+        if self.curve is None or self.curve.draws is None:
+            return
+        lam = np.concatenate([[0.0], self.curve.lam])
+        moved = self.moved.draws if self.moved is not None else ()
+        for i, shares in enumerate(self.curve.draws):
+            spectrum = RatioSpectrum.from_curve(lam=lam, alpha=np.minimum(1.0, lam) * np.append(1.0, shares))
+            values = readings(spectrum)
+            drawn = {name: replace(self.scores[name], value=values[name]) for name in ("tv", "missed", "invented")}
+            here = moved[i] if i < len(moved) else self.moved
+            yield replace(self, scores={**self.scores, **drawn}, spectrum=spectrum, moved=here, curve=None)
+
+    def at_least(self, side: str, lam: float) -> float:
+        """The certificate's lower bound on the invented mass `1 − α(λ)` or the missed mass `1 − β(1/λ)`."""
+        if self.certificate is None:
+            return 0.0
+        return 1 - (self.certificate.alpha(lam) if side == "invented" else self.certificate.beta(1 / lam))
+
+    def beyond_chance(self, name: str) -> float:
+        """A share corrected for chance, but not less than its bound."""
+        bound = self.at_least("invented", 1.0) if name == "tv" else self.at_least(name, FAR)
+        return max(bound, corrected(self.scores[name]))
+
+    def plateau(self, side: str) -> float:
+        """The mass of one side that remains at λ = `BEYOND`, if it falls on as up to the largest λ that is resolved.
+
+        If a share e of one set had the other one 1/λ times as densely, e n/λ of its n samples would lie there.
+        """
+        share, score = self.beyond_chance(side), self.scores[side]
+        n = score.n_real if side == "invented" else score.n_fake
+        lam = float(np.clip((n or 0) * share / SEEN, FAR, RESOLVED))
+        if self.spectrum is None or lam <= FAR:
+            return share
+        near, left = self._left(side, FAR), self._left(side, lam)
+        fall = (near - left) * float(np.log(BEYOND / lam) / np.log(lam / FAR))
+        return max(self.at_least(side, BEYOND), min(left - max(0.0, fall), share))
+
+    def _left(self, side: str, lam: float) -> float:
+        """The mass of one side beyond λ, by the curve."""
+        assert self.spectrum is not None
+        return 1 - (self.spectrum.alpha(lam) if side == "invented" else self.spectrum.beta(1 / lam))
+
+
+def corrected(score: Score) -> float:
+    """The value of a score beyond its chance level."""
+    return chance_corrected(score.value, score.chance or 0.0)

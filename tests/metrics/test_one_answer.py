@@ -1,0 +1,54 @@
+"""One question, one answer: known cases and random laws of benchmarks.one_answer, of which these are the cheap ones."""
+
+import numpy as np
+import pytest
+
+from benchmarks.one_answer import CASES, LAWS, Task, answer, contradictions, law, measured, reading
+
+SMALL = [number for number in range(LAWS) if len(law(number)[1]) <= 130][:10]
+
+
+@pytest.mark.parametrize("name", ["scale .6, d=4", "shift .6, d=4", "on a line", "atom", "copies of 3"])
+def test_a_known_case_has_its_name_or_the_verdict_says_less(name):
+    (row,) = measured(Task("cases", name, "default", 0))
+    assert not CASES[name].fault(row), row["said"]
+
+
+@pytest.mark.parametrize("number", SMALL)
+def test_no_answer_about_a_random_law_contradicts_another(number):
+    _, real, fake = law(number)
+    roads = ("default", "sketch") if number == SMALL[0] else ("default",)
+    rows = [{"road": road, "seed": 0, **reading(answer(road, real, fake))} for road in roads]
+    assert contradictions(rows) == []
+
+
+ROW = {"road": "default", "seed": 0, "area": [0.8, 0.7, 0.9, 1.0]} | {
+    name: [0.2, 0.1, 0.4, 0.0] for name in ("tv", "missed", "invented")
+}
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ({"kinds": ["indistinguishable"], "missed": [0.0, 0.0, 0.1, 0.0], "invented": [0.0, 0.0, 0.1, 0.0]}, None),
+        ({"kinds": ["drops"], "missed": [0.1, 0.0, 0.2, 0.0]}, None),
+        ({"kinds": ["close"]}, None),
+        ({"kinds": ["drops"], "tv": [0.5, 0.1, 0.4, 0.0]}, None),
+        ({"kinds": ["drops"]}, {"kinds": ["invents"]}),
+        ({"kinds": ["drops"]}, {"kinds": ["drops"], "area": [0.5, 0.4, 0.6, 1.0]}),
+    ],
+)
+def test_a_contradiction_is_found(one, two):
+    assert len(contradictions([ROW | row for row in (one, two) if row is not None])) == 1
+
+
+def test_who_says_less_does_not_contradict():
+    said = (["differs"], ["drops"], ["copies", "drops"], ["cannot tell"])
+    assert contradictions([ROW | {"kinds": kinds} for kinds in said]) == []
+    close = ROW | {"kinds": ["close"], "tv": [0.05, 0.02, 0.08, 0.0]}
+    small = ROW | {"kinds": ["drops"], "tv": [0.04, 0.03, 0.09, 0.0]}
+    assert contradictions([close, small]) == []
+
+
+def test_laws_are_the_same_every_time():
+    np.testing.assert_array_equal(law(3)[2], law(3)[2])

@@ -1,0 +1,80 @@
+"""Typed columns: what is kept of a type, and how much memory a column takes."""
+
+import datetime
+import tracemalloc
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import precall
+from precall.samples import open_samples
+from precall.samples.cells import moment
+from precall.samples.typed_cells import DateCells, NumberCells, TextBuilder, text_cells
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "us"])
+def test_dates_are_read_as_their_texts_are(unit):
+    seconds = np.random.default_rng(0).integers(-(10**9), 10**9, 200).astype("datetime64[s]")
+    values = seconds.astype(f"datetime64[{unit}]") + np.arange(200).astype(f"timedelta64[{unit}]")
+    cells = DateCells(np.append(values, np.datetime64("NaT")))
+    texts = [cells.text(index) for index in range(200)]
+    assert cells.days(day_first=False)[:200].tolist() == [moment(text) for text in texts]
+    assert (cells.text(200), cells.absent(frozenset()).sum()) == ("", 1)
+    with pytest.raises(ValueError, match="years 1 to 9999"):
+        DateCells(np.array([4 * 10**6], "datetime64[D]"))
+
+
+def test_numbers_are_read_as_their_texts_are():
+    values = np.array([0.1, -2.0, np.nan, np.inf, 2**60 + 1], dtype=object)
+    cells, texts = NumberCells(values.astype(float)), text_cells([str(float(value)) for value in values])
+    np.testing.assert_array_equal(cells.numbers(), texts.numbers())
+    assert cells.levels().counts == texts.levels().counts | {"nan": 1}
+    whole = NumberCells(np.array([5, 2**60 + 1, 7]), np.array([False, False, True]))
+    assert [whole.text(index) for index in range(3)] == ["5", str(2**60 + 1), ""]
+
+
+def test_many_distinct_texts_are_stored_as_they_are():
+    built = TextBuilder()
+    blocks = [["a", "b"] * 200, [f"x{i}" for i in range(900)], ["é", "\ud83d", "b"]]
+    for block in blocks:
+        built.add(block)
+    cells = built.cells()
+    assert type(cells).__name__ == "PlainCells"
+    expected = [cell for block in blocks for cell in block]
+    expected[-2] = "\ufffd"
+    assert [cells.text(index) for index in range(len(cells))] == expected
+    assert cells.levels().counts["b"] == 201
+
+
+def test_a_csv_file_takes_less_memory_than_lists_of_texts(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{i % 7 / 3:.6f},{'abc'[i % 3]},{x}" for i, x in enumerate(rng.integers(0, 10**7, 20_000))]
+    (tmp_path / "a.csv").write_text("x,kind,id\n" + "\n".join(lines) + "\n")
+    tracemalloc.start()
+    table = open_samples(tmp_path / "a.csv")
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert table.row(5) == lines[5].split(",")
+    assert taken < 40 * len(lines)  # 16 bytes of a distinct text, 1 of a category; lists take 250
+
+
+def test_dates_with_a_time_zone_are_compared_in_utc():
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    days = [datetime.datetime(2024, 1, 1 + i % 28, 1, tzinfo=zone) for i in range(60)]
+    table = open_samples(pa.table({"at": pa.array(days, pa.timestamp("us", "+02:00")), "x": range(60)}))
+    assert table[0]["at"] == "2023-12-31T23:00:00+00:00"
+    assert table.cells("at").days(day_first=False)[0] == moment("2024-01-01 01:00:00+02:00")
+
+
+def test_uneven_rows_are_left_out_of_every_column(tmp_path):
+    lines = [f"{i % 5},{'ab'[i % 2]}" for i in range(40)]
+    lines[3] = "1"
+    (tmp_path / "a.csv").write_text("x,kind\n" + "\n".join(lines) + "\n")
+    real = open_samples(tmp_path / "a.csv", on_error="skip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = precall.assess(real=real, fake=real, metrics=("fid",))
+    assert [str(error) for error in real.errors] == ["row 4: 1 cells in a table of 2 columns"]
+    assert found.scores["fid"].n_real == 39
