@@ -156,7 +156,7 @@ def tune_options(r: Row) -> str:
 
 @entry(
     "A dial without training: central rejection on digits",
-    "Rejection of the draws of a plain GAN towards central (λ > 1) or marginal (λ < 1) samples, K = 4, three seeds.",
+    "Draws of a plain GAN, rejected towards central or marginal samples, K = 4, three seeds.",
     "own question",
     "extensions.central_digits",
     run="two threads, 12 min",
@@ -322,8 +322,7 @@ def diffusion_knobs(r: Row) -> str:
 
 @entry(
     "A small diffusion model on CIFAR-10: guided away from its surplus",
-    "A copy of the same EDM, fine-tuned on the draws that are too many at λ, guides sampling in the wrong direction; three seeds. The weights were "
-    "chosen with seed 0.",
+    "A copy of the same EDM, fine-tuned on draws that are too many at λ, guides sampling in the wrong direction; three seeds, weights chosen with seed 0.",
     "own question",
     "extensions.diffusion_guides",
     options="--data-dir DIR --inception FILE --work DIR",
@@ -409,8 +408,7 @@ def guides_equal(r: Row, auto: Row) -> str:
 
 @entry(
     "Dials of a GAN on Fashion-MNIST",
-    "A class-conditional BigGAN of 6,000 steps under truncation, rejection and five kinds of fine-tuning; three seeds. Fine-tuning was cut short "
-    "(fewer than 500 of 1,500 steps).",
+    "A class-conditional BigGAN under truncation, rejection and five kinds of fine-tuning (cut short); three seeds.",
     "own question",
     "extensions.gan_dials",
     options="--data fashion-mnist --data-dir DIR --inception FILE --work DIR --seconds 260",
