@@ -194,6 +194,7 @@ def population(r: Row) -> str:
     "sajjadi_2018.figure_7_population",
     options="--data-dir DIR --device cuda --jobs 5",
     run="the run above",
+    caption="The population of Figs 7, 10, 12.",
 )
 def mosaics(r: Row) -> str:
     good = [r["mosaics"][f"{data}, wgan-gp"] for data in ("mnist", "fashion-mnist")]
