@@ -47,10 +47,6 @@ def frontier_integral(p: ArrayLike, q: ArrayLike) -> float:
 
     It is symmetric, 0 iff P = Q and 1 iff P and Q are disjoint.
 
-    Args:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-
     Example:
         >>> round(frontier_integral([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), 6)
         0.08914
@@ -74,10 +70,6 @@ def mauve_variance(real: Array, fake: Array) -> float:
 
     A bootstrap would draw from counts that are noisy already, and with ten samples per cell it shows up to twice the
     variance.
-
-    Args:
-        real: Number of real samples in each cell, shape (m,).
-        fake: Number of fake samples in each cell, shape (m,).
     """
     filled = real + fake > 0
     p, q = real[filled] / real.sum(), fake[filled] / fake.sum()
@@ -98,10 +90,6 @@ def mauve_gradient(p: Array, q: Array) -> tuple[Array, Array]:
         ∂KL(P‖R)/∂p = log(p/r) + 1 − (1 − w) p/r        ∂KL(P‖R)/∂q = −w p/r
 
     and the same with P and Q exchanged for KL(Q‖R).
-
-    Args:
-        p: Real masses, shape (m,), sum 1; no cell is empty in both.
-        q: Fake masses, shape (m,), sum 1.
     """
     w = np.linspace(1e-6, 1 - 1e-6, POINTS)[:, None]
     r = w * q + (1 - w) * p

@@ -67,10 +67,6 @@ class ProjectionRule:
 def surplus_share(log_ratio: ArrayLike, lam: float) -> Array:
     """The share `(1 − λ r)₊` of each draw that is too much at slope λ; its mean under Q is the surplus, `1 − α(λ)`.
 
-    Args:
-        log_ratio: log p/q of the draws, shape (n,).
-        lam: slope λ in [0, ∞].
-
     Example:
         >>> surplus_share(np.log([0.1, 0.5, 4.0]), 2.0).round(9).tolist()
         [0.8, 0.0, 0.0]
@@ -93,12 +89,7 @@ def projected_masses(p: ArrayLike, q: ArrayLike, lam: float) -> Array:
 
     S and L are the sums of the two positive parts, and `m = min(S, L)`. T satisfies `α_T(λ) = min(1, λ)`, and among all
     distributions that do it is nearest to Q in total variation, `TV(Q, T) = m = min(1, λ) − α(λ)`. It lowers precision
-    and recall at no slope.
-
-    Args:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-        lam: slope λ in [0, ∞]. λ = 1 gives P; λ = 0 gives Q; λ = ∞ replaces only the mass outside the support of P.
+    and recall at no slope. λ = 1 gives P, λ = 0 gives Q, λ = ∞ replaces only the mass outside the support of P.
 
     Example:
         >>> projected_masses([0.5, 0.5, 0.0], [0.25, 0.5, 0.25], 2.0).round(9).tolist()
