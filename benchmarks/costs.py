@@ -141,23 +141,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     works = options.only[:1] if options.smoke else options.only
     chosen = SMOKE if options.smoke else SERIES
-    rows = []
+    rows: list[Row] = []
+    about = {"machine": machine(torch.device(options.device)), "most": options.most}
     for work in works:
         for varied, values in chosen.items():
             rows += series(work, options.device, varied, values, options.most)
-    exponents = fitted(rows)
+            save({**about, "points": rows, "exponents": fitted(rows)}, options.out)  # what is there, if it is stopped
     print_table("costs", rows)
-    print_table("exponents", exponents)
+    print_table("exponents", fitted(rows))
     print(f"{sum(row['extrapolated'] for row in rows)} of {len(rows)} points are extrapolated")
-    save(
-        {
-            "machine": machine(torch.device(options.device)),
-            "most": options.most,
-            "points": rows,
-            "exponents": exponents,
-        },
-        options.out,
-    )
 
 
 if __name__ == "__main__":
