@@ -255,7 +255,8 @@ def test_copies_of_few_samples_are_copies_though_their_labels_cannot_be_permuted
     seen = {"memorized": score(0.4, 0.37, 0.43, p_value=0.12), "copies": score(0.4, chance=0.05)}
     assert verdict(None, seen, None).kind is Kind.COPIES
     assert verdict(None, {**seen, "copies": score(0.1, chance=0.05)}, None).kind is Kind.CANNOT_TELL
-    assert verdict(None, {**seen, "memorized": score(0.4, 0.0, 0.8, p_value=0.12)}, None).kind is Kind.CANNOT_TELL
+    for innocent in (score(0.4, 0.0, 0.8, p_value=0.12), score(0.06, 0.04, 0.08, p_value=0.3)):
+        assert verdict(None, {**seen, "memorized": innocent}, None).kind is Kind.CANNOT_TELL
 
 
 @pytest.mark.parametrize(("real", "fake", "said"), [(0.0, 0.4, True), (0.3, 0.4, False), (0.0, 0.05, False)])

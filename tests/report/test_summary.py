@@ -10,7 +10,7 @@ from precall.metrics.assessing.assessment import assess
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import Interval, Score, readings
-from precall.metrics.scores.verdict import Kind
+from precall.metrics.scores.verdict import Kind, Verdict
 from precall.report import page, summary
 from precall.report.summary import findings, headline, improvable, nothing_to_show, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum
@@ -70,6 +70,14 @@ RARE = assessed([0.6, 0.4], [0.95, 0.05])  # estimated: the samples may also be 
 )
 def test_the_recommendation_follows_from_the_verdict(one, said):
     assert said in recommendation(one), one.verdict
+
+
+@pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.STORAGE}))  # which stands beside others
+def test_every_kind_has_words_and_advice(kind, monkeypatch):
+    one = assessed([0.5, 0.5], [0.7, 0.3])
+    monkeypatch.setattr(type(one), "verdict", Verdict("It differs.", (kind,)))
+    assert recommendation(one).endswith(".")
+    assert summary._does(one)
 
 
 def test_the_advice_is_for_the_kind_of_samples():

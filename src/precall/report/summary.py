@@ -136,6 +136,8 @@ _PLAIN = {  # kind of a verdict: what the model does
     Kind.SHIFTED: "is off centre",
     Kind.PROPORTIONS: "has the right kinds of samples in the wrong proportions",
     Kind.SHAPE: "covers the data, but puts about {tv} of its samples in the wrong place",
+    Kind.REPEATS: "repeats its own samples",
+    Kind.DIFFERS: "puts about {tv} of its samples in the wrong place",
     Kind.MISALIGNED: "gives answers that do not fit their prompts",
     Kind.COLLAPSES_WITHIN_PROMPTS: "gives too few different answers to a prompt",
     Kind.BLIND_TO_THE_PROMPT: "cannot be judged by prompt in these features",
@@ -168,6 +170,7 @@ _TRAIN = "Train longer or with a larger model: selecting among its samples would
 _FIXED = {  # kind of a verdict: what to do
     Kind.COPIES: "Look for memorisation: remove duplicates from the training data, train for fewer steps, or "
     "regularise. While the model copies, its other scores are too good.",
+    Kind.REPEATS: "Look for a collapse: draw every sample with noise of its own, or sample more broadly.",
     Kind.INDISTINGUISHABLE: "Nothing to correct at this sample size. More samples would reveal smaller differences.",
     Kind.CANNOT_TELL: "Collect more samples: these are too few to say how the model differs from the data.",
     Kind.MISALIGNED: "Strengthen the condition on the prompt (guidance, or training on more pairs), and check that "
@@ -182,6 +185,7 @@ _CURABLE = {  # kind of a verdict: the share that curation should lower, and wha
     Kind.INVENTS: ("invented", _NARROWER),
     Kind.NARROW: ("total variation", _BROADER),
     Kind.WIDE: ("total variation", _NARROWER),
+    Kind.DIFFERS: ("total variation", "Collect more samples: they would show how the model differs from the data."),
     **dict.fromkeys((Kind.FAR, Kind.SHIFTED, Kind.PROPORTIONS, Kind.SHAPE), ("total variation", _TRAIN)),
 }
 

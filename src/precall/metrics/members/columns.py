@@ -128,18 +128,7 @@ def _is_rounded(x: Tensor) -> Tensor:
 
 
 def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions, Tensor]:
-    """Log-ratio of each column: cells of frequent values, and the best merging of quantile bins of the others.
-
-    Args:
-        columns: Index of each column, shape (c,).
-        real: The columns of the real training samples, shape (c, n).
-        fake: The same for the fake ones, shape (c, m).
-        penalty: What a column has to gain in log-likelihood.
-
-    Returns:
-        The gain in penalised log-likelihood, the log-ratios, and whether the column has ties other than those of
-        frequent values.
-    """
+    """Log-ratio of each column: cells of frequent values, and the best merging of quantile bins of the others."""
     import torch
 
     both, real = sorted_values(torch.cat([real, fake], dim=1)), sorted_values(real)
@@ -209,14 +198,7 @@ def _counts(ordered: Tensor, edges: Tensor, atoms: Tensor, counts: Tensor) -> Te
 
 
 def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Gain of each column, and the log-ratio of each atom and each bin, after the best merging of bins.
-
-    Args:
-        p: Number of reals in each atom and in each bin, shape (c, atoms + FINEST).
-        q: The same for the fakes.
-        atoms: Number of atoms.
-        penalty: What a column has to gain.
-    """
+    """Gain of each column, and the log-ratio of each atom and each bin, after the best merging of bins."""
     import torch
 
     best = torch.zeros(len(p), dtype=torch.float64, device=p.device)

@@ -209,7 +209,7 @@ def _copies(scores: Mapping[str, Score]) -> str | None:
         if memorized.value < SHARE or (memorized.interval is not None and memorized.interval.low <= 0):
             return None
         if memorized.settings["p_value"] > LEVEL:  # copies of a few samples: permutations of their labels say little
-            return _near_copies(scores)
+            return _near_copies(scores) if memorized.value > COPIED else None
         basis = f"holdout, p = {memorized.settings['p_value']:.2g}"
         if (other_law := memorized.settings.get("holdout_p_value", 1.0)) <= LEVEL:
             basis += f"; but the holdout differs from the training data, p = {other_law:.2g}, which looks the same"
