@@ -207,7 +207,7 @@ def test_balls_that_reach_beyond_all_samples_are_refused(tmp_path):
     from precall.samples.references import REFERENCE, open_reference
 
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-    Reference(x).save(tmp_path / "a.precall")
+    Reference.fit(x).save(tmp_path / "a.precall")
     about = dict(open_reference(tmp_path / "a.precall").about)
     sums = about.pop("sha256")
     arrays = {name: REFERENCE.array(tmp_path / "a.precall", name, sha) for name, sha in sums.items()}
