@@ -3,6 +3,7 @@
 import csv
 import io
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,13 @@ def test_gates_are_test_cases(found):
     failed = [case.get("classname") for case in suite if case.find("failure") is not None]
     assert failed == ["=b|", "=b|"]
     assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
+
+
+def test_forbidden_kinds_are_test_cases(found):
+    forbidden = replace(found, gates=(), fail_on=found["a_1"].verdict.kinds)
+    suite = ET.fromstring(exports.as_junit(forbidden))
+    assert [case.get("name") for case in suite[:2]] == ["verdict", "verdict"]
+    assert suite[0].find("failure").get("message") == ", ".join(found["a_1"].verdict.kinds)
 
 
 @pytest.mark.parametrize("suffix", sorted(exports.EXPORTS))

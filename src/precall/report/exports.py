@@ -95,6 +95,11 @@ def as_junit(comparison: Comparison) -> str:
             said = f"<failure message={quoteattr(gate.missed(one.scores, one.label(gate.score)))}/>" if missed else ""
             about = f"classname={quoteattr(shown(name))} name={quoteattr(f'{gate.kind} {gate.score} {gate.limit:g}')}"
             cases.append(f"<testcase {about}>{said}</testcase>")
+    for name in comparison if comparison.fail_on else ():
+        forbidden = ", ".join(comparison.forbidden(name))
+        failures += bool(forbidden)
+        said = f"<failure message={quoteattr(forbidden)}/>" if forbidden else ""
+        cases.append(f'<testcase classname={quoteattr(shown(name))} name="verdict">{said}</testcase>')
     head = f'<testsuite name="precall" tests="{len(cases)}" failures="{failures}">'
     verdicts = escape("\n".join(f"{shown(name)}: {one.verdict}" for name, one in comparison.items()))
     return f'<?xml version="1.0"?>\n{head}{"".join(cases)}<system-out>{verdicts}</system-out></testsuite>\n'
