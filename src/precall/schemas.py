@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -39,6 +40,10 @@ def check(value: object, schema: Schema, place: str = "the file", root: Schema |
         root: The schema whose `$defs` are referred to.
 
     Example:
+        >>> check({"k": 10**400}, {"type": "object", "properties": {"k": {"type": "number"}}}, "x.json")
+        Traceback (most recent call last):
+            ...
+        ValueError: x.json: `k` must be of type number; got 1000000000000000000000000000000000000000.
         >>> check({"k": 0}, {"type": "object", "properties": {"k": {"type": "integer", "minimum": 1}}}, "x.json")
         Traceback (most recent call last):
             ...
@@ -80,9 +85,11 @@ def _fault(value: Any, schema: Schema, at: str, root: Schema) -> str | None:
 
 
 def _is(value: object, kind: str) -> bool:
-    """Whether a value has a type of JSON: true is no number, and numbers are finite."""
+    """Whether a value has a type of JSON: true is no number, and numbers are finite, also as floats."""
     if isinstance(value, bool) and kind != "boolean":
         return False
+    if isinstance(value, int) and kind in ("number", "integer"):
+        return abs(value) <= sys.float_info.max
     return isinstance(value, TYPES[kind]) and (not isinstance(value, float) or math.isfinite(value))
 
 

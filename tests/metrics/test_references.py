@@ -200,3 +200,19 @@ def test_a_subsample_of_a_stored_reference_makes_other_sketches(path):
     loaded = Reference.load(path)
     small = loaded.subsample(60)
     assert small.sketch(FAKE).reference.identity != loaded.sketch(FAKE).reference.identity
+
+
+def test_balls_that_reach_beyond_all_samples_are_refused(tmp_path):
+    """A resealed reference with a squared radius of 10³⁰⁰, which is infinite in single precision."""
+    from precall.samples.references import REFERENCE, open_reference
+
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    Reference.fit(x).save(tmp_path / "a.precall")
+    about = dict(open_reference(tmp_path / "a.precall").about)
+    sums = about.pop("sha256")
+    arrays = {name: REFERENCE.array(tmp_path / "a.precall", name, sha) for name, sha in sums.items()}
+    arrays["squared_margins"] = arrays["squared_margins"].copy()
+    arrays["squared_margins"][3, -1] = 1e300
+    REFERENCE.write(tmp_path / "b.precall", arrays, about)
+    with pytest.raises(ValueError, match="its arrays do not fit"):
+        assess(real=tmp_path / "b.precall", fake=x, metrics=("neighbors",))

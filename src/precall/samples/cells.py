@@ -31,16 +31,6 @@ _ALONE = re.compile(_CLOCK)
 COMPACT = re.compile(r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
 
 
-def is_missing(cell: str) -> bool:
-    """Whether a cell holds no value: it is empty, or one of the usual spellings of a missing value.
-
-    Example:
-        >>> [is_missing(cell) for cell in ("", " NaN ", "n/a", "0")]
-        [True, True, True, False]
-    """
-    return cell.strip().lower() in MISSING
-
-
 def number(cell: str) -> float:
     """The finite number in a cell, or NaN. Thousands separators, a currency sign and a percent sign are ignored.
 

@@ -283,16 +283,6 @@ def typed(types: Mapping[str, str]) -> dict[str, ColumnKind]:
     return {name: kind for name, text in types.items() for start, kind in TYPES.items() if re.match(start, text, re.I)}
 
 
-def is_number(cell: str) -> bool:
-    """Whether the text of a cell is a finite number.
-
-    Example:
-        >>> is_number(" -1e3 "), is_number("inf"), is_number("1,5")
-        (True, False, False)
-    """
-    return not math.isnan(number(cell))
-
-
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first line has names rather than cells."""
     if not rows or all(map(_is_numeric, rows[0])):
@@ -304,7 +294,7 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_numeric(cell: str) -> bool:
-    return is_number(with_point(cell.strip()))
+    return not math.isnan(number(with_point(cell.strip())))
 
 
 def _delimiter(lines: Sequence[str]) -> str:

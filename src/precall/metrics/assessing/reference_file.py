@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,10 @@ def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
     if any(array is None or len(array) != len(side.features) for array in stored):
         return None
     margins, index, distance = (np.asarray(array) for array in stored)
-    if margins.shape[1] != len(margin_levels((k,))) or index.shape != distance.shape:
+    values = to_numpy(side.features)
+    farthest = 2 * math.sqrt(values.shape[1]) * max(float(values.max()), -float(values.min()))  # of |x − y|
+    too_far = max(math.sqrt(margins.max()), distance.max()) > farthest * (1 + 1e-6)
+    if margins.shape[1] != len(margin_levels((k,))) or index.shape != distance.shape or too_far:
         raise ValueError(f"`{samples.name}` must hold the neighbours of its samples; its arrays do not fit.")
     cloud = Cloud(side.features, index.shape[1])
     return Balls((k,), int(samples.about["neighbors"]), margins[:, :1], margins, Nearest(index, distance), cloud)
