@@ -122,8 +122,8 @@ def measured(task: Task) -> list[Row]:
         alpha, spectrum = truth(task.law, task.model), found.spectra["prompts"]
         errors = [abs(spectrum.alpha(lam) - alpha(lam)) / min(1.0, lam) for lam in SLOPES]
         values = {"tv": 1 - alpha(1.0), "invented": 1 - alpha(3.0), "missed": 1 - 3 * alpha(1 / 3)}
-        values = {name: round(value, 12) for name, value in values.items()}  # 0 is 1 minus a sum
-        covered = {name: value in found.scores[f"pairs_{name}"].interval for name, value in values.items()}
+        ends = {name: found.scores[f"pairs_{name}"].interval for name in values}  # up to rounding
+        covered = {name: ends[name].low - 1e-9 <= value <= ends[name].high + 1e-9 for name, value in values.items()}
         row |= {"error": float(np.mean(errors)), "covered": covered}
     return [row]
 
