@@ -40,11 +40,11 @@ from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
 from precall.metrics.protocols.several_encoders import by_encoder, encoders_of, opened_once
+from precall.metrics.protocols.tradeoff import Tradeoff, named
 from precall.metrics.scale.sharded import assess_sharded, check_shardable
 from precall.metrics.scale.sketch import Sketch, Sketcher, merge_sketches
 from precall.metrics.scale.sketch_reference import SketchReference
 from precall.metrics.scores.results import Assessment, Comparison
-from precall.metrics.scores.tradeoff import Tradeoff, named
 from precall.metrics.tables.category_levels import pooled_notices, with_shared_levels
 from precall.printing import brief
 from precall.progress import Progress, StageProgress, stage_of, timed
