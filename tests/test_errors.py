@@ -39,8 +39,6 @@ CASES = {
     "budget infinite": (lambda: checks.positive("lam", np.inf), "`lam` must be finite; got inf"),
     "divergence": (lambda: GOOD.divergence("kullback"), "kullback"),
     "points": (lambda: GOOD.curve(0), "`points` must be at least 1"),
-    "cells": (lambda: GOOD.coarsened(0), "`cells` must be at least 1"),
-    "labels": (lambda: GOOD.coarsened([0, 1, 2]), "`cells` and `p` must have the same length"),
     "order": (lambda: GOOD.frontier(order=-1), "`order`"),
     "side": (lambda: GOOD.frontier(order=1, side="both"), "`side`"),
     "s": (lambda: GOOD.f_score(-1), "`s` must not be negative"),

@@ -96,7 +96,7 @@ def dial_images(digits: Row, fashion: Row, plain: Row, hinge: Row, spectral: Row
 
 @entry(
     "The recipe of `precall tune`",
-    "The default recipe on digits at three λ: 599 draws against 599 held-out digits, in pixels, three seeds.",
+    "The default recipe on digits at three λ, n = 599, in pixels, three seeds.",
     "own question",
     "precall tune",
     options="--data digits --lam 0.1 --lam 1 --lam 10 --seed S --out DIR",
@@ -156,7 +156,7 @@ def tune_options(r: Row) -> str:
 
 @entry(
     "A dial without training: central rejection on digits",
-    "Rejection of the draws of a plain GAN towards central (λ > 1) or marginal (λ < 1) samples, K = 4, three seeds.",
+    "Draws of a plain GAN, rejected towards central or marginal samples, K = 4, three seeds.",
     "own question",
     "extensions.central_digits",
     run="two threads, 12 min",
@@ -322,8 +322,7 @@ def diffusion_knobs(r: Row) -> str:
 
 @entry(
     "A small diffusion model on CIFAR-10: guided away from its surplus",
-    "A copy of the same EDM, fine-tuned on the draws that are too many at λ, guides sampling in the wrong direction; three seeds. The weights were "
-    "chosen with seed 0.",
+    "A copy of the same EDM, fine-tuned on draws that are too many at λ, guides sampling in the wrong direction; three seeds, weights chosen with seed 0.",
     "own question",
     "extensions.diffusion_guides",
     options="--data-dir DIR --inception FILE --work DIR",
@@ -409,8 +408,7 @@ def guides_equal(r: Row, auto: Row) -> str:
 
 @entry(
     "Dials of a GAN on Fashion-MNIST",
-    "A class-conditional BigGAN of 6,000 steps under truncation, rejection and five kinds of fine-tuning; three seeds. Fine-tuning was cut short "
-    "(fewer than 500 of 1,500 steps).",
+    "A class-conditional BigGAN under truncation, rejection and five kinds of fine-tuning (cut short); three seeds.",
     "own question",
     "extensions.gan_dials",
     options="--data fashion-mnist --data-dir DIR --inception FILE --work DIR --seconds 260",
@@ -434,7 +432,7 @@ def gan_dials(r: Row) -> str:
 
 @entry(
     "A GAN that sees how central an image is: CIFAR-10 and Fashion-MNIST, three seeds",
-    "A BigGAN trained with five bins of centrality; the tilt s chooses the bins when samples are drawn.",
+    "A BigGAN trained with five bins of centrality; the tilt s chooses among them.",
     "own question",
     "extensions.gan_bins",
     options="--data cifar-10 --data-dir DIR --inception FILE --work DIR --seconds 900",
@@ -491,7 +489,7 @@ def gan_features(cifar: Row, fashion: Row, longer: Row) -> str:
 
 @entry(
     "Central rejection of these GANs, in eight strengths",
-    "The same networks, trained anew; the dial is the strength c of central rejection with K = 2, from −1 to 3.",
+    "The dial is the strength c of central rejection, K = 2, from −1 to 3.",
     "own question",
     "extensions.gan_features",
     options="--central --data cifar-10 --data-dir DIR --inception FILE --work DIR --seconds 260",
@@ -522,7 +520,7 @@ def gan_central(cifar: Row, fashion: Row) -> str:
 
 @entry(
     "A small language model on real text, three seeds",
-    "GPTs of 13.8 M parameters on 20 Newsgroups, 4,000 texts per setting in MiniLM features, compared with the line of the temperature.",
+    "GPTs of 13.8 M parameters on 20 Newsgroups, in MiniLM features, compared with the line of the temperature.",
     "own question",
     "extensions.text_dial",
     options="--archive 20_newsgroups.tar.xz --minilm DIR --work DIR",
@@ -553,7 +551,7 @@ def text_dial(r: Row) -> str:
 
 @entry(
     "Steps per second",
-    "The recipes of `precall tune` at their own batch sizes, and the cost of a step at λ.",
+    "Recipes of `precall tune`, and the cost of a step at λ.",
     "own question",
     "benchmarks.tune",
     files=("tune_h200", "tune", "tune_graphs_h200"),

@@ -41,7 +41,7 @@ def posteriors(of: Labelled) -> Array:
 
     Features are reduced to at most `AXES` principal axes; the penalty is the one with the smallest held-out log-loss.
     """
-    folds, found = StratifiedKFold(3, shuffle=True, random_state=0), []
+    folds, found = StratifiedKFold(3, shuffle=True, random_state=0), list[Array]()
     axes = PCA(min(AXES, of.features.shape[1]), random_state=0)
     x = axes.fit_transform(StandardScaler().fit_transform(of.features))
     for strength in STRENGTHS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts
-from precall.theory.chance import expected_precision_cover, expected_recall_cover
+from precall.theory.chance import expected_recall_cover
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,19 @@ def cover_curve_of(found: Neighborhoods, lam: npt.ArrayLike, k: int | None = Non
     column = found.k.index(level)
     counts = {"fakes_in_ball": found.fakes_in_ball[:, column], "reals_in_ball": found.reals_in_ball[:, column]}
     return cover_curve(lam=lam, k=level, **counts)
+
+
+def expected_precision_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
+    """E[PC_{k,k'}] under P = Q: as `expected_recall_cover` with real and fake exchanged.
+
+    Example:
+        >>> round(float(expected_precision_cover(n_real=500, n_fake=1000, k=1, k_prime=5)), 4)
+        0.869
+
+    References:
+        Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
+    """
+    return expected_recall_cover(n_real=n_fake, n_fake=n_real, k=k, k_prime=k_prime)
 
 
 def _share_at_least(counts: Counts, required: Array) -> Array:

@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, leaky_relu, softplus
 
 LATENT, HIDDEN, BATCH, PENALTY = 64, 512, 64, 10.0
-GANS = {  # losses of the discriminator (real and fake logits) and of the generator (fake logits)
+GANS: dict[
+    str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor]]
+] = {  # losses of the discriminator (real and fake logits) and of the generator (fake logits)
     "non-saturating": (lambda r, f: softplus(-r) + softplus(f), lambda f: softplus(-f)),
     "least squares": (lambda r, f: (r - 1) ** 2 + f**2, lambda f: (f - 1) ** 2),
     "wgan-gp": (lambda r, f: f - r, lambda f: -f),
@@ -40,8 +42,8 @@ class Plan:
         """The same settings for each data set."""
         rng = np.random.default_rng(seed)
         each = models // sets
-        rate = 10 ** rng.uniform(-4.3, -2.7, size=each)
-        chosen = (rate, rng.choice([0.0, 0.5], size=each), rng.choice([2, 4, 8, 16, 64], size=each))
+        rates = 10 ** rng.uniform(-4.3, -2.7, size=each)
+        chosen = (rates, rng.choice([0.0, 0.5], size=each), rng.choice([2, 4, 8, 16, 64], size=each))
         rate, moment, latents = (torch.as_tensor(np.tile(one, sets), device=device) for one in chosen)
         data = torch.arange(sets, device=device).repeat_interleave(each)
         return cls(rate.float(), moment.float(), latents, data)

@@ -65,7 +65,8 @@ def equal_fid(models: list[Row], within: float = 0.02) -> list[Row]:
     found = []
     for data in sorted({m["data"] for m in models}, reverse=True):
         some = [i for i, m in enumerate(models) if m["data"] == data]
-        best, least = None, 0.0
+        best: tuple[int, int] | None = None
+        least = 0.0
         for a, b in permutations(some, 2):
             more, less = (models[a][k]["clusters"] - models[b][k]["clusters"] for k in ("f1_8", "f8"))
             if abs(models[a]["fid"] / models[b]["fid"] - 1) <= within and min(more, -less) > least:

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from experiments.common.arguments import parser
 from experiments.common.classes import features, probabilities, trained
@@ -44,8 +45,8 @@ def compute(options: Namespace) -> Row:
     sets, each_kind, steps, n = (("digits",), 2, 5, 75) if smoke else (SETS, 28, options.steps, 1000)
     data = [load_data(name, options.data_dir) for name in sets]
     stacked = np.stack([np.asarray(one.samples).reshape(len(one.samples), -1) for one in data])
-    side, cases, mosaics, seconds = data[0].shape[-1], [], {}, {}
-    judges, reals, images = [], [], torch.from_numpy(stacked).to(device)
+    side, cases, mosaics, seconds = data[0].shape[-1], list[tuple[Any, ...]](), dict[str, Row](), dict[str, float]()
+    judges, reals, images = list[nn.Sequential](), list[torch.Tensor](), torch.from_numpy(stacked).to(device)
     for k, one in enumerate(data):
         x = images[k].view(-1, 1, side, side).float() / 255
         judges.append(trained(x, torch.as_tensor(np.asarray(one.labels)).long().to(device), 2 if smoke else 8, 0))

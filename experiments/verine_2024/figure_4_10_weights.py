@@ -16,6 +16,7 @@ import numpy as np
 from experiments.common.program import program
 from experiments.common.summaries import Row
 from precall import RatioSpectrum
+from precall.theory.divergences import divergence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,11 +30,11 @@ def compute(smoke: bool) -> Row:
     spectrum = RatioSpectrum.from_masses(p=P, q=Q)
     rows = {}
     for name, formula in WEIGHTS.items():
-        found = spectrum.divergence_weights(name, lam)
+        weight = divergence(name).weight(lam)
         rows[name] = {
             "divergence": spectrum.divergence(name),
-            "mixture": np.trapezoid(found.weight * found.pr_divergence * lam, np.log(lam)),
-            "formula_error": np.abs(found.weight / formula(lam) - 1).max(),
+            "mixture": np.trapezoid(weight * spectrum.pr_divergence(lam) * lam, np.log(lam)),
+            "formula_error": np.abs(weight / formula(lam) - 1).max(),
         }
     return {"rows": rows}
 

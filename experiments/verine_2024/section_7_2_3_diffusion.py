@@ -5,7 +5,7 @@
 The section proposes to weight score matching by u f''(u), u = p/q at each noise level: 1 for KL, 2u for χ², 1/u for
 the reverse KL, and leaves open what it does. Here a denoiser of eight Gaussians, too small to fit them, is trained
 under KL and then further under each divergence: in every round the ratio is trained on data and draws of the model
-(`precall.tune.ScoreMatching`), then the denoiser under the new weights. Precision is α(10) and recall β(.1),
+(`common.score_matching`), then the denoiser under the new weights. Precision is α(10) and recall β(.1),
 from the exact masses of the data on square cells; three seeds.
 """
 
@@ -15,14 +15,14 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import torch
-from precall.tune.score_matching import MLPRatio
 from torch import Tensor, nn
 
 from experiments.common.eight_gaussians import spectrum_on_cells
 from experiments.common.program import program
+from experiments.common.score_matching import MLPRatio, ScoreMatching
 from experiments.common.summaries import Row
 from experiments.extensions.diffusion_rejection import SIGMA_DATA, batch_of, classified, descended, rng_of
-from precall.tune import ScoreMatching, load_data
+from precall.tune import load_data
 from precall.tune.models import MLPDenoiser, sample
 
 if TYPE_CHECKING:

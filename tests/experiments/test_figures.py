@@ -42,7 +42,7 @@ def test_smoke(path, tmp_path, capsys):
         except FileNotFoundError:
             pytest.skip(f"needs {NEEDS[path.stem]}")
     module = import_module(f"experiments.{path.parent.name}.{path.stem}")
-    more = ["--archive", str(archive(tmp_path / "posts.tar"))] if path.stem == "figure_5_text" else []
+    more = ["--archive", str(archive(tmp_path / "posts.tar"))] if "--archive" in path.read_text() else []
     module.main(["--smoke", "--out", str(tmp_path), *more])
     (numbers,), (picture,) = tmp_path.glob("*.json"), tmp_path.glob("*.png")
     assert json.loads(numbers.read_text())["smoke"] is True

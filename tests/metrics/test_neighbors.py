@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.common.cover_curve import cover_curve
+from experiments.common.cover_curve import cover_curve, expected_precision_cover
 from precall.metrics.neighbors.sweep import cross, sweep, within
 from precall.metrics.pairs import shortlists, tallies
 from precall.metrics.tiles import clouds, distances, tile
 from precall.theory.chance import (
     chance_corrected,
     expected_coverage,
-    expected_precision_cover,
     expected_recall_cover,
 )
 

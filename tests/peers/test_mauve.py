@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from precall.theory.frontiers import mauve
+from precall.theory.mauve import mauve
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from experiments.common.coarse import coarsened
 from precall.theory.spectrum import RatioSpectrum
 
 P, Q = [0.05, 0.55, 0.3, 0.1], [0.0, 0.1, 0.1, 0.8]
@@ -17,7 +18,7 @@ P, Q = [0.05, 0.55, 0.3, 0.1], [0.0, 0.1, 0.1, 0.8]
     ],
 )
 def test_cells_are_merged_if_the_middles_of_their_mass_lie_in_the_same_part(groups, p, q):
-    merged = RatioSpectrum.from_masses(p=P, q=Q).coarsened(groups)
+    merged = coarsened(RatioSpectrum.from_masses(p=P, q=Q), groups)
     np.testing.assert_allclose(merged.p, p, atol=1e-12)
     np.testing.assert_allclose(merged.q, q, atol=1e-12)
 

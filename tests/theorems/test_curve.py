@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 
+from experiments.common.coarse import coarsened
 from precall.theory.spectrum import RatioSpectrum
 from strategies import SLOPES, alpha, pairs, slopes
 
@@ -311,7 +312,7 @@ def test_coarser_cells_never_lower_the_curve(pair, groups, random):
     """Data processing: the population histogram curve lies on or above the true one."""
     spectrum = spectrum_of(pair)
     labels = [random.randrange(groups) for _ in spectrum.p]
-    for coarse in (spectrum.coarsened(labels), spectrum.coarsened(groups)):
+    for coarse in (coarsened(spectrum, labels), coarsened(spectrum, groups)):
         assert (coarse.alpha(FINITE) >= spectrum.alpha(FINITE) - 1e-12).all()
         assert coarse.p.size <= groups
         assert coarse.q.sum() == pytest.approx(1)

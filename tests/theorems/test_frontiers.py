@@ -11,14 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from precall.theory.frontiers import (
-    SIDES,
-    Frontier,
-    frontier,
-    mauve,
-    renyi_divergence,
-)
+from precall.theory.frontiers import SIDES, Frontier, frontier, renyi_divergence
 from precall.theory.gaussians import gaussian_frontier, gaussian_kl, gaussian_renyi
+from precall.theory.mauve import mauve
 
 Array = np.ndarray
 ORDERS = [0.0, 0.3, 0.5, 0.999, 1.0, 1.0001, 1.5, 2.0, 3.0, 4.0, 20.0, np.inf]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from precall.theory.frontiers import mauve
-from precall.theory.mauve import mauve_gradient, mauve_variance
+from precall.theory.mauve import mauve, mauve_gradient, mauve_variance
 
 
 def test_the_gradient_of_mauve_is_its_derivative():

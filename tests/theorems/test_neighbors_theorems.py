@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from experiments.common.cover_curve import cover_curve, cover_curve_of
+from experiments.common.cover_curve import cover_curve, cover_curve_of, expected_precision_cover
 from precall.metrics.neighbors.sweep import sweep
 from precall.theory.chance import (
     chance_corrected,
     expected_coverage,
     expected_density,
-    expected_precision_cover,
     expected_recall_cover,
 )
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from precall.metrics.cells.histograms import kmeans_histograms
-from precall.theory.frontiers import frontier_integral
+from precall.theory.mauve import frontier_integral
 from precall.theory.smoothing import SMOOTHING, good_turing, krichevsky_trofimov
 from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs

@@ -192,10 +192,6 @@ def rejection(*, ratios: Ratios, weights: Ratios | None = None) -> ClippedRule:
 
     Its budget is its cost, `1/rate = max r / E_Q[r]`. A ratio above all the given ones is always accepted.
 
-    Args:
-        ratios: `r ∝ p/q` at draws of the model, in [0, ∞], shape (n,), array or tensor; at least one positive.
-        weights: masses of the draws under Q, shape (n,), divided by their sum; equal if None.
-
     Example:
         >>> rule = rejection(ratios=[0.5, 1.0, 2.0, 0.5])
         >>> rule.tau, rule.rate, rule.budget

@@ -1,8 +1,8 @@
 """What k-NN scores come to when the model is the data: exact expectations under P = Q, for any continuous P.
 
-If all N + M points are independent draws of one law without ties, the neighbours of a point, from near to far, are in
-random order of real and fake. So every count in a k-NN ball is a draw without replacement, whatever the law and the
-dimension. No score means much without this number beside it: coverage at N = M and k = 5 comes to 0.969, not to 1.
+If all points, N real and M fake, are independent draws of one law without ties, the neighbours of a point, from near to
+far, are in random order of real and fake. So every count in a k-NN ball is a draw without replacement, whatever the law
+and the dimension. No score means much without this number beside it: coverage at N = M and k = 5 comes to 0.969.
 """
 
 from __future__ import annotations
@@ -35,14 +35,6 @@ def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
 
     An expectation, not a maximum: copies of the data have coverage 1.
 
-    Args:
-        n_real: N, number of real samples.
-        n_fake: M, number of fake samples.
-        k: Neighbours that define a ball, 1 ≤ k < N.
-
-    Returns:
-        A number in (0, 1); with N = M it is a little above 1 − 2⁻ᵏ.
-
     Example:
         >>> round(expected_coverage(n_real=1000, n_fake=1000, k=5), 4)
         0.969
@@ -58,16 +50,7 @@ def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
 def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
     """E[RC_{k,k'}] under P = Q: the chance that k fakes come before the k'-th other real sample.
 
-        E = P( fakes in a k'-NN ball of a real sample ≥ k ), by `ball_count_law`
-
-    Args:
-        n_real: N, number of real samples.
-        n_fake: M, number of fake samples.
-        k: Fakes asked for, a number or an array; 0 where k > M.
-        k_prime: k', neighbours that define a ball, 1 ≤ k' < N.
-
-    Returns:
-        A number in [0, 1], or an array like `k`.
+        E = P( fakes in a k'-NN ball of a real sample ≥ k ), by `ball_count_law`; k may be an array
 
     Example:
         >>> round(float(expected_recall_cover(n_real=1000, n_fake=1000, k=1, k_prime=5)), 4)  # coverage
@@ -83,40 +66,15 @@ def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> 
     return np.where(wanted <= n_fake, share, 0.0)[()]
 
 
-def expected_precision_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
-    """E[PC_{k,k'}] under P = Q: as `expected_recall_cover` with real and fake exchanged.
-
-    Example:
-        >>> round(float(expected_precision_cover(n_real=500, n_fake=1000, k=1, k_prime=5)), 4)
-        0.869
-
-    References:
-        Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
-    """
-    _check_sizes(n_real=n_real, n_fake=n_fake, k=k_prime, centres=n_fake)
-    return expected_recall_cover(n_real=n_fake, n_fake=n_real, k=k, k_prime=k_prime)
-
-
 def ball_count_law(*, centres: int, others: int, k: int) -> Array:
     """Law of the number of samples of the other set in a k-NN ball under P = Q: negative hypergeometric.
 
-        P(c) = C(c + k − 1, c) C(n − 1 − k + m − c, m − c) / C(n − 1 + m, m),        0 ≤ c ≤ m
-
-    Args:
-        centres: n, number of samples that the balls surround.
-        others: m, number of samples of the other set.
-        k: Number of neighbours that defines a ball, 1 ≤ k < n.
-
-    Returns:
-        The probabilities of 0 … m, shape (m + 1,).
+        P(c) = C(c + k − 1, c) C(n − 1 − k + m − c, m − c) / C(n − 1 + m, m),        0 ≤ c ≤ m, n centres, m others
 
     Example:
         >>> law = ball_count_law(centres=1000, others=1000, k=5)
         >>> round(float(1 - law[0]), 4)  # coverage
         0.969
-
-    References:
-        docs/theory.md, Neighbours.
     """
     from scipy.special import gammaln
 
@@ -148,12 +106,6 @@ def expected_clipped_coverage(*, n_real: int, n_fake: int, k: int) -> float:
 def inverted_clipped_coverage(share: float, *, n_real: int, n_fake: int, k: int) -> float:
     """M'/M for which M' fakes of the data have the expected clipped coverage `share`; 1 if `share` is larger still.
 
-    Args:
-        share: mean_i min(c_i, k)/k, in [0, 1].
-        n_real: N, number of real samples.
-        n_fake: M, number of fake samples.
-        k: Number of neighbours that defines a ball, 1 ≤ k < N.
-
     Example:
         >>> share = expected_clipped_coverage(n_real=1000, n_fake=300, k=5)
         >>> round(inverted_clipped_coverage(share, n_real=1000, n_fake=1000, k=5), 6)
@@ -179,19 +131,9 @@ def inverted_clipped_coverage(share: float, *, n_real: int, n_fake: int, k: int)
 def chance_corrected(value: float, chance: float) -> float:
     """(value − chance) / (1 − chance): 0 where the score is what P = Q gives, 1 where it is 1, negative below chance.
 
-    Args:
-        value: The score, at most 1.
-        chance: Its expectation under P = Q, less than 1.
-
-    Returns:
-        A number in (−∞, 1].
-
     Example:
         >>> chance_corrected(0.75, 0.5)
         0.5
-
-    References:
-        docs/theory.md, Neighbours.
     """
     chance = float(checks.numbers("chance", chance))
     if chance >= 1:

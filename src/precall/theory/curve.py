@@ -114,9 +114,6 @@ class PrecisionRecall:
         Example:
             >>> PrecisionRecall(p=np.array([0.5, 0.5]), q=np.array([0.125, 0.875])).max_budget
             4.0
-
-        References:
-            docs/theory.md, Rejection.
         """
         if self.breakpoints.size == 0:
             return 1.0

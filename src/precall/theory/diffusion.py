@@ -33,14 +33,6 @@ def noise_levels(steps: int, sigma_min: float = SIGMA_MIN, sigma_max: float = SI
 
     They are evenly spaced in σ^(1/ρ) with ρ = 7, so that most of them are small.
 
-    Args:
-        steps: number of positive levels.
-        sigma_min: last positive level.
-        sigma_max: first level.
-
-    Returns:
-        The levels, decreasing, shape (steps + 1,).
-
     Example:
         >>> noise_levels(3, 1.0, 128.0).round(4).tolist()
         [128.0, 17.0859, 1.0, 0.0]
@@ -111,12 +103,6 @@ def heun_step(denoise: Callable[[X, float], X], x: X, sigma: float, below: float
 
     The error of a whole chain is of second order in the step. The last step, to σ = 0, is Euler's, because the slope is
     not defined there.
-
-    Args:
-        denoise: `denoise(x, sigma)` returns E[x | x_σ], of the shape of x.
-        x: noisy samples at the level σ.
-        sigma: current noise level, positive.
-        below: next noise level, between 0 and σ.
 
     Example:
         >>> heun_step(lambda x, sigma: 0.0 * x, 2.0, 1.0, 0.5)  # slope x/σ: all data at 0

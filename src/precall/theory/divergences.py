@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from precall.theory.elementwise import Number, functions, indicator, jeffreys_log_ratio, log_softplus, sigmoid, softplus
+from precall.theory.elementwise import Number, functions, jeffreys_log_ratio, log_softplus, softplus
 from precall.theory.f_divergence import Divergence as Divergence
-from precall.theory.f_divergence import Kinked as Kinked
 from precall.theory.f_divergence import Smooth as Smooth
+from precall.theory.kinked import PR as PR
+from precall.theory.kinked import Kinked as Kinked
+from precall.theory.kinked import TotalVariation
 
 LOG2 = math.log(2)
 
@@ -373,79 +375,6 @@ class Amari(Smooth):
 
     def generator_loss(self, log_u: Number) -> Number:
         return (1 - functions(log_u).exp(self.order * log_u)) / self.order
-
-
-@dataclass(frozen=True)
-class TotalVariation(Kinked):
-    """Total variation distance ½∫|p−q|, between 0 and 1; f(u) = |u−1|/2, f*(t) = t on [−½, ½]."""
-
-    name = "tv"
-    kinks = ((1.0, 1.0),)
-
-    def f(self, u: Number) -> Number:
-        return abs(u - 1) / 2
-
-    def derivative(self, u: Number) -> Number:
-        return functions(u).sign(u - 1) / 2
-
-    def _conjugate(self, t: Number) -> Number:
-        return t
-
-    def activation(self, w: Number) -> Number:
-        return sigmoid(2 * w) - 0.5  # tanh(w)/2
-
-    def generator_loss(self, log_u: Number) -> Number:
-        return -functions(log_u).sign(log_u) / 2
-
-
-@dataclass(frozen=True)
-class PR(Kinked):
-    """The PR-divergence at slope λ, D_λ(P‖Q) = min(1, λ) − α(λ): how far precision at that slope is from its maximum.
-
-    f(u) = max(λu, 1) − max(λ, 1), f*(t) = t/λ + (λ−1)₊ on [0, λ]. It lies between 0 and min(1, λ), equals TV at
-    λ = 1, and for other λ may be 0 although P ≠ Q.
-
-    Args:
-        lam: λ, positive and finite; large for precision, small for recall.
-
-    Example:
-        >>> import numpy as np
-        >>> p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
-        >>> round(float(np.sum(q * PR(lam=2.0).f(p / q))), 6)  # 1 − α(2) = 1 − 0.9
-        0.1
-
-    References:
-        Verine (2024), Def. 4.2.1; docs/theory.md, The PR-divergence.
-    """
-
-    lam: float
-
-    def __post_init__(self) -> None:
-        if not (self.lam > 0 and math.isfinite(self.lam)):
-            raise ValueError(f"`lam` must be positive and finite, since 0 and ∞ have no dual form; got {self.lam}.")
-
-    @property
-    def name(self) -> str:
-        return f"pr:{float(self.lam)!r}"
-
-    @property
-    def kinks(self) -> tuple[tuple[float, float], ...]:
-        return ((1 / self.lam, self.lam),)
-
-    def f(self, u: Number) -> Number:
-        return functions(u).clip(self.lam * u, 1.0, math.inf) - max(self.lam, 1)
-
-    def derivative(self, u: Number) -> Number:
-        return self.lam * indicator(self.lam * u - 1)
-
-    def _conjugate(self, t: Number) -> Number:
-        return t / self.lam + max(self.lam - 1, 0)
-
-    def activation(self, w: Number) -> Number:
-        return self.lam * sigmoid(w)
-
-    def generator_loss(self, log_u: Number) -> Number:
-        return 1 - max(self.lam, 1) - indicator(log_u + math.log(self.lam))
 
 
 _ROWS: tuple[Divergence, ...] = (

@@ -101,9 +101,6 @@ class Divergence(ABC):
 
         With the ratio r held fixed as a function of x, `∇_θ E_{x~Q_θ}[h(r(x))] = ∇_θ D_f(P‖Q_θ)`. It decreases in u.
         For TV and λ-PR it is a step, whose gradient is zero almost everywhere: train with a smoothed version.
-
-        References:
-            docs/theory.md, Training losses.
         """
 
     @final
@@ -198,31 +195,3 @@ class Smooth(Divergence):
     @final
     def conjugate_of_logit(self, w: Number) -> Number:
         return -self.generator_loss(self.log_ratio(w))  # f*(f'(u)) = u f'(u) − f(u)
-
-
-@dataclass(frozen=True)
-class Kinked(Divergence):
-    """A divergence whose f is piecewise linear: f* is linear on its domain, and its slope does not reveal the ratio."""
-
-    @final
-    def second(self, u: Number) -> Number:
-        return 0 * functions(u).sign(u)
-
-    @final
-    def ratio(self, t: Number) -> Number:
-        raise ValueError(self._no_ratio())
-
-    @final
-    def log_ratio(self, w: Number) -> Number:
-        raise ValueError(self._no_ratio())
-
-    @final
-    def conjugate_of_logit(self, w: Number) -> Number:
-        return self.conjugate(self.activation(w))
-
-    @final
-    def _no_ratio(self) -> str:
-        return (
-            f"the conjugate of {self.name!r} is linear and carries no ratio. Train the discriminator with a "
-            'strictly convex divergence such as "gan" or "chi2" and take the ratio from that.'
-        )

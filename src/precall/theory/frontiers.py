@@ -1,4 +1,4 @@
-"""Rényi divergence frontiers of discrete distributions, of any order, and MAUVE (docs/theory.md, Frontiers).
+"""Rényi divergence frontiers of discrete distributions, of any order (docs/theory.md, Frontiers).
 
 A frontier expresses precision and recall as two divergences to a third distribution R. The *exclusive* frontier looks
 for the best common part R of P and Q; the losses of precision and recall are `D(R‖Q)` and `D(R‖P)`. The *inclusive*
@@ -8,7 +8,7 @@ best R is a power mean of the two densities:
     r ∝ (w q^b + (1 − w) p^b)^(1/b),   b = 1 − a (exclusive),  b = a (inclusive),  a = the Rényi order.
 
 The exclusive frontier of order ∞ is the precision-recall curve; the inclusive frontier of order 1 is the curve behind
-MAUVE. Frontiers of Gaussians in closed form are in `precall.theory.gaussians`.
+MAUVE (`precall.theory.mauve`). Frontiers of Gaussians in closed form are in `precall.theory.gaussians`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     References:
         Van Erven and Harremoës (2014); Djolonga et al. (2020), Def. 1 (corrected: docs/errata.md, DJO-1).
     """
-    return _renyi(*_pair(p, q), checks.order(order))
+    return _renyi(*normalised_pair(p, q), checks.order(order))
 
 
 def _renyi(x: Array, y: Array, a: float) -> float:
@@ -153,7 +153,7 @@ def frontier(p: ArrayLike, q: ArrayLike, *, order: float, side: str = "exclusive
     References:
         Djolonga et al. (2020), Prop. 1-3 (corrected: docs/errata.md, DJO-2 to DJO-6); docs/theory.md, Frontiers.
     """
-    p, q = _pair(p, q)
+    p, q = normalised_pair(p, q)
     a, side, points = checks.order(order), checks.choice("side", side, SIDES), checks.points(points)
     shared = (p > 0) & (q > 0)
     if a == 0:
@@ -177,7 +177,7 @@ def frontier(p: ArrayLike, q: ArrayLike, *, order: float, side: str = "exclusive
 def _inner_losses(p: Array, q: Array, w: Array, a: float, side: str) -> Array:
     """(precision loss, recall loss) at weights strictly between 0 and 1, shape (2, points)."""
     if a == 1:
-        return _geometric_losses(p, q, w) if side == "exclusive" else _arithmetic_losses(p, q, w)
+        return _geometric_losses(p, q, w) if side == "exclusive" else arithmetic_losses(p, q, w)
     if side == "exclusive":
         return _exclusive_losses(p, q, w, a)
     return _inclusive_losses_near_one(p, q, w, a) if abs(a - 1) < 0.1 else _inclusive_losses(p, q, w, a)
@@ -225,7 +225,7 @@ def _geometric_losses(p: Array, q: Array, w: Array) -> Array:
     return np.stack([(1 - w) * mean - np.log(Z), -w * mean - np.log(Z)])
 
 
-def _arithmetic_losses(p: Array, q: Array, w: Array) -> Array:
+def arithmetic_losses(p: Array, q: Array, w: Array) -> Array:
     """Inclusive, order 1: `r = w q + (1−w) p`, losses `KL(P‖R)` and `KL(Q‖R)`. Any weights in (0, 1)."""
     heavy = p + q > 1e-300  # in lighter cells r may round to zero, and their contribution is negligible
     if not heavy.all():
@@ -409,70 +409,10 @@ def _slopes(p: Array, q: Array, points: int) -> Array:
     return np.asarray(np.clip(lam, low, high))
 
 
-# ------------------------------------------------------------------------------------------------------------- MAUVE
-
-
-def mauve(p: ArrayLike, q: ArrayLike, *, c: float = 5.0, points: int = 25) -> float:
-    """MAUVE of two histograms: the area under the inclusive order-1 frontier with its losses multiplied by c.
-
-    The curve is `(exp(−c KL(Q‖R)), exp(−c KL(P‖R)))` at R = w Q + (1 − w) P, closed by (1, 0) and (0, 1). MAUVE lies in
-    (0, 1], is 1 iff P = Q, and is symmetric in P and Q. The area is that of the polygon through the points and the
-    origin: the mean of the trapezoid rules along the two axes, which is what the authors' package computes.
-
-    Args:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-        c: scaling of the divergences, positive.
-        points: number of weights, equally spaced from 1e-6 to 1 − 1e-6, at least 2.
-
-    Example:
-        >>> round(mauve([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), 6)
-        0.82141
-
-    References:
-        Pillutla et al. (2021), eq. 1-3; docs/theory.md, Frontiers.
-    """
-    p, q = _pair(p, q)
-    scale = checks.positive("c", c)
-    w = np.linspace(1e-6, 1 - 1e-6, checks.points(points))
-    y, x = np.exp(-scale * np.maximum(_arithmetic_losses(p, q, w), 0.0))  # x increases with w, since KL(Q‖R) decreases
-    x, y = np.concatenate([[0.0], x, [1.0]]), np.concatenate([[1.0], y, [0.0]])
-    return float(np.sum(x[1:] * y[:-1] - x[:-1] * y[1:])) / 2
-
-
-def frontier_integral(p: ArrayLike, q: ArrayLike) -> float:
-    """Frontier integral of two histograms: the mean loss along the inclusive order-1 frontier, in [0, 1].
-
-        FI = 2 ∫ w KL(Q‖R) + (1 − w) KL(P‖R) dw = Σ (p + q)/2 − p q log(p/q)/(p − q),   R = w Q + (1 − w) P
-
-    It is symmetric, 0 iff P = Q and 1 iff P and Q are disjoint.
-
-    Args:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-
-    Example:
-        >>> round(frontier_integral([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), 6)
-        0.08914
-
-    References:
-        Liu et al. (2021); docs/theory.md, Frontiers.
-    """
-    p, q = _pair(p, q)
-    shared = (p > 0) & (q > 0)
-    x = (np.log(p[shared]) - np.log(q[shared])) / 2
-    # With p, q = √(pq) e^±x a cell has √(pq) (cosh x − x/sinh x), which is 2x²/3 near 0
-    near = np.abs(x) < 1e-4
-    with np.errstate(over="ignore", invalid="ignore"):
-        cells = (p[shared] + q[shared]) / 2 - np.sqrt(p[shared]) * np.sqrt(q[shared]) * x / np.sinh(x)
-    cells = np.where(near, 2 * x * x / 3 * p[shared], cells)
-    return float(cells.sum() + (p[~shared] + q[~shared]).sum() / 2)
-
-
 # ------------------------------------------------------------------------------------------------- checks and threads
 
 
-def _pair(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
+def normalised_pair(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
     """Masses on the same cells, exactly normalised, without empty cells."""
     p, q = checks.probabilities("p", p), checks.probabilities("q", q)
     checks.same_length(p=p, q=q)

@@ -78,9 +78,6 @@ def gaussian_frontier(
         side: "exclusive" or "inclusive".
         points: number of equally spaced weights of Q, at least 2.
 
-    Returns:
-        The frontier, from R = P to R = Q.
-
     Raises:
         ValueError: if a covariance is not symmetric and positive definite.
 

@@ -53,9 +53,6 @@ def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
         real: scores of held-out real samples, larger meaning more real, shape (n,).
         fake: scores of held-out fake samples, shape (m,).
 
-    Returns:
-        The blocks, ordered by score.
-
     Example:
         >>> blocks = score_blocks(real=[2.0, 3.0, 3.0], fake=[1.0, 2.0])
         >>> blocks.edges.tolist(), blocks.q.tolist()
@@ -73,11 +70,6 @@ def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
 
 def counted_blocks(scores: Array, reals: Counts, fakes: Counts) -> ScoreBlocks:
     """`score_blocks` of scores that are given by how often each of them occurs.
-
-    Args:
-        scores: distinct scores, increasing, shape (m,).
-        reals: number of real samples with each score, shape (m,).
-        fakes: number of fake samples with each score, shape (m,).
 
     Example:
         >>> counted_blocks(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]), np.array([1, 1, 0])).q.tolist()
@@ -119,10 +111,6 @@ def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
 
     This is the penalty of the Bayesian information criterion for one more level. Dropped, invented and re-weighted
     modes have few distinct ratios, and every further block is noise that the curve would show as a difference.
-
-    Args:
-        real: scores of held-out real samples, shape (n,).
-        fake: scores of held-out fake samples, shape (m,).
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -34,9 +34,6 @@ class ProjectionRule:
         >>> log_ratio = np.log([0.1, 0.5, 4.0])
         >>> rule.keep(log_ratio).round(9).tolist(), rule.add(log_ratio).round(9).tolist()
         ([0.2, 1.0, 1.0], [0.0, 0.0, 0.875])
-
-    References:
-        docs/theory.md, The PR projection.
     """
 
     lam: float
@@ -70,16 +67,9 @@ class ProjectionRule:
 def surplus_share(log_ratio: ArrayLike, lam: float) -> Array:
     """The share `(1 − λ r)₊` of each draw that is too much at slope λ; its mean under Q is the surplus, `1 − α(λ)`.
 
-    Args:
-        log_ratio: log p/q of the draws, shape (n,).
-        lam: slope λ in [0, ∞].
-
     Example:
         >>> surplus_share(np.log([0.1, 0.5, 4.0]), 2.0).round(9).tolist()
         [0.8, 0.0, 0.0]
-
-    References:
-        docs/theory.md, Away from the surplus.
     """
     return 1 - np.exp(np.minimum(0.0, _shifted(log_ratio, float(checks.nonnegative("lam", lam)))))
 
@@ -99,22 +89,11 @@ def projected_masses(p: ArrayLike, q: ArrayLike, lam: float) -> Array:
 
     S and L are the sums of the two positive parts, and `m = min(S, L)`. T satisfies `α_T(λ) = min(1, λ)`, and among all
     distributions that do it is nearest to Q in total variation, `TV(Q, T) = m = min(1, λ) − α(λ)`. It lowers precision
-    and recall at no slope.
-
-    Args:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-        lam: slope λ in [0, ∞]. λ = 1 gives P; λ = 0 gives Q; λ = ∞ replaces only the mass outside the support of P.
-
-    Returns:
-        The masses of T, shape (m,), sum 1.
+    and recall at no slope. λ = 1 gives P, λ = 0 gives Q, λ = ∞ replaces only the mass outside the support of P.
 
     Example:
         >>> projected_masses([0.5, 0.5, 0.0], [0.25, 0.5, 0.25], 2.0).round(9).tolist()
         [0.4, 0.6, 0.0]
-
-    References:
-        docs/theory.md, The PR projection.
     """
     real, fake = checks.probabilities("p", p), checks.probabilities("q", q)
     checks.same_length(p=real, q=fake)

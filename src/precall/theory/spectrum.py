@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from precall.printing import brief
 from precall.theory import checks
-from precall.theory.arrays import Array, Index
+from precall.theory.arrays import Array
 from precall.theory.curve import PrecisionRecall
 from precall.theory.hull import score_blocks
 
@@ -29,23 +28,6 @@ if TYPE_CHECKING:
 
 
 STEEPEST = 1e300  # larger ratios count as this one: their f would overflow before it is multiplied by its tiny mass
-
-
-@dataclass(frozen=True, eq=False)
-class DivergenceWeights:
-    """An f-divergence as a mixture of PR-divergences: `D_f = ∫ weight(λ) D_λ dλ + Σ mass · D_λ0` over the atoms.
-
-    Attributes:
-        lam: slopes λ, shape (m,).
-        weight: density `λ⁻³ f″(1/λ)` at each λ: the weight that the divergence gives to that trade-off.
-        pr_divergence: `D_λ(P‖Q)` at each λ, which the weight multiplies.
-        atoms: pairs (λ0, mass), one per kink of f at 1/λ0.
-    """
-
-    lam: Array
-    weight: Array
-    pr_divergence: Array
-    atoms: tuple[tuple[float, float], ...]
 
 
 @brief
@@ -165,9 +147,6 @@ class RatioSpectrum(PrecisionRecall):
         Example:
             >>> RatioSpectrum.from_curve(lam=[0.0, 0.5, 2.0], alpha=[0.0, 0.5, 0.8]).alpha(1.25)
             0.65
-
-        References:
-            docs/theory.md, The curve.
         """
         from scipy.optimize import isotonic_regression
 
@@ -271,33 +250,10 @@ class RatioSpectrum(PrecisionRecall):
             >>> after = spectrum.projected(2.0)
             >>> [(round(one.alpha(2.0), 9), round(one.beta(1.0), 9)) for one in (spectrum, after)]
             [(0.75, 0.75), (1.0, 0.9)]
-
-        References:
-            docs/theory.md, The PR projection.
         """
         from precall.theory.projection import projected_masses
 
         return self._sorted(self.p, projected_masses(self.p, self.q, lam))
-
-    def coarsened(self, cells: int | Sequence[int] | npt.NDArray[np.integer]) -> RatioSpectrum:
-        """Spectrum of coarser cells; precision increases or stays equal at every λ (data processing).
-
-        Args:
-            cells: either the number of groups (of neighbouring ratios and about equal mass (p + q)/2), or one integer
-                label per cell, in the order of `p` and `q`: cells with equal label are merged.
-        """
-        p, q = (np.bincount(self._labels(cells), masses).astype(np.float64) for masses in (self.p, self.q))
-        return self._sorted(p, q)
-
-    def _labels(self, cells: int | Sequence[int] | npt.NDArray[np.integer]) -> Index:
-        """Label of the group that each cell belongs to."""
-        if np.ndim(cells) > 0:
-            checks.same_length(cells=(given := np.asarray(cells)), p=self.p)
-            return np.unique(given, return_inverse=True)[1]
-        if (groups := int(np.asarray(cells))) < 1:
-            raise ValueError(f"`cells` must be at least 1; got {cells}.")
-        middle = np.cumsum(self.p + self.q) - (self.p + self.q) / 2
-        return np.minimum((middle / 2 * groups).astype(np.intp), groups - 1)
 
     # --------------------------------------------------------------------------------- divergences and frontiers
 
@@ -324,24 +280,6 @@ class RatioSpectrum(PrecisionRecall):
             u = np.minimum(p / q, STEEPEST)
             return float(np.sum(np.where(u < STEEPEST, q * f.f(u), p * (f.f(u) / u)))) + ends
 
-    def divergence_weights(self, name: str | Divergence, lam: ArrayLike | None = None) -> DivergenceWeights:
-        """Weight that a divergence gives to each trade-off: `D_f = ∫ λ⁻³ f″(1/λ) D_λ(P‖Q) dλ` (plus atoms at kinks).
-
-        Args:
-            name: as in `divergence`.
-            lam: slopes to report, shape (m,); by default 201 from 10⁻³ to 10³, equally spaced in log λ.
-
-        References:
-            Verine (2024), Thm 4.3.1; docs/theory.md, Mixtures of PR-divergences.
-        """
-        from precall.theory.divergences import divergence
-
-        f = divergence(name)
-        lam = np.geomspace(1e-3, 1e3, 201) if lam is None else checks.nonnegative("lam", checks.vector("lam", lam))
-        # a slope jump s of f at u0 adds s u0 D_{1/u0}
-        atoms = tuple((1 / u0, jump * u0) for u0, jump in f.kinks)
-        return DivergenceWeights(lam, f.weight(lam), self.pr_divergence(lam), atoms)
-
     def frontier(self, order: float, side: str = "exclusive", points: int = 101) -> Frontier:
         """Rényi divergence frontier of any order in [0, ∞]; the exclusive one of order ∞ is the precision-recall curve.
 
@@ -363,7 +301,7 @@ class RatioSpectrum(PrecisionRecall):
         References:
             Pillutla et al. (2021); docs/theory.md, Frontiers.
         """
-        from precall.theory.frontiers import mauve
+        from precall.theory.mauve import mauve
 
         return mauve(self.p, self.q, c=c)
 
@@ -373,7 +311,7 @@ class RatioSpectrum(PrecisionRecall):
         References:
             Liu et al. (2021); docs/theory.md, Frontiers.
         """
-        from precall.theory.frontiers import frontier_integral
+        from precall.theory.mauve import frontier_integral
 
         return frontier_integral(self.p, self.q)
 
