@@ -5,7 +5,7 @@ SECONDS ?= 900
 SEED ?= 0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench attack docs dist coverage mutants audit experiments clean
+.PHONY: demo test smoke check bench attack docs dist coverage mutants audit experiments clean
 
 demo: .venv/.installed  ## install into .venv, then show the demo
 	$(BIN)/precall demo
@@ -13,6 +13,9 @@ demo: .venv/.installed  ## install into .venv, then show the demo
 # a worker a core, a thread a worker: more threads than cores wait for each other
 test: check  ## install the dev extra, then lint, types, doctests, tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+smoke: .venv/.dev  ## every benchmark and experiment at a tiny size, every example, and the site
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m smoke tests
 
 check: .venv/.dev  ## lint, types, licences of dependencies; warns about known vulnerabilities
 	$(BIN)/ruff check .
@@ -41,7 +44,7 @@ dist: .venv/.dev  ## wheel and sdist in dist/, each installed into a clean envir
 
 coverage: .venv/.dev  ## line coverage of every room; fails under 95 % of theory and metrics, 88 % of all
 	rm -f .coverage .coverage.*
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal -m "smoke or not smoke"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python tools/line_coverage.py --missing theory metrics
 

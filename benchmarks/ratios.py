@@ -1,6 +1,9 @@
 """Is the deployed ratio as good as the selection? `Ratio.fitted` with rejection against `select`, on known mixtures.
 
-python -m benchmarks.ratios --out benchmarks/results/ratios.json
+    python -m benchmarks.ratios [--processes 5] --out benchmarks/results/ratios.json
+
+Each loses some α(1) against rejection by the exact ratio *of the same draws*. These losses are compared: α(1) itself
+differs by up to .04 between two sets of 2,000 draws, whatever rejects them.
 """
 
 from __future__ import annotations
@@ -8,6 +11,8 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -18,8 +23,8 @@ from precall.improve.judging import judge
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 
-WHICH = (0, 4, 8, 9, 13, 15, 18, 19)  # eight cases of plans, in 4 to 16 dimensions
-SIZE, DRAWS = 2000, 20_000
+WHICH = (0, 4, 8, 9, 11, 13, 18, 19)  # eight cases of plans, in 2 to 16 dimensions
+SIZE, DRAWS, SEEDS = 2000, 20_000, 5
 BUDGETS = (2.0, 4.0)
 
 
@@ -36,16 +41,16 @@ def measured(index: int, seed: int) -> list[Row]:
     real, fake, new = case.real.sample(SIZE, rng), case.fake.sample(SIZE, rng), case.fake.sample(DRAWS, rng)
     selected = judge(real=real, fake=fake, seed=seed).result.log_ratio_fake
     deployed = np.asarray(Ratio.fitted(real=real, fake=fake, seed=seed)(new))
-    return [
-        {
-            "case": case.name,
-            "budget": budget,
-            "selected": realised(selected, case.log_ratio(fake), budget),
-            "deployed": realised(deployed, case.log_ratio(new), budget),
-            "ideal": realised(case.log_ratio(new), case.log_ratio(new), budget),
+    at_fake, at_new = case.log_ratio(fake), case.log_ratio(new)
+    rows = []
+    for budget in BUDGETS:
+        ideal = realised(at_new, at_new, budget)
+        losses = {
+            "selected_loss": realised(at_fake, at_fake, budget) - realised(selected, at_fake, budget),
+            "deployed_loss": ideal - realised(deployed, at_new, budget),
         }
-        for budget in BUDGETS
-    ]
+        rows.append({"case": case.name, "seed": seed, "budget": budget, "ideal": ideal, **losses})
+    return rows
 
 
 def speed(dim: int = 64) -> float:
@@ -61,15 +66,15 @@ def speed(dim: int = 64) -> float:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the benchmark from the command line."""
-    options = parser(__doc__, smoke="one case").parse_args(argv)
-    with warnings.catch_warnings():
+    made = parser(__doc__, smoke="one case")
+    made.add_argument("--processes", type=int, default=1, help="number of processes")
+    options = made.parse_args(argv)
+    tasks = [(index, seed) for seed in range(SEEDS) for index in WHICH][: 1 if options.smoke else None]
+    with warnings.catch_warnings(), ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
         warnings.simplefilter("ignore")
-        rows = [row for index in (WHICH[:1] if options.smoke else WHICH) for row in measured(index, seed=0)]
-        found = {
-            "largest_loss": max(row["selected"] - row["deployed"] for row in rows),
-            "mean_loss": float(np.mean([row["selected"] - row["deployed"] for row in rows])),
-            "ratios_per_second": speed(),
-        }
+        rows = [row for found in pool.map(measured, *zip(*tasks, strict=True)) for row in found]
+        worse = [row["deployed_loss"] - row["selected_loss"] for row in rows]
+        found = {"largest": max(worse), "mean": float(np.mean(worse)), "runs": len(rows), "ratios_per_second": speed()}
     for row in rows:
         print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
     print(json.dumps(found, indent=1))

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import precall
-from precall.tune import PRObjective
+from precall.tune import Schedule
 
 STEPS, BATCH = 2000, 256
 
@@ -24,10 +24,11 @@ def network(width, outputs):
 def train(lam):
     """Train at the trade-off λ and return the generator."""
     torch.manual_seed(0)
-    objective = PRObjective(lam=lam)  # takes logits, returns losses
+    schedule = Schedule(lam, STEPS)  # a plain GAN first, then λ
     G, D = network(16, 2), network(64, 1)  # the generator is too small to fit all modes exactly
     steps_of_G, steps_of_D = (torch.optim.Adam(one.parameters(), 1e-3, betas=(0.5, 0.9)) for one in (G, D))
-    for _ in range(STEPS):
+    for step in range(STEPS):
+        objective = schedule.at(step)  # takes logits, returns losses
         for _ in range(2):
             loss = objective.discriminator_loss(D(data(BATCH)), D(G(torch.randn(BATCH, 2)).detach()))
             steps_of_D.zero_grad()

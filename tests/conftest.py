@@ -33,7 +33,7 @@ typer.testing._get_command = cache(typer.testing._get_command)
 
 matplotlib.use("Agg")
 settings.register_profile(
-    "precall", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "precall", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("precall")
 
@@ -64,6 +64,15 @@ def run_module(monkeypatch, capsys):
 
     yield run
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def small_committee(monkeypatch):
+    """Without the slow members of the panel, for tests in which the panel is not what is tested."""
+    from precall.metrics.members.panel import Panel
+
+    members = ("discriminant", "edges", "radial", "rank_quadratic", "boosting")
+    monkeypatch.setattr(Panel.__init__, "__defaults__", (members, *Panel.__init__.__defaults__[1:]))
 
 
 @pytest.fixture(scope="session")

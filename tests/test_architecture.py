@@ -33,8 +33,7 @@ ALLOWED = {
     "cli": {"theory", "metrics", "tune", "improve", "report", "samples", "encoders", "engines", "integrations"},
 }
 # the files whose results print, draw and write themselves, through `drawing`
-STEPS = ("precall.tune.graphs", "precall.tune.trainer")
-DRAWN = {"precall.metrics.scores.results", "precall.metrics.scores.tradeoff"}
+DRAWN = {"precall.metrics.scores.results", "precall.metrics.protocols.tradeoff"}
 HEAVY = {"torch", "matplotlib", "sklearn", "plotly", "pandas"}
 
 
@@ -51,17 +50,15 @@ def trees():
 
 @cache
 def imports(module, typing=False):
-    """Modules of precall that a module imports (also for typing, if asked), and whether at import time."""
+    """Modules of precall that a module imports (also for typing, if asked)."""
     _, tree = trees()[module]
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    inside = {id(child) for function in functions for child in ast.walk(function)}
     typing_only = {
         id(child)
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for child in ast.walk(node)
     }
-    found = {}
+    found = set()
     for node in ast.walk(tree):
         if id(node) in typing_only and not typing:
             continue
@@ -69,7 +66,7 @@ def imports(module, typing=False):
             while name and name not in trees():
                 name = name.rpartition(".")[0]
             if name not in ("", "precall", module):
-                found[name] = found.get(name, False) or id(node) not in inside
+                found.add(name)
     return found
 
 
@@ -96,14 +93,13 @@ def test_rooms_import_only_what_they_may():
 
 
 def test_no_files_name_each_other_in_a_circle():
-    """Imports for typing count, but for one: a step that is captured for a GPU names the trainer that takes it."""
+    """Imports for typing count."""
 
     def reachable(start):
         seen, left = set(), [start]
         while left:
-            module = left.pop()
-            for other in imports(module, typing=True):
-                if other not in seen and (module, other) != STEPS:
+            for other in imports(left.pop(), typing=True):
+                if other not in seen:
                     seen.add(other)
                     left.append(other)
         return seen

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from precall import Reference
 from precall.cli import app
-from precall.metrics.members.panel import Panel
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -173,15 +172,10 @@ def workplace(furnished, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def small_committee(monkeypatch):
-    """Without three slow members, which take seconds on random images, and have their own tests."""
-    members = ("discriminant", "edges", "radial", "rank_quadratic", "boosting")
-    monkeypatch.setattr(Panel.__init__, "__defaults__", (members, *Panel.__init__.__defaults__[1:]))
-
-
 @pytest.mark.parametrize("command", commands())
-def test_documented_commands_run(command, workplace, small_committee, python):
+def test_documented_commands_run(command, workplace, small_committee, python, monkeypatch):
+    """In a terminal of 80 columns, where no line is longer unless a program reads it."""
+    monkeypatch.setenv("COLUMNS", "80")
     words = ["local" if word == "ray" else word for word in shlex.split(command)[1:]]  # Ray is in tests/engines
     if words[0] == "tune" and "--steps" not in words:  # a whole training takes minutes
         words += ["--steps", "20"]
@@ -190,6 +184,8 @@ def test_documented_commands_run(command, workplace, small_committee, python):
     done = stopped_when_ready(python, *words) if "--serve" in words else run(*words)
     expected = (0, 3) if any(word.startswith("--min-") for word in words) else (0,)  # a gate may rightly fail
     assert done.returncode in expected, done.stderr
+    if not {"--json", "--bibtex", "--serve"} & set(words):
+        assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
     assert "Traceback" not in done.stderr
 
 
@@ -287,12 +283,14 @@ BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if 
 TESTED_ELSEWHERE = {"curve_error", "neighbors", "attack", "real_weights", "scale"}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", sorted({*BENCHMARKS} - TESTED_ELSEWHERE - {"mutants"}))
 def test_benchmarks_run_small(name, run_module, small_committee, python, monkeypatch):
     monkeypatch.setattr("benchmarks.common.PYTHON", python())
     assert run_module(f"benchmarks.{name}", "--smoke").strip()
 
 
+@pytest.mark.smoke
 def test_mutants_run_small():
     """In a new process: it imports precall from copies of the project, and its forks must not inherit threads."""
     command = [sys.executable, "-m", "benchmarks.mutants", "--smoke"]

@@ -15,6 +15,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 SHORTER = {"pr_objective_loop": ("STEPS, BATCH = 2000, 256", "STEPS, BATCH = 100, 256")}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_the_example_runs(script, tmp_path, monkeypatch, capsys):
     """In this process, because importing torch again takes seconds."""

@@ -169,6 +169,7 @@ def test_every_ball_pair_of_the_registry_is_found():
 # --------------------------------------------------------------------------------------------------------- the families
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_families_are_pairs_with_curves(family: Family):
     rng = np.random.default_rng(0)

@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from precall.encoders.efficientnet import STAGES
-from precall.encoders.networks import EFFICIENTNET, POOLED
+from precall.encoders.efficientnet import POOLED, STAGES
+from precall.encoders.networks import EFFICIENTNET
 
 EPSILON = 1e-3  # of batch normalisation in EfficientNet
 

@@ -140,6 +140,38 @@ def wide(rng: Random, home: Path) -> Words:
     return assess("a.csv", "a.csv", "--on-error", rng.choice(("fail", "skip")))
 
 
+def long(rng: Random, home: Path) -> Words:
+    """Very many lines that are empty, uneven or quoted, or a hole in the place of the file."""
+    n = rng.choice((10**5, 10**6, 3 * 10**7))
+    text = rng.choice(("\n" * n, "a\n" + "1,2\n" * (n // 8), 'a,b\n"' + "x\n" * n, "a,b\n" + '""' * n + ",1\n", ""))
+    (home / "a.csv").write_text(text)
+    if not text:
+        os.truncate(home / "a.csv", 500 << 20)
+    return assess("a.csv", "a.csv", "--on-error", rng.choice(("fail", "skip")))
+
+
+def typed(rng: Random, home: Path) -> Words:
+    """Columns of every Arrow type with extreme values: dates out of range, missing everything, odd time zones."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    whole = [
+        rng.choice((0, 1, -1, 2**31 - 1, 2**62, -(2**63), 2**63 - 1, None, rng.randrange(10**9))) for _ in range(60)
+    ]
+    zone = rng.choice((None, "UTC", "Europe/Rome", "+05:30", "Nowhere/None", "\U0001f600"))
+    kinds = [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns")] + [pa.int64(), pa.duration("ns")]
+    columns = {f"c{i}": pa.array(whole, pa.int64()).view(kind) for i, kind in enumerate(rng.sample(kinds, 3))}
+    columns["half"] = pa.array([rng.choice((0.5, float("inf"), float("nan"), None)) for _ in whole], pa.float16())
+    columns["coded"] = pa.array([rng.choice(("a", "", None, "a" * 9999)) for _ in whole]).dictionary_encode()
+    columns["none"] = pa.nulls(60, rng.choice((pa.null(), pa.int8(), pa.date32(), pa.bool_(), pa.decimal128(9, 2))))
+    for name in ("real.parquet", "fake.parquet"):
+        try:
+            pq.write_table(pa.table(columns), home / name)
+        except (ValueError, pa.ArrowException):  # what Parquet cannot store
+            pq.write_table(pa.table({"x": range(60)}), home / name)
+    return assess("real.parquet", "fake.parquet")
+
+
 def lines(rng: Random, home: Path) -> Words:
     """Texts of odd characters, lengths and line ends."""
     odd = rng.choice(
@@ -668,6 +700,8 @@ def settings(rng: Random, home: Path) -> Words:
 ODD: dict[str, Odd] = {
     "odd tables": table,
     "wide tables": wide,
+    "long tables": long,
+    "typed tables": typed,
     "odd texts": lines,
     "odd records": records,
     "odd images": pictures,

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.assessment import Reference as Reference
     from precall.metrics.assessing.assessment import assess as assess
     from precall.metrics.assessing.assessment import tradeoff as tradeoff
+    from precall.metrics.protocols.tradeoff import Tradeoff as Tradeoff
     from precall.metrics.scale.sketch import Sketch as Sketch
     from precall.metrics.scale.sketch import merge_sketches as merge_sketches
     from precall.metrics.scores.results import Assessment as Assessment
     from precall.metrics.scores.results import Comparison as Comparison
-    from precall.metrics.scores.tradeoff import Tradeoff as Tradeoff
     from precall.report.folder import load as load
     from precall.theory.divergences import Divergence as Divergence
     from precall.theory.spectrum import RatioSpectrum as RatioSpectrum
@@ -41,7 +41,7 @@ _HOME = {
     "RatioSpectrum": "theory.spectrum",
     "Reference": "metrics.assessing.assessment",
     "Sketch": "metrics.scale.sketch",
-    "Tradeoff": "metrics.scores.tradeoff",
+    "Tradeoff": "metrics.protocols.tradeoff",
     "assess": "metrics.assessing.assessment",
     "load": "report.folder",
     "merge_sketches": "metrics.scale.sketch",

@@ -56,10 +56,6 @@ def check_output(path: str | Path, *, sources: Iterable[str | Path] = ()) -> Non
         path: The file to write.
         sources: Files and folders that the same command reads. The output must be neither one of them nor inside one.
 
-    Raises:
-        OutputError: If there is something other than a regular file at `path`, if that file is write-protected, or if
-            `path` is a source or lies inside one.
-
     Example:
         >>> check_output("/dev/null")
         Traceback (most recent call last):
@@ -76,9 +72,6 @@ def check_output_folder(path: str | Path, *, sources: Iterable[str | Path] = ())
     Args:
         path: The folder; it may exist.
         sources: Files and folders that the same command reads.
-
-    Raises:
-        OutputError: With the reason.
     """
     path = Path(path)
     _check_apart(path, sources)
@@ -94,12 +87,6 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
     the temporary file is removed and `path` is left unchanged. Missing parent folders are created. Several processes
     may write the same path at the same time; the last one to finish wins. Temporary files that killed processes left in
     the folder are removed.
-
-    Args:
-        path: The file to write.
-
-    Raises:
-        OutputError: If there is something other than a regular file at `path`.
 
     Example:
         >>> import tempfile
@@ -143,34 +130,20 @@ def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
 
 
 def create(path: Path, content: bytes) -> None:
-    """Write a file that must not exist yet; missing parent folders are created. Use it inside `staged_folder`.
-
-    Args:
-        path: The file to write.
-        content: Its bytes.
-    """
+    """Write a file that must not exist yet; missing parent folders are created. Use it inside `staged_folder`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "xb") as file:
         file.write(content)
 
 
 def create_link(path: Path, to: str | Path) -> None:
-    """Create a symbolic link that must not exist yet; missing parent folders are created.
-
-    Args:
-        path: The link.
-        to: The file that it points to.
-    """
+    """Create a symbolic link that must not exist yet; missing parent folders are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(os.path.abspath(to))
 
 
 def inside(folder: Path, name: str) -> Path:
     """The path of a file in a folder; a name that leads outside is refused.
-
-    Args:
-        folder: The folder.
-        name: Name or relative path of the file.
 
     Example:
         >>> inside(Path("kept"), "../other.png")
@@ -190,9 +163,6 @@ def staged_folder(out: Path) -> Iterator[Path]:
 
     A new folder appears at once. In an existing folder, the files appear one after the other; if the process is killed
     meanwhile, the same command adds the others.
-
-    Args:
-        out: The folder to fill.
     """
     place = out if out.is_dir() else out.absolute().parent
     place.mkdir(parents=True, exist_ok=True)
@@ -210,14 +180,6 @@ def staged_folder(out: Path) -> Iterator[Path]:
 
 def mapped_copy(blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An array in a temporary file without a name, memory-mapped for reading. It vanishes with the array.
-
-    Args:
-        blocks: The rows of the array, in order.
-        shape: Its shape.
-        dtype: Its dtype.
-
-    Raises:
-        ValueError: If the blocks do not fill the array.
 
     Example:
         >>> import numpy as np
@@ -241,12 +203,6 @@ def one_per_line(names: Iterable[str]) -> bytes:
 
     Args:
         names: The names, such as paths of samples.
-
-    Returns:
-        The lines.
-
-    Raises:
-        ValueError: If a name is empty or contains a line break.
 
     Example:
         >>> one_per_line(["a.png", "b.png"])

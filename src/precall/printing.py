@@ -35,6 +35,21 @@ def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
     return ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
 
 
+def hanging(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned rows whose last cell is wrapped below itself, so that no line is longer than `WIDTH`.
+
+    Example:
+        >>> hanging([["a", "b" * 40 + " " + "c" * 40]])[1]
+        '   cccccccccccccccccccccccccccccccccccccccc'
+    """
+    heads = aligned([[*row[:-1], "|"] for row in rows])
+    lines = []
+    for head, row in zip(heads, rows, strict=True):
+        first, *more = wrapped(row[-1], indent=" " * (len(head) - 1)) or [""]
+        lines += [head[:-1] + first.lstrip(), *more]
+    return lines
+
+
 def wrapped(text: str, *, indent: str = "", width: int = WIDTH) -> list[str]:
     """The lines of a text, each of at most `width` columns; a number stays with its unit, and an interval together.
 

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from threading import RLock
+from time import perf_counter
 from typing import TypeAlias
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -31,6 +33,37 @@ def stage_of(progress: Progress | None, stage: str) -> StageProgress | None:
 
 
 _TURN = RLock()
+_PROFILES: list[dict[str, float]] = []
+
+
+@contextmanager
+def profiled() -> Iterator[dict[str, float]]:
+    """Collect the seconds of each stage (`timed`) while the block runs. Stages that run side by side overlap.
+
+    Example:
+        >>> with profiled() as seconds, timed("fid"):
+        ...     pass
+        >>> list(seconds)
+        ['fid']
+    """
+    seconds: dict[str, float] = {}
+    _PROFILES.append(seconds)
+    try:
+        yield seconds
+    finally:
+        _PROFILES.remove(seconds)
+
+
+@contextmanager
+def timed(stage: str) -> Iterator[None]:
+    """Add the seconds of the block to this stage, for whoever collects them."""
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        with _TURN:
+            for seconds in _PROFILES:
+                seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - start
 
 
 def _called(progress: Progress, stage: str, done: int, total: int) -> None:

@@ -38,9 +38,6 @@ def check(value: object, schema: Schema, place: str = "the file", root: Schema |
         place: Where the value is, for the error.
         root: The schema whose `$defs` are referred to.
 
-    Raises:
-        ValueError: If it does not fit.
-
     Example:
         >>> check({"k": 0}, {"type": "object", "properties": {"k": {"type": "integer", "minimum": 1}}}, "x.json")
         Traceback (most recent call last):

@@ -64,15 +64,7 @@ def write_sealed(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
 
 
 def read_sealed(path: Path) -> bytes:
-    """The content of a sealed file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        ValueError: If the file is damaged.
-        OSError: If the file does not exist or cannot be opened.
-    """
+    """The content of a sealed file."""
     return b"".join(_content(path))
 
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from precall import load
 from precall.cli import app
 from precall.encoders import ENCODERS
 
@@ -128,6 +129,17 @@ def test_gates_decide_the_exit_status(run, files, gate, status):
     done = run("assess", "--real", files["real"], "--fake", files["far"], *QUICK, *gate)
     assert done.exit_code == status
     assert ("gate not met" in done.output) == (status == 3)
+
+
+@pytest.mark.parametrize(("kinds", "status"), [("copies,far-from-the-data", 3), ("copies", 0)])
+def test_a_kind_of_the_verdict_is_a_gate(run, files, kinds, status, tmp_path):
+    out = tmp_path / "report"
+    done = run("assess", "--real", files["real"], "--fake", files["far"], *QUICK, "--fail-on", kinds, "--out", out)
+    assert done.exit_code == status
+    assert ("far from the data, by its verdict" in done.output) == (status == 3)
+    saved, (name,) = json.loads((out / "results.json").read_text()), load(out)
+    assert saved["fail_on"] == {"kinds": kinds.replace("-", " ").split(","), "met": {name: status == 0}}
+    assert load(out).fail_on == tuple(saved["fail_on"]["kinds"])
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def test_bibtex_has_an_entry_for_every_paper():
         ("--max-fid", -1, "expected a finite number of at least 0; got -1"),
         ("--min-density", "inf", "expected a finite number of at least 0; got inf"),
         ("--min-area", 0.5, "add auto to --metrics, which computes area"),
+        ("--fail-on", "drops,droops", "unknown kind 'droops'. The kinds are copies, drops, invents, far-from-the-data"),
     ],
 )
 def test_impossible_gates_are_refused_before_anything_is_computed(files, monkeypatch, option, limit, said):
@@ -155,6 +156,7 @@ def test_copies_are_shown_when_they_are_requested():
     assert "copies" not in repr(plain)
 
 
+@pytest.mark.usefixtures("small_committee")
 def test_a_plan_from_samples_is_that_of_their_assessment():
     x = np.random.default_rng(0).normal(size=(2, 100, 2))
     report = precall.assess(real=x[0], fake=x[1] + 1, metrics=("auto",))

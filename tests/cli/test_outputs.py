@@ -130,3 +130,13 @@ def test_every_name_is_drawn_literally(tmp_path, name):
     (text,) = found.plot().axes[0].get_legend().get_texts()
     assert text.get_text().strip().replace(r"\$", "$") == name.encode("unicode_escape").decode() or name.isprintable()
     assert "\n" not in repr(found).splitlines()[3]
+
+
+def test_a_profile_names_every_stage_even_if_the_results_are_cached(run, data):
+    words = ("assess", "--real", data / "real.npy", "--fake", data / "fake.npy", "--metrics", "fid,neighbors")
+    assert "profile:" not in run(*words).stderr
+    lines = run(*words, "--profile").stderr.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("profile:"))
+    stages = {line[: line.rindex(" ", 0, -2)].strip(): float(line.split()[-2]) for line in lines[start + 1 :]}
+    assert {"encode real", "encode fake", "neighbors", "fid"} <= set(stages)
+    assert list(stages.values()) == sorted(stages.values(), reverse=True)

@@ -37,12 +37,14 @@ def public_names():
     return [f"{room.__name__}.{name}" for room in rooms for name in room.__all__]
 
 
+@pytest.mark.smoke
 def test_every_public_name_is_in_the_reference(site):
     shown = "".join(path.read_text() for path in (site / "reference").rglob("*.html"))
     text = re.sub(r"<[^>]+>", "", shown)
     assert [name for name in public_names() if not re.search(rf"{re.escape(name)}\b", text)] == []
 
 
+@pytest.mark.smoke
 def test_every_object_of_the_reference_has_its_docstring(site):
     """The page of `assess` shows its arguments and its example as code."""
     text = re.sub(r"<[^>]+>", "", (site / "reference" / "metrics" / "assessing.html").read_text())
@@ -62,6 +64,7 @@ def test_every_metric_has_a_complete_card(name):
     assert f"](cards/{name}.md)" in (DOCS / "metrics.md").read_text()
 
 
+@pytest.mark.smoke
 def test_pages_load_nothing_from_the_network(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 50
@@ -70,6 +73,7 @@ def test_pages_load_nothing_from_the_network(site):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text()), style.name
 
 
+@pytest.mark.smoke
 def test_formulas_are_mathml(site):
     for page in site.rglob("*.html"):
         assert "arithmatex" not in page.read_text(), page.name
@@ -77,6 +81,7 @@ def test_formulas_are_mathml(site):
     assert 'display="block"' in (site / "cards" / "fid.html").read_text()
 
 
+@pytest.mark.smoke
 def test_the_search_works_in_pages_that_are_opened_as_files(site, browser):
     """In Chromium, without a server. Nothing is requested from the network."""
     page, outside = browser.new_page(), []
@@ -95,6 +100,7 @@ def test_pictures_are_small():
     assert max(path.stat().st_size for path in pictures) <= 200_000
 
 
+@pytest.mark.smoke
 def test_no_page_is_taller_than_twelve_thousand_pixels(site, browser):
     tall, page = {}, browser.new_page(viewport={"width": 1280, "height": 900})
     for path in sorted(site.rglob("*.html")):

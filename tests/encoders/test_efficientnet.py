@@ -15,9 +15,15 @@ from precall.samples.sampleset import SampleWarning
 
 RNG = np.random.default_rng(0)
 NOISE = RNG.integers(0, 256, (6, 20, 30, 3), dtype=np.uint8)
-# the mean of the fifth stage by the package efficientnet_lite_pytorch 0.1.0 in float32, for the image of `ramp`
+# mean and deviation of the first channels of the fourth and fifth stage by the package efficientnet_lite_pytorch 0.1.0
+# in float32, for the image of `ramp`; from channel 0, 80, 160 and 272 of the features
 SHA256 = "d95877f989bddb3506b3ee09fd64865ffd158b62e6524a209a8dea0fe77f95ec"
-PACKAGE = [3.0443, 6.2784, -0.2369, 1.9613, 11.0821]
+PACKAGE = {
+    0: [-0.9697, -6.5899, -3.7298],
+    80: [4.1373, 3.0676, 4.7813],
+    160: [3.7473, 4.5173, -2.9281],
+    272: [3.762, 3.6847, 2.7235],
+}
 
 
 def ramp():
@@ -34,7 +40,10 @@ def digits(labels, n):
 def test_the_network_is_that_of_the_package():
     encoder = load_encoder("efficientnet", device="cpu")
     features = encoder.encode([ramp()])[0]
-    assert features[: len(PACKAGE)] == pytest.approx(PACKAGE, abs=0.05)  # float16 weights
+    assert features.shape == (384,)
+    for start, expected in PACKAGE.items():
+        factor = 2 if start in (80, 272) else 1  # deviations count twice
+        assert features[start : start + 3] == pytest.approx(factor * np.array(expected), abs=0.05)  # float16 weights
     assert hashlib.sha256(EFFICIENTNET.read_bytes()).hexdigest() == SHA256
     assert EFFICIENTNET.stat().st_size < 10e6
 
@@ -53,7 +62,7 @@ def test_gradients_flow_to_the_images():
     encoder = load_encoder("efficientnet", device="cpu")
     images = torch.from_numpy(NOISE[:2].transpose(0, 3, 1, 2).astype(np.float32)).requires_grad_()
     features = encoder.tensors.features(images)
-    assert features.detach().numpy() == pytest.approx(encoder.encode(list(NOISE[:2])), abs=0.1)
+    assert features.detach().numpy() == pytest.approx(encoder.encode(list(NOISE[:2])), abs=0.3)
     features.sum().backward()
     assert images.grad.abs().sum() > 0
 

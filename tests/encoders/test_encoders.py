@@ -413,6 +413,6 @@ def test_hostile_and_mixed_images_end_to_end(tmp_path):
     (folder / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 broken")
     features = encode(open_samples(folder, on_error="skip"))
     assert features.encoder == "efficientnet"
-    assert features.shape == (4, 112)
+    assert features.shape == (4, 384)
     assert [error.id for error in features.errors] == ["broken.jpg"]
     assert SLOTS == 32

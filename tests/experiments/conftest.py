@@ -1,6 +1,17 @@
 """Run experiments as the command line does."""
 
+from pathlib import Path
+
 import pytest
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that run a whole program are in `make smoke`."""
+    for item in items:
+        if HERE in item.path.parents and getattr(item, "originalname", None) in ("test_smoke", "test_stages"):
+            item.add_marker("smoke")
 
 
 @pytest.fixture

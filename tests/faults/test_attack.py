@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the attacks need Linux")
 
 
+@pytest.mark.smoke
 def test_no_attack_does_harm(tmp_path):
     out, open_to_all = tmp_path / "attack.json", tempfile.mkdtemp()  # an ordinary user cannot enter pytest's folder
     os.chmod(open_to_all, 0o755)

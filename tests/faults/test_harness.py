@@ -79,6 +79,7 @@ def victim(folder, read, **options):
     return Victim(folder, first_is_fine, **options)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", HARM)
 def test_every_kind_of_harm_is_named(kind, monkeypatch):
     if kind == "slow":

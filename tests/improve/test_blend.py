@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from precall.cli import app
 from precall.improve import blend
-from precall.improve.blending import Ratios
+from precall.improve.blending import Ratios, _Problem
 
 EVERY = np.ones(2, dtype=bool)
 
@@ -23,6 +23,20 @@ def test_the_best_weights_at_a_tie():
     v = ratios.best(1.0, 1.0, np.ones(2), EVERY)
     np.testing.assert_allclose(v, [0.6, 0.4], atol=1e-6)
     assert ratios.alpha(1.0, v) == pytest.approx(0.8)
+
+
+def test_the_errors_of_single_groups_do_not_choose_the_weights():
+    """Two models of one mode each: the best weights are the shares of the modes among the real samples."""
+    errors = []
+    for seed in range(12):
+        rng, label = np.random.default_rng(seed), np.repeat([0, 1, 2], 1500)
+        mode = np.where(label == 0, rng.random(4500) < 0.3, label == 2).astype(int)
+        group, every = 8 * mode + rng.integers(8, size=4500), np.ones(4500, bool)
+        ratios = Ratios(np.ones(4500), np.ones((4500, 2)))
+        problem = _Problem(ratios, label, 0 * label, ["a", "b"], np.ones(2), 1.0, True, group)
+        v = problem._best(1.0, every, every[:2])
+        errors.append(abs(v[1] / v.sum() - mode[label == 0].mean()))
+    assert np.mean(errors) < 0.005  # .008 if the counts themselves are fitted
 
 
 def test_a_budget_is_spent_where_it_pays():

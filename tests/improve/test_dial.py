@@ -200,7 +200,7 @@ def wide_ratio(x):
     return 2 * np.log(1.5) - (x**2).sum(1) * (1 - 1 / 1.5**2) / 2
 
 
-@pytest.mark.parametrize("lam", [0.25, 2.0, 4.0, 9.0])
+@pytest.mark.parametrize("lam", [0.25, 9.0])
 def test_a_perfect_model_is_drawn_in_the_proportions_of_the_bins(lam):
     """Within a budget that suffices: the largest factor by which a bin is drawn more often."""
     share = proportions(lam, 5)

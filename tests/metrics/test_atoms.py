@@ -29,7 +29,7 @@ def drawn(rows, law, seed):
     return rows[np.random.default_rng([seed, 2]).choice(len(rows), N, p=law)]
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("one-hot", 0), ("one-hot", 1), ("codebook", 1), ("table", 1)])
+@pytest.mark.parametrize(("kind", "seed"), [("one-hot", 1), ("codebook", 1), ("table", 1)])
 def test_a_law_of_recurring_rows_has_its_exact_curve(kind, seed):
     p, q = masses(seed)
     exact, rows = RatioSpectrum.from_masses(p=p, q=q), outcomes(kind)

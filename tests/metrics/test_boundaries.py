@@ -13,7 +13,7 @@ from precall.metrics.inputs.notices import lengths_differ
 from precall.metrics.inputs.records import RECURRING, first_equal_row, kept_together
 from precall.metrics.members.views import UNROUNDED, enlarged, last_digit
 from precall.metrics.neighbors.influence import Spread
-from precall.theory.logistic import CAP
+from precall.theory.logistic import CAP, ridge_logistic
 
 
 @pytest.mark.parametrize("unit", [1e-31, 1e-300, 1e-310])
@@ -88,3 +88,15 @@ def test_the_last_digit_is_found_in_any_decimal_unit():
     x = torch.tensor([1.23e-12, 4.5e-200, 6.0e200], dtype=torch.float64)
     assert last_digit(x).tolist() == [-14, -201, 200]
     assert last_digit(np.pi * torch.tensor([1e-12, 1e-200, 1e200], dtype=torch.float64)).tolist() == [UNROUNDED] * 3
+
+
+def test_logistic_regression_converges_if_one_class_is_rare():
+    """A whole Newton step goes so far that every sample is certain, and the next one has no curvature."""
+    rng = np.random.default_rng(10)
+    for _ in range(20):
+        marks = rng.random((300, 2)) < np.where(np.arange(300) < 12, 0.5, 0.04)[:, None]
+        x = torch.tensor((marks - marks.mean(0)) / (marks.std(0) + 1e-12))
+        labels = torch.arange(300) < 12
+        w, b = ridge_logistic(x, labels, ridge=1.0)
+        gradient = x.T @ ((x @ w + b).sigmoid() - labels.double()) + w
+        assert float(gradient.abs().max()) < 1e-6

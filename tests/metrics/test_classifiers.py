@@ -600,6 +600,7 @@ def test_the_curve_of_a_million_scores_is_exact_and_quick():
     assert spectrum.alpha(1.0) == pytest.approx(toys.gaussian_shift(distance=1.0).alpha(1.0), abs=3e-3)
 
 
+@pytest.mark.smoke
 def test_the_benchmark_runs_and_jobs_change_no_error(capsys, tmp_path, monkeypatch):
     for name, value in benchmark.ONE_THREAD.items():  # what `--jobs` sets for its processes, restored after the test
         monkeypatch.setenv(name, value)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from precall.metrics.cells.densities import known_densities
 from precall.metrics.neighbors import influence
-from precall.metrics.scores.resampling import subsampling_intervals
+from precall.metrics.scores.metric import subsampling_intervals
 
 
 def gaussian_alpha(lam, shift):

@@ -100,6 +100,14 @@ def test_rke_and_vendi_are_those_of_the_kernel_matrix(sets):
     assert found["vendi"].value == pytest.approx(np.exp(-(eigenvalues * np.log(eigenvalues)).sum()), rel=1e-9)
 
 
+def test_vendi_of_few_samples_in_many_dimensions():
+    """The same eigenvalues from the other matrix: with zeros appended, and with rows repeated."""
+    x = np.random.default_rng(5).normal(size=(12, 30))
+    few, wide = diversity(real=x, fake=x)["vendi"], diversity(real=x, fake=np.repeat(x, 5, axis=0))["vendi"]
+    assert few.value == pytest.approx(wide.value, rel=1e-9)
+    assert 1 < few.value <= 12
+
+
 def test_diversity_counts_modes_and_its_chance_is_that_of_the_data():
     rng = np.random.default_rng(0)
     centres = 50 * np.eye(8)

@@ -364,7 +364,7 @@ def test_kid_interval_covers_the_true_kid(n, m, shift, least):
     """Normal against shifted normal, one dimension: E (s + Z)^j is s, s² + 1, s³ + 3 s."""
     truth = true_kid((0, 1, 0), (shift, shift**2 + 1, shift**3 + 3 * shift))
     rng = np.random.default_rng(0)
-    scores = [kid(real=rng.normal(size=(n, 1)), fake=rng.normal(size=(m, 1)) + shift) for _ in range(400)]
+    scores = [kid(real=rng.normal(size=(n, 1)), fake=rng.normal(size=(m, 1)) + shift) for _ in range(200)]
     values = np.array([score.value for score in scores])
     assert abs(values.mean() - truth) < 4 * values.std() / np.sqrt(len(values))
     assert least <= np.mean([truth in score.interval for score in scores]) <= 1

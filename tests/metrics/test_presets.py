@@ -310,6 +310,7 @@ def test_features_of_mauve_and_llm_are_those_of_the_published_pipeline():
     assert squared(both, both) == pytest.approx(squared(theirs, theirs), abs=1e-10)
 
 
+@pytest.mark.usefixtures("small_committee")
 def test_llm_is_strict_on_these_axes():
     found = assess(real=P + 2, fake=Q + 2, preset="llm")
     axes = unit_principal_axes(Pair(P + 2, Q + 2))
@@ -326,6 +327,7 @@ def test_mauve_reads_a_tenth_of_the_samples_as_cells():
     assert 0 < found.scores["mauve"].value < 1
 
 
+@pytest.mark.usefixtures("small_committee")
 def test_llm_takes_texts_as_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     words = ["the", "cat", "sat", "one", "hat", "mat", "and", "ate", "all", "day"]

@@ -64,3 +64,5 @@ def test_quick_assessments_of_many_rows_name_the_part_that_the_k_nn_scores_use(m
     assert (real[ids] == found.sources["real"].features).all()
     assert found.scores["fid"].n_real == 1200
     assert "precision (1k)" in repr(found)
+    whole = precall.assess(real=real, fake=fake, metrics=("neighbors", "fid"))
+    assert whole.scores["precision"].n_real == 1200  # no quick assessment

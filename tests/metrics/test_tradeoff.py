@@ -10,10 +10,10 @@ import pytest
 
 import precall
 from benchmarks import tradeoff as benchmark
+from precall.metrics.protocols.tradeoff import Ahead, Tradeoff, named
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, Score, read
-from precall.metrics.scores.tradeoff import Ahead, Tradeoff, named
 from precall.theory.spectrum import RatioSpectrum
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"

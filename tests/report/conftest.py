@@ -15,10 +15,10 @@ from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.sides import Side
 from precall.metrics.protocols.baseline import real_against_real
 from precall.metrics.protocols.stability import score_trends
+from precall.metrics.protocols.tradeoff import Tradeoff, named
 from precall.metrics.scores.gates import Gate
 from precall.metrics.scores.record import Trend
 from precall.metrics.scores.results import Comparison
-from precall.metrics.scores.tradeoff import Tradeoff, named
 from precall.report import folder
 from precall.report.galleries import galleries
 from precall.report.projection import MOST

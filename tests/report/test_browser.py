@@ -407,7 +407,7 @@ def test_the_summary_ranks_the_models_and_recommends_one_thing_each(opened, made
     assert areas == sorted(areas, reverse=True)
     for name in order:
         item = page.locator(f'#summary li[data-model="{name}"]')
-        assert item.locator(".verdict").inner_text().replace("\u00a0", " ") == models[name]["verdict"]
+        assert item.locator(".verdict").inner_text().replace("\u00a0", " ") == models[name]["verdict"].replace("`", "")
         assert len(item.locator(".recommendation").inner_text()) > 20
         for score in ("invented", "missed"):
             text = item.locator(f'[data-score="{score}"] dd').inner_text().splitlines()[0]
@@ -415,6 +415,8 @@ def test_the_summary_ranks_the_models_and_recommends_one_thing_each(opened, made
             assert float(text.replace("<", "").rstrip("%").strip()) == pytest.approx(
                 value, abs=0.51 if value >= 9.9 else 0.1
             )
+    assert page.locator("#summary code").first.inner_text() == "precall improve"
+    assert "`" not in page.locator("#summary").inner_text()
     assert "memorisation" in page.locator('#summary li[data-model="copies"]').inner_text()
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,13 @@ def test_gates_are_test_cases(found):
     assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
 
 
+def test_forbidden_kinds_are_test_cases(found):
+    forbidden = replace(found, gates=(), fail_on=found["a_1"].verdict.kinds)
+    suite = ET.fromstring(exports.as_junit(forbidden))
+    assert [case.get("name") for case in suite[:2]] == ["verdict", "verdict"]
+    assert suite[0].find("failure").get("message") == ", ".join(found["a_1"].verdict.kinds)
+
+
 @pytest.mark.parametrize("suffix", sorted(exports.EXPORTS))
 def test_the_command_writes_them(found, suffix, tmp_path):
     folder.write(found, tmp_path / "report")
@@ -76,9 +84,10 @@ def test_history_marks_regressions_and_widens_intervals(found, tmp_path):
     assert said[3].endswith("!")
     first, third = (float(line.split("[")[1].split(",")[0]) for line in (said[1], said[3]))
     assert 0.5 - first < 0.6 - third
+    runs = tmp_path / "[runs]*"  # no pattern
     for name in ("10", "9"):
-        folder.write(found, tmp_path / name)
-    done = CliRunner().invoke(app, ["report", str(tmp_path), "--history"])
+        folder.write(found, runs / name)
+    done = CliRunner().invoke(app, ["report", str(runs), "--history"])
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.output.splitlines()[1:]] == ["9", "9", "10", "10"]
 

@@ -74,9 +74,9 @@ def test_the_first_line_of_the_command_names_encoder_sizes_k_and_device(tmp_path
     words = ["assess", "--real", str(tmp_path / "real.npy"), "--fake", str(tmp_path / "fake.npy"), "--k", "3"]
     done = CliRunner().invoke(app, [*words, "--metrics", "fid,neighbors"])
     assert done.exit_code == 0, done.output
-    first = done.stdout.splitlines()[0]
-    hint = "for a publication: inception or dinov2"
-    assert first == f"encoder efficientnet ({hint}), n = 60 real and n = 55 fake samples, k = 3, device cpu"
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "encoder efficientnet, n = 60 real and n = 55 fake samples, k = 3, device cpu"
+    assert second == "The encoder efficientnet decided. For a publication, use inception or dinov2."
 
 
 def test_a_gate_that_is_not_met_names_the_network(tmp_path):

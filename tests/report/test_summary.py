@@ -86,7 +86,7 @@ def test_the_advice_is_for_the_kind_of_samples():
 def test_the_findings_name_every_model_in_plain_words():
     models = {"a b": PERFECT, "c": INVENTS, "d": HOPELESS, "e": COPIES, "f": PERFECT}
     assert findings(models) == (
-        "each of “a b” and f cannot be told from the data; c invents about 40 % of its samples; d misses about 50 % of "
+        "Each of “a b” and f cannot be told from the data; c invents about 40 % of its samples; d misses about 50 % of "
         "the data; e copies its training data."
     )
     assert findings({str(i): assessed([0.5, 0.5], [0.5 + i / 20, 0.5 - i / 20]) for i in range(3, 9)}).count(";") <= 4

@@ -78,3 +78,27 @@ def test_uneven_rows_are_left_out_of_every_column(tmp_path):
         found = precall.assess(real=real, fake=real, metrics=("fid",))
     assert [str(error) for error in real.errors] == ["row 4: 1 cells in a table of 2 columns"]
     assert found.scores["fid"].n_real == 39
+
+
+def test_uneven_rows_are_counted_with_and_without_a_header_and_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("precall.samples.tables.CELLS", 2000)
+    rows = [f"{i},{i + 1}" for i in range(3000)]
+    rows[5], rows[2500] = ",".join("1" * 100_000), "7"
+    for header in ([], ["a,b"]):
+        (tmp_path / "a.csv").write_text("\n".join([*header, *rows]) + "\n")
+        table = open_samples(tmp_path / "a.csv", on_error="skip")
+        assert table.uneven == {5: 100_000, 2500: 1}
+        assert (len(table), table.row(5), table.row(2501)) == (3000, ["", ""], ["2501", "2502"])
+
+
+def test_a_table_of_uneven_rows_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n" + "1,2\n" * 30)
+    with pytest.raises(ValueError, match="must have 1 cells per row, as its first line; 30 of 30 rows"):
+        open_samples(tmp_path / "a.csv", on_error="skip")
+
+
+def test_a_file_of_empty_lines_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRECALL_MAX_BYTES", str(1 << 22))
+    (tmp_path / "a.csv").write_bytes(b"\n" * ((1 << 20) + 5))
+    with pytest.raises(ValueError, match="too many rows: more than 1,048,576"):
+        open_samples(tmp_path / "a.csv")

@@ -111,6 +111,18 @@ def test_tail_form_descends_every_slope_above(lam):
 
 
 @pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
+def test_log_form_descends_all_slopes_with_weights_one_over_l_plus_lam(lam):
+    def weighted(theta):
+        integrand = lambda v: pr_divergence(theta, math.exp(v)) / (1 + lam * math.exp(-v))  # noqa: E731, v = log l
+        return integrate.quad(integrand, -30, 12, limit=400)[0]
+
+    assert slope_of_loss(PRObjective(lam=lam, form="log")) == pytest.approx(slope_of(weighted), rel=5e-3)
+    draws = latents(101)
+    plain = FGAN("gan", play="nonsaturating").generator_loss(draws)
+    assert PRObjective(lam=1.0, form="log").generator_loss(draws).item() == pytest.approx(plain.item())
+
+
+@pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("tau", [0.3, 1.0])
 def test_smoothed_form_descends_the_average_around_lam(lam, tau):
     def averaged(theta):
@@ -339,7 +351,7 @@ def test_schedules_are_functions_of_the_step():
         (lambda: PRObjective(lam=0.0), "`lam` must be positive"),
         (lambda: PRObjective(smoothing=-1.0), "`smoothing` must be positive"),
         (lambda: DensityPR(power=2.0), "`power` must be between 0 and 1"),
-        (lambda: PRObjective(form="exact"), "`form` must be one of smoothed, tail"),
+        (lambda: PRObjective(form="exact"), "`form` must be one of smoothed, tail, log"),
         (lambda: PRObjective(critic="tv"), "carries no ratio"),
         (lambda: Area(critic="pr:2"), "carries no ratio"),
         (lambda: SelfNormalised(), "either `order` or `lam`"),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -17,11 +18,13 @@ from precall.cli.notices import report_sources
 from precall.cli.options import ReferenceOptions, blaming, flag, takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
+from precall.progress import profiled
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.gates import Gate
     from precall.metrics.scores.results import Assessment, Comparison
+    from precall.metrics.scores.verdict import Kind
     from precall.samples import SampleSet
 
 LIMITS = ("min_precision", "min_recall", "min_density", "min_coverage", "min_area", "max_fid")  # kind_score
@@ -102,6 +105,7 @@ class AssessOptions(ComparingOptions):
         min_coverage (X): Exit with status 3 if coverage is below this.
         min_area (X): Exit with status 3 if the area under the curve is below this.
         max_fid (X): Exit with status 3 if FID is above this.
+        fail_on (KINDS): Exit with status 3 if the verdict has one of these kinds, as in drops,copies,too-narrow.
         gate: What a gate compares: value, the score itself; or lower, the cautious end of its interval, which is the
             lower end for --min-… and the upper end for --max-fid.
 
@@ -115,6 +119,7 @@ class AssessOptions(ComparingOptions):
         samples (FILE): File for the values of each sample (.csv or .parquet); computes again to have them.
         log (TARGET): Log scores, page and --samples to wandb:project, mlflow:experiment, comet:project or
             tensorboard:folder.
+        profile: Print where the time went, by stage; computes again. Stages that run side by side overlap.
     """
 
     fake: list[str]
@@ -133,11 +138,13 @@ class AssessOptions(ComparingOptions):
     min_coverage: float | None = None
     min_area: float | None = None
     max_fid: float | None = None
+    fail_on: str | None = None
     gate: Literal["value", "lower"] = "value"
     engine: Literal["local", "ray"] = "local"
     ray_address: str | None = None
     work: Path | None = None
     samples: Path | None = None
+    profile: bool = False
     log: list[str] | None = None
 
     @property
@@ -188,7 +195,7 @@ def assess(options: AssessOptions) -> None:
         k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
         with blaming("--preset"):
             preset_named(options.preset, metrics=names, k=k, ties=ties)
-    gates = _gates(options, names)
+    gates, fail_on = _gates(options, names), _fail_on(options)
     paths = (options.real, *models.values(), *([] if options.holdout is None else [options.holdout]))
     options.check(*paths)
     if options.out is not None:
@@ -196,8 +203,12 @@ def assess(options: AssessOptions) -> None:
     if options.samples is not None:
         sample_table.checked_suffix(options.samples)
         check_output(options.samples, sources=paths)
-    found = _by_shards(options, models, names) if options.sharded else _in_memory(options, models, names)
-    found = replace(found, gates=gates)
+    start = perf_counter()
+    with profiled() as seconds:
+        found = _by_shards(options, models, names) if options.sharded else _in_memory(options, models, names)
+    if options.profile:
+        _tell_profile(seconds, perf_counter() - start)
+    found = replace(found, gates=gates, fail_on=fail_on)
     report_sources(found)
     command = command_line()
     page = None if options.out is None else folder.write(found, options.out, command=command)
@@ -223,6 +234,13 @@ def _log(options: AssessOptions, found: Comparison, page: Path | None) -> None:
             note(f"logged: {target}")
 
 
+def _tell_profile(seconds: Mapping[str, float], total: float) -> None:
+    """Print the seconds of each stage, the longest first."""
+    note(f"profile: {total:.2f} s; stages that run side by side overlap")
+    for stage, taken in sorted(seconds.items(), key=lambda one: -one[1]):
+        note(f"  {stage:<20} {taken:8.2f} s")
+
+
 def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:
     """The results of all models, whose samples are in this process; values per sample are written if requested."""
     from precall.report import sample_table
@@ -239,7 +257,7 @@ def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[
         prompts = {name: one[1] for name, one in zip(models, others, strict=True)}
         request = replace(request, prompts={"real": data[1], "fake": prompts})
     each = None if options.samples is None else collect
-    found = assessed(data[0], sources, request, fresh=options.fresh, each=each)
+    found = assessed(data[0], sources, request, fresh=options.fresh or options.profile, each=each)
     if options.samples is not None:
         note(f"samples: {sample_table.write(rows, options.samples)}")
     return found
@@ -392,6 +410,17 @@ def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate,
     return tuple(gates)
 
 
+def _fail_on(options: AssessOptions) -> tuple[Kind, ...]:
+    """The kinds that no verdict may have."""
+    from precall.metrics.scores.verdict import Kind
+
+    names = [name.strip().replace("-", " ") for name in (options.fail_on or "").split(",") if name.strip()]
+    if unknown := [name for name in names if name not in set(Kind)]:
+        known = ", ".join(kind.replace(" ", "-") for kind in Kind)
+        raise wrong("--fail-on", f"unknown kind {unknown[0]!r}. The kinds are {known}")
+    return tuple(map(Kind, names))
+
+
 def _check(found: Comparison) -> None:
     """Exit with status 3 if a model misses a gate."""
     missed = [
@@ -400,6 +429,7 @@ def _check(found: Comparison) -> None:
         for one in found.values()
         if not gate.met(one.scores)
     ]
+    missed += [f"{name} {kind}, by its verdict" for name in found for kind in found.forbidden(name)]
     for line in missed:
         alert(f"gate not met: {line}")
     if missed:

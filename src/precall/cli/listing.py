@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from precall.cli.console import emit
-from precall.printing import aligned
+from precall.printing import hanging
 
 
 def list_names(
@@ -33,4 +33,4 @@ def list_names(
         own = {name: metric.reads for name, metric in METRICS.items()}
     else:
         own = {name: preset.source for name, preset in PRESETS.items()}
-    emit("\n".join(aligned(listed(what, own))))
+    emit("\n".join(hanging(listed(what, own))))

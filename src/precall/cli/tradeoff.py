@@ -17,7 +17,7 @@ from precall.cli.results_cache import assessed
 from precall.printing import shown
 
 if TYPE_CHECKING:
-    from precall.metrics.scores.tradeoff import Tradeoff
+    from precall.metrics.protocols.tradeoff import Tradeoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def tradeoff(options: TradeoffOptions) -> None:
       precall tradeoff --real real.npy --fake ours@0.7=a.npy --out report/
     """
     from precall.metrics.assessing.requests import Request
-    from precall.metrics.scores.tradeoff import Tradeoff, named
+    from precall.metrics.protocols.tradeoff import Tradeoff, named
     from precall.report import folder
 
     paths, settings = named(_by_model(options.fake))

@@ -69,15 +69,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """The cached features of one sample set under one encoder.
+    """The cached features of one sample set under one encoder."""
 
-    Attributes:
-        folder: The folder in the cache.
-        n: Number of samples, readable or not.
-    """
-
-    folder: Path
-    n: int
+    folder: Path  # the folder in the cache
+    n: int  # number of samples, readable or not
 
     def finished(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """Return the complete matrix, memory-mapped, and the skipped samples; None if it is missing or damaged."""

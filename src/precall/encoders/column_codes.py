@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -46,9 +46,9 @@ class Code(ABC):
     def summary(self, *, names: bool) -> dict[str, Any]:
         """What the protocol says about the code; with the names of categories if `names` is true."""
 
+    @abstractmethod
     def identity(self) -> object:
         """Everything that determines the features, as JSON values."""
-        return self.summary(names=True)
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,17 @@ class NumberCode(Code):
     """`(x − centre)/scale`, bent to a logarithm beyond four scales, and an indicator if real cells have no number.
 
     The centre is a value of the column and the scale is 1, 2 or 5 times a power of ten, so that rounded values stay
-    rounded. A cell without a number is at the centre.
-
-    Attributes:
-        read: Converts cells to numbers; NaN where there is none.
-        missing: Spellings of a missing value.
-        centre: The median of the real values.
-        scale: Their robust spread.
-        allows_missing: Whether real cells are missing.
-        allows_other: Whether real cells have texts that are no number.
+    rounded. A cell without a number is at the centre, also of the cycles of a date.
     """
 
-    read: Callable[[Cells], Array]
-    missing: frozenset[str]
-    centre: float
-    scale: float
-    allows_missing: bool
-    allows_other: bool
+    read: Callable[[Cells], Array]  # converts cells to numbers, ranks of levels or days; NaN where there is none
+    missing: frozenset[str]  # spellings of a missing value
+    centre: float  # the median of the real values
+    scale: float  # their robust spread
+    allows_missing: bool  # whether real cells are missing
+    allows_other: bool  # whether real cells have texts that are no number
+    levels: tuple[str, ...] | None = None  # the levels of an ordered column
+    cycles: tuple[str, ...] | None = None  # the cycles in which real dates vary
 
     @classmethod
     def fit(cls, cells: Cells, read: Callable[[Cells], Array], missing: frozenset[str]) -> NumberCode:
@@ -82,55 +76,51 @@ class NumberCode(Code):
         centre = float(np.quantile(known, 0.5, method="lower")) if len(known) else 0.0
         return cls(read, missing, centre, _scale(known, centre), bool(absent.any()), bool(other.any()))
 
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        """One, or two with the indicator."""
-        return 1 + (self.allows_missing or self.allows_other)
-
-    def encode(self, cells: Cells) -> tuple[Array, Flags]:
-        """The bent value of each cell, with the indicator if there is one."""
-        values, absent, other = _numbers(cells, self.read, self.missing)
-        position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
-        features = np.stack([bent(position), (absent | other).astype(np.float64)][: self.width], axis=1)
-        return features, (absent & (not self.allows_missing)) | (other & (not self.allows_other))
-
-    def summary(self, *, names: bool) -> dict[str, Any]:
-        """Centre and scale."""
-        return {"centre": self.centre, "scale": self.scale}
-
-    def identity(self) -> object:
-        """Centre, scale and what is allowed."""
-        return [self.centre, self.scale, self.allows_missing, self.allows_other, sorted(self.missing)]
-
-
-@dataclass(frozen=True)
-class OrderedCode(Code):
-    """The rank of a level, as a number."""
-
-    levels: tuple[str, ...]
-    rank: NumberCode
-
     @classmethod
-    def fit(cls, cells: Cells, missing: frozenset[str]) -> OrderedCode:
-        """Fit the order of the levels to the real cells."""
+    def of_levels(cls, cells: Cells, missing: frozenset[str]) -> NumberCode:
+        """The rank of a level, as a number."""
         levels = levels_of(cell for cell in cells.levels().counts if cell.lower() not in missing)
         ranks = {level: float(rank) for rank, level in enumerate(levels)}
         rank_of: Callable[[str], float] = lambda cell: ranks.get(cell, np.nan)  # noqa: E731
-        return cls(tuple(levels), NumberCode.fit(cells, lambda cells: cells.levels().each(rank_of), missing))
+        return replace(cls.fit(cells, lambda cells: cells.levels().each(rank_of), missing), levels=tuple(levels))
+
+    @classmethod
+    def of_dates(cls, cells: Cells, missing: frozenset[str]) -> NumberCode:
+        """The number of days, with the position in each cycle as a point on a small circle."""
+        day_first = not isinstance(cells, DateCells) and puts_day_first(cells.levels().counts.elements())
+        read: Callable[[Cells], Array] = lambda cells: cells.days(day_first=day_first)  # noqa: E731
+        values = _numbers(cells, read, missing)[0]
+        return replace(cls.fit(cells, read, missing), cycles=_cycles(values[~np.isnan(values)]))
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """As for a number."""
-        return self.rank.width
+        """One, one for the indicator, and two per cycle."""
+        return 1 + (self.allows_missing or self.allows_other) + 2 * len(self.cycles or ())
 
     def encode(self, cells: Cells) -> tuple[Array, Flags]:
-        """The rank of each cell."""
-        return self.rank.encode(cells)
+        """The bent value of each cell, with the indicator and the cycles if there are any."""
+        values, absent, other = _numbers(cells, self.read, self.missing)
+        position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
+        columns = [bent(position)]
+        if self.allows_missing or self.allows_other:
+            columns.append((absent | other).astype(np.float64))
+        circles = [_circle(values, CYCLES[cycle]) for cycle in self.cycles or ()]
+        unexpected = (absent & (not self.allows_missing)) | (other & (not self.allows_other))
+        return np.concatenate([np.stack(columns, axis=1), *circles], axis=1), unexpected
 
     def summary(self, *, names: bool) -> dict[str, Any]:
-        """The number of levels, with their names if these may be shown."""
-        named = {"names": list(self.levels)} if names else {}
-        return {"levels": len(self.levels), **self.rank.summary(names=names), **named}
+        """Centre and scale; the number of levels, with their names if these may be shown; the cycles."""
+        found: dict[str, Any] = {"centre": self.centre, "scale": self.scale}
+        if self.levels is not None:
+            found = {"levels": len(self.levels), **found} | ({"names": list(self.levels)} if names else {})
+        return found if self.cycles is None else {**found, "cycles": list(self.cycles)}
+
+    def identity(self) -> object:
+        """Centre, scale, what is allowed, and levels or cycles."""
+        if self.levels is not None:
+            return self.summary(names=True)
+        own = [self.centre, self.scale, self.allows_missing, self.allows_other, sorted(self.missing)]
+        return own if self.cycles is None else [own, self.cycles]
 
 
 @dataclass(frozen=True)
@@ -174,13 +164,12 @@ class CategoryCode(Code):
     def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The entries of the cells; all are 0 for a category that is unexpected."""
         pool = self.levels.get(("", RARE), -1)
-        own = cells.levels().each(lambda cell: self._place(self.read(cell), pool), np.intp)
+        places = {level: self.levels.get(level, pool) for level in map(self.read, cells.levels().counts)}
+        places[("", MISSING)] = self.levels.get(("", MISSING), -1)
+        own = cells.levels().each(lambda cell: places[self.read(cell)], np.intp)
         features = np.zeros((len(cells), self.width))
         features[own >= 0, own[own >= 0]] = self.entry
         return features, own < 0
-
-    def _place(self, level: tuple[str, str], pool: int) -> int:
-        return self.levels.get(level, -1 if level == ("", MISSING) else pool)
 
     def summary(self, *, names: bool) -> dict[str, Any]:
         """The number of categories and of rare ones, with the names if these may be shown."""
@@ -192,49 +181,13 @@ class CategoryCode(Code):
         return [list(self.levels), self.entry]
 
 
-@dataclass(frozen=True)
-class DateCode(Code):
-    """A date as a number of days, with the cycles in which the real dates vary."""
-
-    days: NumberCode
-    cycles: tuple[str, ...]
-
-    @classmethod
-    def fit(cls, cells: Cells, missing: frozenset[str]) -> DateCode:
-        """Fit the days, and choose the cycles."""
-        day_first = not isinstance(cells, DateCells) and puts_day_first(cells.levels().counts.elements())
-        read: Callable[[Cells], Array] = lambda cells: cells.days(day_first=day_first)  # noqa: E731
-        values = _numbers(cells, read, missing)[0]
-        return cls(NumberCode.fit(cells, read, missing), _cycles(values[~np.isnan(values)]))
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        """That of the number, and two per cycle."""
-        return self.days.width + 2 * len(self.cycles)
-
-    def encode(self, cells: Cells) -> tuple[Array, Flags]:
-        """The days, and the position in each cycle on a circle; a missing date is at its centre."""
-        features, unexpected = self.days.encode(cells)
-        values = _numbers(cells, self.days.read, self.days.missing)[0]
-        circles = [_circle(values, CYCLES[cycle]) for cycle in self.cycles]
-        return np.concatenate([features, *circles], axis=1), unexpected
-
-    def summary(self, *, names: bool) -> dict[str, Any]:
-        """The cycles, with centre and scale in days."""
-        return {**self.days.summary(names=names), "cycles": list(self.cycles)}
-
-    def identity(self) -> object:
-        """The code of the days, and the cycles."""
-        return [self.days.identity(), self.cycles]
-
-
 def fit_code(kind: ColumnKind, cells: Cells) -> Code:
     """The code of a column of this kind, fitted to its real cells."""
     missing = missing_spellings(cells)
     if kind == "date":
-        return DateCode.fit(cells, missing)
+        return NumberCode.of_dates(cells, missing)
     if kind == "ordered":
-        return OrderedCode.fit(cells, missing)
+        return NumberCode.of_levels(cells, missing)
     if kind == "boolean":
         return CategoryCode.fit(cells, partial(_category, missing, TRUTH))
     if kind == "category":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from math import ceil
 
@@ -19,7 +18,9 @@ STAGES = (
     (4, 5, 2, 6, 192),
     (1, 3, 1, 6, 320),
 )
+POOLED = (3, 4)  # indices of the stages that are read; later ones are left out
 STEM = 32  # channels of the first convolution
+TINY = 1e-4  # added to variances, so that the gradient of a constant channel is finite
 
 
 class SameConv(nn.Conv2d):
@@ -52,17 +53,12 @@ class InvertedResidual(nn.Module):
 
 
 class PooledStages(nn.Module):
-    """The mean over positions of the outputs of some stages, for images (n, 3, h, w).
+    """Mean and twice the standard deviation, over positions, of each channel of the stages `POOLED`."""
 
-    Args:
-        pooled: The scale of each pooled stage by its index, so that stages weigh the same; later stages are left out.
-    """
-
-    def __init__(self, pooled: Mapping[int, float]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.pooled = pooled
         widths = [STEM, *(stage[-1] for stage in STAGES)]
-        shapes = [(blocks - 1, *shape) for blocks, *shape, _ in STAGES[: max(pooled) + 1]]
+        shapes = [(blocks - 1, *shape) for blocks, *shape, _ in STAGES[: max(POOLED) + 1]]
         self.stem = SameConv(3, STEM, 3, 2)
         self.stages = nn.ModuleList(
             nn.Sequential(
@@ -73,10 +69,10 @@ class PooledStages(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The scaled means, shape (n, d)."""
+        """The means and deviations, shape (n, d)."""
         x, found = functional.relu6(self.stem(x)), []
         for index, stage in enumerate(self.stages):
             x = stage(x)
-            if index in self.pooled:
-                found.append(self.pooled[index] * x.mean((2, 3)))
+            if index in POOLED:  # deviations vary half as much as means
+                found += [x.mean((2, 3)), 2 * (x.var((2, 3), correction=0) + TINY).sqrt()]
         return cat(found, dim=1)

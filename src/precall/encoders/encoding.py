@@ -158,7 +158,7 @@ def _through_cache(
 
 def _name_former(samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path) -> None:
     """Warn if the cache holds features of these samples from before the default changed."""
-    former = load_encoder(FORMER, device=str(encoder.protocol["device"]))
+    former = load_encoder(FORMER, device=encoder.protocol.get("device"))
     if feature_folder(root, former.key(fingerprint)).is_dir():
         said = f"features of {FORMER}, the former default, are in the cache and are not comparable with those of"
         warnings.warn(

@@ -31,7 +31,7 @@ INCEPTION = Weights(
 VGG16 = Weights("vgg16.pt", f"{NVIDIA}/vgg16.pt", "b437eb095feaeb0b83eb3fa11200ebca4548ee39a07fb944a417ddc516cc07c3")
 
 EFFICIENTNET = Path(__file__).with_name("pretrained") / "efficientnet-lite0.safetensors"
-POOLED = {4: 1.0}  # stages of the default encoder, with their scales
+TENSORFLOW = (127 / 255,) * 3, (128 / 255,) * 3  # (x − 127)/128, the scale of images in EfficientNet-Lite
 ANTIALIAS = "299 × 299 bilinear, no antialias"
 SIDE = 64
 WIDTHS = ((16, 2), (32, 2), (64, 3), (128, 3), (128, 3))  # stages of VGG16, with a quarter of the channels: (c, layers)
@@ -46,10 +46,11 @@ class Network(Movable, Protocol):
 
 
 def efficientnet(*, device: str | None = None) -> Encoder:
-    """EfficientNet-Lite0, trained on ImageNet, the default for images: pooled features of its fifth stage, 112 numbers.
+    """EfficientNet-Lite0, trained on ImageNet: the default for images; 384 dimensions.
 
-    The weights are part of the package (float16; computed in float32), so that the encoder works offline. Images are
-    resized to 64 × 64 pixels. DOCSTRING
+    The features are mean and standard deviation over positions of each channel of the fourth and fifth stage, at 64 ×
+    64 pixels. The weights are part of the package (float16, computed in float32): the encoder works offline. These
+    stages see blur, noise and compression, as Inception does; the last layers are trained to ignore them.
 
     References:
         Tan and Le (2019); the weights are those of the TPU model garden, Apache-2.0 (`pretrained/NOTICE`).
@@ -57,14 +58,14 @@ def efficientnet(*, device: str | None = None) -> Encoder:
     import torch
     from safetensors.torch import load_file
 
-    from precall.encoders.efficientnet import PooledStages
+    from precall.encoders.efficientnet import POOLED, PooledStages
 
     with torch.device("meta"):  # without storage, so that torch's own generator is not used
-        network = PooledStages(POOLED)
+        network = PooledStages()
     network.load_state_dict({name: half.float() for name, half in load_file(EFFICIENTNET).items()}, assign=True)
     stages = ", ".join(str(stage + 1) for stage in POOLED)
-    protocol = {"network": f"EfficientNet-Lite0, mean of stages {stages}", "weights": state_hash(network)}
-    return image_network("efficientnet", network, Resizing(SIDE, "bicubic"), IMAGENET, protocol, device)
+    protocol = {"network": f"EfficientNet-Lite0, mean and deviation of stages {stages}", "weights": state_hash(network)}
+    return image_network("efficientnet", network, Resizing(SIDE, "bicubic"), TENSORFLOW, protocol, device)
 
 
 def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:

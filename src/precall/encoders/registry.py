@@ -59,15 +59,17 @@ def default_encoder(kind: Kind) -> str:
     return DEFAULTS[kind]
 
 
-def publication_hint(encoder: str | None) -> str:
-    """Which encoder to use for a publication in the place of a default that no publication uses; "" for others.
+def publication_hint(encoder: str | None) -> list[str]:
+    """Which encoder to use for a publication in the place of a default, in one sentence; none for other encoders.
 
     Example:
         >>> publication_hint("efficientnet"), publication_hint("inception")
-        (' (for a publication: inception or dinov2)', '')
+        (['The encoder efficientnet decided. For a publication, use inception or dinov2.'], [])
     """
-    kinds = {DEFAULTS[kind]: better for kind, better in PUBLISHED.items()} | {FORMER: PUBLISHED["images"]}
-    return f" (for a publication: {kinds[encoder]})" if encoder in kinds else ""
+    better = {DEFAULTS[kind]: names for kind, names in PUBLISHED.items()} | {FORMER: PUBLISHED["images"]}
+    if encoder is None or encoder not in better:
+        return []
+    return [f"The encoder {encoder} decided. For a publication, use {better[encoder]}."]
 
 
 def load_encoder(

@@ -29,23 +29,14 @@ class ColumnWarning(SampleWarning):
 
 @dataclass(frozen=True)
 class Column:
-    """A column that is encoded.
+    """A column that is encoded."""
 
-    Attributes:
-        name: Its name.
-        kind: What its cells are.
-        given: Whether the user gave the kind; otherwise it was inferred.
-        private: Whether its cells look like identifiers, whatever kind was given; they are never shown.
-        missing: Share of the real cells that are missing.
-        code: How its cells are encoded.
-    """
-
-    name: str
-    kind: ColumnKind
-    given: bool
-    private: bool
-    missing: float
-    code: Code
+    name: str  # its name
+    kind: ColumnKind  # what its cells are
+    given: bool  # whether the user gave the kind; otherwise it was inferred
+    private: bool  # whether its cells look like identifiers, whatever kind was given; they are never shown
+    missing: float  # share of the real cells that are missing
+    code: Code  # how its cells are encoded
 
     def summary(self, start: int, *, names: bool) -> dict[str, Any]:
         """What the protocol says about the column; its first feature is `start`."""

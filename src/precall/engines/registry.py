@@ -20,9 +20,6 @@ def engine_named(name: str, *, ray_address: str | None = None, largest: int = 0)
         ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine. For "ray" only.
         largest: Size of the largest value that tasks share, in bytes.
 
-    Raises:
-        ImportError: If Ray is requested and not installed.
-
     Example:
         >>> engine_named("local").width > 0
         True

@@ -25,9 +25,10 @@ from precall.theory import checks
 from precall.theory.arrays import Array, Flags, Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
 
-GROUP = 150  # samples in a group of similar ratios, in which a blend is chosen by counting
+GROUP = 400  # samples in a group of similar ratios, in which a blend is chosen by counting
 SLOPES = (1e-2, 1e2)  # range of λ in the search for a precision
 STEPS = 12  # steps of that search
+REPLICATES = 30  # of the counts by which a blend is chosen
 CELLS = 6  # cells of similar ratio in which a blend is predicted
 FRUGAL = 1e-5  # a draw more must gain this much
 NAMED = 0.005  # a smaller weight counts as none
@@ -269,11 +270,16 @@ class _Problem:
         return self._counted(rows).best(lam, budget, costs, allowed)
 
     def _counted(self, rows: Flags) -> Ratios:
-        """The share of each set in each group of similar ratios: errors of single ratios average out."""
+        """The share of each set in each group of similar ratios: errors of single ratios average out.
+
+        The counts are those of replicates of the samples (the Bayesian bootstrap). The best blend then maximises the
+        expected α(λ), given the samples. With the counts alone it would follow the errors of single groups.
+        """
         groups = int(self.group.max()) + 1
         place = self.label[rows] * groups + self.group[rows]
         counts = np.bincount(place, minlength=(len(self.names) + 1) * groups).reshape(-1, groups)
-        shares = groups * counts / counts.sum(axis=1, keepdims=True)
+        again = np.random.default_rng(0).gamma(counts[:, None], size=(len(counts), REPLICATES, groups))
+        shares = (groups * again / again.sum(axis=2, keepdims=True)).reshape(len(counts), -1)
         return Ratios(shares[0], shares[1:].T)
 
     def _slope(self, precision: float, every: Flags) -> float:

@@ -12,8 +12,8 @@ from precall.improve.interfaces import Samples
 from precall.improve.knobs import Knob
 from precall.improve.planning import Plan, of_assessment, planned
 from precall.metrics.assessing.assessment import tradeoff
+from precall.metrics.protocols.tradeoff import Tradeoff
 from precall.metrics.scores.score import Score
-from precall.metrics.scores.tradeoff import Tradeoff
 from precall.printing import aligned
 from precall.theory import checks
 from precall.theory.arrays import is_tensor

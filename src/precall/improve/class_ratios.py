@@ -20,12 +20,8 @@ def class_ratios(sets: Sequence[Array], *, seed: int = 0) -> tuple[Array, Index,
     The members are a linear, a Gaussian, a tree and a neighbour classifier with one class per set. Their probabilities
     are averaged with the weights of the largest held-out likelihood.
 
-    Args:
-        sets: features of each set, shape (n_c, d).
-        seed: seed of folds and trees.
-
-    Returns:
-        Ratios `f_c/f̄` of mean one, shape (N, C) with N the number of all samples; the set of each sample; and its fold.
+    Returns ratios `f_c/f̄` of mean one, shape (N, C) with N the number of all samples; the set of each sample; and its
+    fold.
 
     Example:
         >>> rng = np.random.default_rng(0)

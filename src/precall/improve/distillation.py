@@ -76,15 +76,7 @@ class NetworkScore:
 
 
 def distilled(*, real: Array, fake: Array, log_real: Array, log_fake: Array, seed: int = 0) -> RatioNetwork:
-    """A network that follows held-out log-ratios of samples.
-
-    Args:
-        real: real features, shape (n, d).
-        fake: fake features, shape (m, d).
-        log_real: held-out log-ratios of the real samples, shape (n,).
-        log_fake: the same of the fake samples, shape (m,).
-        seed: seed of the network and its training.
-    """
+    """A network that follows held-out log-ratios, of real features (n, d) and of fake ones (m, d)."""
     features = np.concatenate([real, fake]).astype(np.float32)
     share = np.where(np.arange(len(features)) < len(real), 0.5 / len(real), 0.5 / len(fake)).astype(np.float64)
     generator = torch.Generator().manual_seed(seed)

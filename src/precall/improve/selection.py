@@ -294,17 +294,10 @@ def concluded(
     notes: tuple[str, ...],
     **facts: Any,
 ) -> Selection:
-    """The result of a choice. Its notes are issued as warnings, to the caller of `select`, `target` or `surplus`.
+    """The result of a choice: the chosen rows of `fake` and of `real`, each with the probabilities of all rows.
 
-    Args:
-        judged: the samples.
-        purpose: what they are chosen for.
-        fake: the chosen rows of the fakes, and the probability of each fake.
-        real: the same of the data; nothing of it if None.
-        shuffle: random generator of the order of the rows; None to keep theirs.
-        lam: slope λ.
-        notes: notes on the choice, which follow those on the samples.
-        **facts: further attributes of the result.
+    The rows are in random order if there is a `shuffle`. Notes are issued as warnings, to the caller of `select`,
+    `target` or `surplus`. `facts` are further attributes of the result.
     """
     result, sides = judged.result, {"fake": judged.fake, "real": judged.real}
     added, probabilities = (np.empty(0, np.intp), np.zeros(len(result.log_ratio_real))) if real is None else real
@@ -389,20 +382,9 @@ def choose(*, log_ratios: npt.ArrayLike, budget: float, seed: int = 0) -> Choice
 def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> Index:
     """Systematic sampling: a fixed number of elements, each with its own inclusion probability.
 
-    The probabilities are laid end to end in `order`, and every unit step from one random start selects an element. In
-    any contiguous part of the order, the number of selected elements differs from its expectation by less than one.
-    Elements of probability 1 are always selected.
-
-    Args:
-        probabilities: inclusion probabilities in [0, 1], shape (n,), whose sum is a whole number.
-        order: a permutation of 0, …, n − 1.
-        rng: random generator of the start.
-
-    Returns:
-        Positions of the selected elements, increasing.
-
-    References:
-        Madow (1949), On the theory of systematic sampling.
+    The probabilities, whose sum is a whole number, are laid end to end in `order`, and every unit step from one random
+    start selects an element (Madow, 1949). In any contiguous part of the order, the number of selected elements differs
+    from its expectation by less than one. Returns increasing positions.
     """
     sure = np.flatnonzero(probabilities >= 1)
     order = order[(probabilities[order] < 1) & (probabilities[order] > 0)]

@@ -5,7 +5,7 @@ file that computes it and listed in `registry.py`.
 
     assessing   from samples to an assessment: `assess`, `Reference`, the run of one model, its assembly, and the
                 registry
-    scores      what a result is: scores with intervals, curves, verdicts, gates, groups and trade-offs
+    scores      what a result is: scores with intervals, curves, verdicts, gates and groups
     inputs      from the arguments of `assess` to checked features: matrices, sides, equal rows, notices about samples
     tables      what is special about tables: categories of both sides together, drift of columns, notices
     neighbors   every k-nearest-neighbour score, from one exact pass over the pairs
@@ -17,7 +17,8 @@ file that computes it and listed in `registry.py`.
     distances   one number from means, covariances, kernels or projections: FID, KID, MIND, MMD, RKE, …
     copies      memorisation: whether fakes are closer to the training set than to a holdout
     prompts     samples with prompts
-    protocols   published protocols, several encoders, and comparisons beside a score: real against real, other k and n
+    protocols   published protocols, several encoders, settings of a knob, and comparisons beside a score: real against
+                real, other k and n
     scale       samples that are not in one process: shards through an engine, and sketches
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),

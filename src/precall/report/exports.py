@@ -95,6 +95,11 @@ def as_junit(comparison: Comparison) -> str:
             said = f"<failure message={quoteattr(gate.missed(one.scores, one.label(gate.score)))}/>" if missed else ""
             about = f"classname={quoteattr(shown(name))} name={quoteattr(f'{gate.kind} {gate.score} {gate.limit:g}')}"
             cases.append(f"<testcase {about}>{said}</testcase>")
+    for name in comparison if comparison.fail_on else ():
+        forbidden = ", ".join(comparison.forbidden(name))
+        failures += bool(forbidden)
+        said = f"<failure message={quoteattr(forbidden)}/>" if forbidden else ""
+        cases.append(f'<testcase classname={quoteattr(shown(name))} name="verdict">{said}</testcase>')
     head = f'<testsuite name="precall" tests="{len(cases)}" failures="{failures}">'
     verdicts = escape("\n".join(f"{shown(name)}: {one.verdict}" for name, one in comparison.items()))
     return f'<?xml version="1.0"?>\n{head}{"".join(cases)}<system-out>{verdicts}</system-out></testsuite>\n'
@@ -153,10 +158,12 @@ def runs_in(folder: Path, load: Callable[[Path], Comparison]) -> dict[str, Compa
     Raises:
         ValueError: If there are none.
     """
+    from glob import escape
+
     from precall.samples.reading import matching
     from precall.samples.sampleset import natural
 
-    found = sorted(matching(f"{folder}/*/results.json"), key=lambda path: natural(path.parent.name))
+    found = sorted(matching(f"{escape(str(folder))}/*/results.json"), key=lambda path: natural(path.parent.name))
     if not found:
         raise ValueError(f"`{shown(str(folder))}` must contain folders with results.json; got none.")
     return {path.parent.name: load(path) for path in found}

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precall.files import OutputError, check_output, check_output_folder, write_atomically
+from precall.metrics.protocols.tradeoff import Tradeoff
 from precall.metrics.scores.results import Comparison
-from precall.metrics.scores.tradeoff import Tradeoff
 from precall.printing import shown
 from precall.report import figures, page, tradeoff
 from precall.report.galleries import galleries

@@ -14,6 +14,8 @@ function explained(text) {
   const at = text.match(TERM);
   return at ? [text.slice(0, at.index), el("abbr", {title: TERMS[at[0]]}, at[0]), ...explained(text.slice(at.index + at[0].length))] : [text];
 }
+// a sentence whose commands and names in backticks become code
+const worded = text => tied(text).split("`").flatMap((part, i) => i % 2 ? [el("code", {}, part)] : explained(part));
 
 function drawHead() {
   document.title = data.title;
@@ -54,8 +56,8 @@ function drawSummary() {
     const m = byName.get(name);
     const rank = names.length < 2 || !by ? "" : (close.includes(name) ? "≈" : "") + (i + 1);
     return el("li", {mark: colorOf(name), "data-model": name}, el("div", {class: "rank"}, rank),
-      el("div", {}, el("div", {class: "model"}, name), m.alone ? el("p", {class: "alone"}, m.alone) : null, el("p", {class: "verdict"}, ...explained(tied(m.verdict))),
-        el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), ...explained(tied(m.recommendation)))),
+      el("div", {}, el("div", {class: "model"}, name), m.alone ? el("p", {class: "alone"}, m.alone) : null, el("p", {class: "verdict"}, ...worded(m.verdict)),
+        el("p", {class: "soft recommendation"}, el("strong", {}, "Next: "), ...worded(m.recommendation))),
       el("dl", {class: "numbers"}, ...m.headline.map(key => headlineNumber(key, m.scores[key]))),
       el("div", {class: "fews"}, ...FEW.map(([gallery, title]) => few(m, gallery, title)), clearest(m)));
   }));

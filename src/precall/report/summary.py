@@ -56,7 +56,8 @@ def findings(comparison: Mapping[str, Assessment]) -> str:
         said.setdefault(_does(comparison[name]), []).append(_called(name))
     phrases = [f"{_listed(names)} {does}" for does, names in list(said.items())[:MOST]]
     rest = len(order) - sum(len(names) for names in list(said.values())[:MOST])
-    return "; ".join([*phrases, *([f"{rest} more below"] if rest else [])]) + "."
+    sentence = "; ".join([*phrases, *([f"{rest} more below"] if rest else [])]) + "."
+    return f"Each{sentence[4:]}" if sentence.startswith("each of ") else sentence  # a name stays as it is
 
 
 def _called(name: str) -> str:

@@ -28,7 +28,8 @@ def text(comparison: Comparison) -> str:
     """The findings in one sentence, then one block per model: its verdict, and its scores with intervals and chance."""
     tables = [(shown(name), one.drift) for name, one in comparison.items()]
     drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
-    above = [line for one in (heading(comparison), *departures(comparison)) for line in wrapped(one)]
+    hints = publication_hint(next(iter(comparison.values())).encoder)
+    above = [line for one in (heading(comparison), *hints, *departures(comparison)) for line in wrapped(one)]
     below = [line for sentence in (*_chance_note(comparison), *disagreements(comparison)) for line in wrapped(sentence)]
     digits = {
         score: most_decimals(one.scores.get(score) for one in comparison.values()) for score in columns(comparison)
@@ -108,7 +109,6 @@ def heading(comparison: Mapping[str, Assessment]) -> str:
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
     said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
-    said += publication_hint(first.encoder) if not first.encoders and not preset else ""
     return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 

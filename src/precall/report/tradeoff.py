@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from precall.metrics.protocols.tradeoff import ChosenSetting, Tradeoff
     from precall.metrics.scores.score import Score
-    from precall.metrics.scores.tradeoff import ChosenSetting, Tradeoff
 
 HEAD = ("setting", "precision", "recall", "best for λ")
 

@@ -61,17 +61,7 @@ class ArrayArchive:
             raise ValueError(f"{expected}; got `{shown(str(path))}`.")
 
     def write(self, path: Path, arrays: Mapping[str, Numbers], about: Mapping[str, Any]) -> None:
-        """Write an archive, atomically.
-
-        Args:
-            path: The file.
-            arrays: Arrays by name.
-            about: Settings, as JSON values.
-
-        Raises:
-            ValueError: If the name has another ending.
-            OutputError: If the path must not be written.
-        """
+        """Write an archive, atomically."""
         self.check_name(path)
         sums: dict[str, str] = {}
         with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -87,16 +77,7 @@ class ArrayArchive:
             archive.comment = hashlib.sha256(head).hexdigest().encode()
 
     def about(self, path: Path, schema: Schema, arrays: Collection[str] = ()) -> dict[str, Any]:
-        """The settings of an archive, and the checksums of its arrays under "sha256".
-
-        Args:
-            path: The file.
-            schema: What its settings must be (`precall.schemas`).
-            arrays: Names of arrays that it must have.
-
-        Raises:
-            ValueError: If the file is of another kind, is damaged, or was written by another version.
-        """
+        """The settings of an archive, and the checksums of its arrays under "sha256"."""
         place = f"`{shown(str(path))}`"
         expected = f"{place} must be a {self.what} of `{self.made_by}`"
         with open_archive(path) as archive:

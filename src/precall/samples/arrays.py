@@ -62,6 +62,35 @@ class Positions(Sequence[str]):
         return tuple(map(named, picked)) if isinstance(picked, range) else named(picked)
 
 
+class OnDemand(Sequence[T]):
+    """A sequence whose items are read on access and not stored.
+
+    Args:
+        n: Its length.
+        item: The item at an index from 0 to n − 1.
+
+    Example:
+        >>> list(OnDemand(3, lambda index: index**2)), OnDemand(3, str)[1:]
+        ([0, 1, 4], ['1', '2'])
+    """
+
+    def __init__(self, n: int, item: Callable[[int], T]) -> None:
+        self._range, self._item = range(n), item
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        picked = self._range[index]
+        return list(map(self._item, picked)) if isinstance(picked, range) else self._item(picked)
+
+
 class Once(Generic[T]):
     """The value of `make()`, computed once, on the first call from any thread.
 
@@ -212,9 +241,6 @@ def as_pixels(image: npt.ArrayLike) -> Pixels:
     Args:
         image: Array of shape (h, w), (h, w, c) or (c, h, w) with 1, 3 or 4 channels, as `uint8` or as floating-point
             values in [0, 1].
-
-    Raises:
-        ValueError: If the shape, dtype or range is different. The function never guesses a scale.
 
     Example:
         >>> as_pixels(np.array([[0.0, 1.0]]))

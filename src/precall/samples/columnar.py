@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
 import numpy as np
 
 from precall.files import mapped_copy
 from precall.samples import reading
-from precall.samples.arrays import Numbers, Once, Positions, Rows, pick
+from precall.samples.arrays import Numbers, Once, OnDemand, Positions, Rows, pick
 from precall.samples.images import ImageFiles, is_image_content
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleSet, shown
 from precall.samples.tables import TableRows, as_text, column_names, typed
@@ -85,7 +85,7 @@ class Records:
         return next((value for value in values if value is not None), None)
 
 
-class ColumnValues(Sequence[object]):
+class ColumnValues:
     """The values of one column by index. Reading them in order reads every block once."""
 
     def __init__(self, records: Records, name: str) -> None:
@@ -99,15 +99,7 @@ class ColumnValues(Sequence[object]):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> object: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[object]: ...
-
-    def __getitem__(self, index: int | slice) -> object:
-        if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> object:
         with self._lock:
             start, block = self._block(index)
             with reading.parsing(Path(self._records.name), "a file whose cells can be read"):
@@ -142,30 +134,6 @@ class ColumnValues(Sequence[object]):
         raise ValueError("there are fewer records than declared: the file is damaged")
 
 
-class _Texts(Sequence[bytes]):
-    """The texts of a column as bytes."""
-
-    def __init__(self, column: ColumnValues) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
-        value = self._column[index]
-        if not isinstance(value, str):
-            raise ValueError("no text: the value is missing")
-        return value.encode("utf-8", "surrogatepass")
-
-
 def check_rows(path: Path, rows: int) -> None:
     """Refuse a file with implausibly many records: constants and missing values take no space in it."""
     reading.check_expansion(f"`{shown(str(path))}`", packed=path.stat().st_size, unpacked=LEAST * rows)
@@ -177,11 +145,6 @@ def open_records(records: Records, key: str | None, on_error: ErrorPolicy) -> Sa
     The samples are those of the column `key`. Without `key` they are those of the only column of images or of lists of
     numbers (or of the one with a customary name), else the texts in the only column or in a column named `"text"`, else
     the rows of a table of all columns.
-
-    Args:
-        records: The records.
-        key: Name of the column.
-        on_error: What to do with records that cannot be read.
     """
     if not len(records):
         raise ValueError(f"`{shown(records.name)}` must contain at least one row; got none.")
@@ -251,11 +214,7 @@ def _images(records: Records, name: str, on_error: ErrorPolicy) -> ImageFiles:
 
 
 def image_content(value: object) -> bytes:
-    """The bytes of an image file in a cell: the cell itself, or the field `bytes` of a struct.
-
-    Raises:
-        ValueError: If there are none. A path in the struct is not followed: it may point anywhere.
-    """
+    """The bytes of an image file in a cell: the cell, or the field `bytes` of a struct, whose path is not followed."""
     content = value.get("bytes") if isinstance(value, Mapping) else value
     if isinstance(content, bytes):
         return content
@@ -265,12 +224,19 @@ def image_content(value: object) -> bytes:
 
 
 def _texts(records: Records, name: str, on_error: ErrorPolicy) -> TextLines:
+    column = ColumnValues(records, name)
+
+    def content(index: int) -> bytes:
+        if not isinstance(value := column[index], str):
+            raise ValueError("no text: the value is missing")
+        return value.encode("utf-8", "surrogatepass")
+
     return TextLines(
         kind="text",
         ids=Positions(len(records)),
         name=f"{records.name}::{name}",
         on_error=on_error,
-        lines=_Texts(ColumnValues(records, name)),
+        lines=OnDemand(len(records), content),
         paths=records.paths,
         key=name,
     )
@@ -289,11 +255,7 @@ def _features(records: Records, name: str, on_error: ErrorPolicy) -> Rows:
 
 
 def matrix(records: Records, name: str) -> Numbers:
-    """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped.
-
-    Raises:
-        ValueError: If lists differ in length, values are missing, or there are fewer records than declared.
-    """
+    """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped."""
     place = f"{records.name}::{name}"
     first = next((block for block in records.blocks([name]) if block.num_rows), None)
     if first is None:

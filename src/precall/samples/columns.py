@@ -96,10 +96,6 @@ def kind_of(name: str, cells: Cells | Sequence[str]) -> ColumnKind:
     that were sorted increase in uneven steps. A column with the name of a time has no identifiers. Texts are
     identifiers, or free text if they are long, if most of them are rare.
 
-    Args:
-        name: The name of the column.
-        cells: Its cells; texts are converted.
-
     Example:
         >>> kind_of("age", ["31", "45", "31", ""]), kind_of("visit", ["2024-01-31", "2024-02-29"])
         ('integer', 'date')

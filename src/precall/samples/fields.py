@@ -56,16 +56,7 @@ def open_prompted(
 
 
 def field_of(samples: SampleSet, name: str, source: str | None = None) -> list[str | int]:
-    """A field of the record of each sample: a text or a whole number.
-
-    Args:
-        samples: The samples.
-        name: The field.
-        source: The path that they were opened from, for sources whose records are not kept.
-
-    Raises:
-        ValueError: If the samples have no such field.
-    """
+    """A field of the record of each sample: a text or a whole number."""
     if isinstance(samples, TextLines) and samples.is_json:
         found = [_plain(_record(line, samples), name) for line in samples.lines]
     elif isinstance(samples, TableRows) and name in samples.columns:

@@ -6,15 +6,14 @@ import math
 import os
 import zlib
 from collections import deque
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from precall.samples import reading
-from precall.samples.arrays import Numbers, Positions, open_joined, pick
+from precall.samples.arrays import Numbers, OnDemand, Positions, open_joined, pick
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.samples.texts import TextLines
 
@@ -47,27 +46,6 @@ class _DataSet:
             return np.concatenate(parts) if len(parts) > 1 else np.asarray(parts[0] if parts else self._data[:0])
 
 
-class _Strings(Sequence[bytes]):
-    """The texts of a data set."""
-
-    def __init__(self, rows: _DataSet) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
-        return bytes(self._rows[index])
-
-
 def open_hdf5(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     """Open an HDF5 file: the data set `key` (a path inside the file), or the only one that can contain samples."""
     try:
@@ -90,7 +68,7 @@ def open_hdf5(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
             ids=Positions(len(rows)),
             name=place,
             on_error=on_error,
-            lines=_Strings(rows),
+            lines=OnDemand(len(rows), lambda index: bytes(rows[index])),
             paths=(Path(os.path.abspath(path)),),
             key=name,
         )

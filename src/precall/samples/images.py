@@ -160,9 +160,6 @@ def decode_image(data: bytes, *, on_frames: Callable[[], None] = lambda: None) -
     Args:
         data: The bytes of the file.
         on_frames: Called if the file has several frames or pages.
-
-    Raises:
-        OSError, ValueError: If the data is damaged, too large, or in an unknown format.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 

@@ -151,9 +151,6 @@ def shard_files(source: str) -> list[Path]:
 
     Args:
         source: A pattern such as `real/*.npy`, a folder, or a file. A folder of other files is one shard.
-
-    Raises:
-        ValueError: If there is no such file.
     """
     path = Path(source)
     if path.is_dir():

@@ -48,11 +48,7 @@ class RowGroup:
                 yield block
 
     def _most_rows(self, file: Any, columns: Sequence[str]) -> int:
-        """How many rows are decoded at once, so that they take 1/8 of the limit of a file (64 MiB) at most.
-
-        Raises:
-            InputError: If pages or lists expand implausibly, or if a single value is larger than the limit.
-        """
+        """How many rows are decoded at once, so that they take 1/8 of the limit of a file (64 MiB) at most."""
         widths, place, packed = 1, f"`{shown(str(self.path))}`", self.path.stat().st_size
         with reading.open_file(self.path) as opened:
             for number, column in enumerate(self.stored):

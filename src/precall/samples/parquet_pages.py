@@ -40,11 +40,7 @@ class StoredColumn(NamedTuple):
 
 
 def stored_columns(file: BufferedReader) -> list[list[StoredColumn]]:
-    """The columns of each row group. pyarrow returns them too, but ends the process if they are damaged.
-
-    Raises:
-        ValueError: If the footer is damaged.
-    """
+    """The columns of each row group. pyarrow returns them too, but ends the process if they are damaged."""
     end = file.seek(-8, os.SEEK_END)
     size = int.from_bytes(file.read(4), "little")
     if size > end:
@@ -77,15 +73,7 @@ class ColumnCost(NamedTuple):
 
 
 def column_cost(file: BufferedReader, column: StoredColumn) -> ColumnCost:
-    """The cost of a column of a row group, from the headers of its pages and from its dictionary.
-
-    Args:
-        file: The open file.
-        column: Where the column lies.
-
-    Raises:
-        ValueError: If a header is damaged or lies outside the file.
-    """
+    """The cost of a column of a row group, from the headers of its pages and from its dictionary."""
     at, width = column.begin, WIDTHS[column.kind] if 0 <= column.kind < len(WIDTHS) else 0
     end, seen, widest, pages, expanded = at + column.size, 0, width, 0, 0
     if not 0 <= at <= end <= os.fstat(file.fileno()).st_size:

@@ -64,9 +64,6 @@ def check_count(what: str, n: int) -> None:
         what: What is counted and where, for the error.
         n: Their number, or any number above the limit.
 
-    Raises:
-        InputError: If there are too many.
-
     Example:
         >>> check_count("`a.txt` has too many lines", 3)
     """
@@ -94,39 +91,18 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a regular file for reading in binary mode.
-
-    Args:
-        path: The file. Links are followed.
-
-    Raises:
-        InputError: If it is not a regular file.
-        OSError: If it cannot be opened.
-    """
+    """Open a regular file for reading in binary mode."""
     check_file(path)
     return open(path, "rb", opener=_opener)
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path that is not a regular file. For libraries that open files themselves.
-
-    Raises:
-        InputError: If it is a folder, a pipe, a socket or a device.
-        OSError: If it does not exist.
-    """
+    """Refuse a path that is not a regular file. For libraries that open files themselves."""
     _check_mode(path, path.stat().st_mode)
 
 
 def read_file(path: Path) -> bytes:
-    """Read a regular file, which must not be larger than `limit()`.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InputError: If it is not a regular file, or too large.
-        OSError: If it cannot be read.
-    """
+    """Read a regular file, which must not be larger than `limit()`."""
     with open_file(path) as file:
         size = check_size(path, os.fstat(file.fileno()).st_size)
         data = file.read(size + 1)  # a buffer of this size is allocated at once
@@ -143,17 +119,7 @@ def check_size(path: Path, size: int) -> int:
 
 
 def read_part(path: Path, offset: int, size: int) -> bytes:
-    """Read `size` bytes of a regular file, from `offset` on.
-
-    Args:
-        path: The file; it may be of any size.
-        offset: Where the part begins.
-        size: Its length, at most `limit()`.
-
-    Raises:
-        InputError: If it is not a regular file, or the part is too large or goes beyond the end of the file.
-        OSError: If it cannot be read.
-    """
+    """Read `size` bytes of a regular file, from `offset` on."""
     if size > limit():
         raise InputError(f"larger than {limit():,} bytes. Set {VARIABLE} to raise this limit")
     with open_file(path) as file:
@@ -165,22 +131,12 @@ def read_part(path: Path, offset: int, size: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Read a file of UTF-8 text, with or without a byte order mark. Line ends are unchanged.
-
-    Raises:
-        UnicodeDecodeError: If it is not UTF-8.
-        InputError: If it is not a regular file, or too large.
-    """
+    """Read a file of UTF-8 text, with or without a byte order mark. Line ends are unchanged."""
     return read_file(path).decode("utf-8-sig")
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        ValueError: If it is not JSON, or nested too deeply.
-        OSError: If it cannot be read.
-    """
+    """Read a JSON file."""
     return parse_json(read_file(path))
 
 
@@ -211,9 +167,6 @@ def check_expansion(what: str, *, packed: int, unpacked: int) -> None:
         packed: Its size on disk, in bytes.
         unpacked: Its size in memory, in bytes, according to its header.
 
-    Raises:
-        InputError: If the expansion is implausible.
-
     Example:
         >>> check_expansion("a.zip", packed=10**6, unpacked=10**7)
     """
@@ -239,12 +192,6 @@ def walk(root: Path) -> Iterator[Path]:
     A folder that can be reached in several ways is visited by its own path rather than by a link, and links are
     followed in the order of their names, so that the result is the same every time. Pipes, devices and broken links
     are included; reading them is an error.
-
-    Args:
-        root: The folder.
-
-    Raises:
-        OSError: If a folder cannot be listed.
     """
     folders, links = deque([os.fspath(root)]), deque[str]()
     seen: set[tuple[int, int]] = set()

@@ -71,20 +71,12 @@ def write_reference(path: Path, arrays: Mapping[str, Numbers], about: Mapping[st
         path: The file, whose name must end in `.precall`.
         arrays: Arrays by name; `features` must be one of them.
         about: Settings and protocol, as JSON values.
-
-    Raises:
-        ValueError: If the name has another ending.
-        OutputError: If the path must not be written.
     """
     REFERENCE.write(path, arrays, about)
 
 
 def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
-    """Open a reference. Its arrays stay on disk until they are needed.
-
-    Raises:
-        ValueError: If the file is not a reference, is damaged, or was written by a later version of precall.
-    """
+    """Open a reference. Its arrays stay on disk until they are needed."""
     about = REFERENCE.about(path, SCHEMA, ("features",))
     n, place = int(about["n"]), Path(os.path.abspath(path))
     load = Once(lambda: _array(place, "features", about))
@@ -99,11 +91,7 @@ def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
 
 
 def _array(path: Path, name: str, about: Mapping[str, Any]) -> Numbers:
-    """An array of a reference, which must have as many rows as the reference has samples, if it has rows of samples.
-
-    Raises:
-        ValueError: If the array is damaged, or if it does not fit the settings.
-    """
+    """An array of a reference, which must have as many rows as the reference has samples, if it has rows of samples."""
     found, n = REFERENCE.array(path, name, about["sha256"][name]), about["n"]
     of_samples = name in ("features", *BALLS) or name.startswith(OUTPUT)
     fits = not of_samples or (found.ndim == 2 and len(found) == n and found.shape[1] > 0)

@@ -68,9 +68,6 @@ def copied(urls: list[str]) -> list[Path]:
 
     Returns:
         A local path for each URL, or for each of its matches in natural order. Names are those at the URL.
-
-    Raises:
-        ValueError: If fsspec or the package for this kind of URL is not installed, or nothing is there.
     """
     return [path for url in urls for path in _copied(url)]
 

@@ -32,12 +32,6 @@ def is_pattern(source: str) -> bool:
 def expanded(pattern: str) -> list[str]:
     """The names that braces stand for: `{0000..0003}` is a range with leading zeros, `{a,b}` a list.
 
-    Args:
-        pattern: The pattern.
-
-    Raises:
-        ValueError: If there are more than 100,000 names.
-
     Example:
         >>> expanded("data-{08..10}.{tar,zip}")[:3]
         ['data-08.tar', 'data-08.zip', 'data-09.tar']
@@ -51,11 +45,7 @@ def expanded(pattern: str) -> list[str]:
 
 
 def files_of(pattern: str) -> list[Path]:
-    """The files that a pattern stands for: braces in their own order, the matches of wildcards in natural order.
-
-    Raises:
-        ValueError: If a name in braces does not exist, or nothing matches.
-    """
+    """The files that a pattern stands for: braces in their own order, the matches of wildcards in natural order."""
     found: list[Path] = []
     for name in expanded(pattern):
         matches = sorted(reading.matching(name), key=lambda path: natural(str(path))) if WILD.search(name) else []
@@ -66,11 +56,7 @@ def files_of(pattern: str) -> list[Path]:
 
 
 def suffix_of(paths: Sequence[Path], place: str) -> str:
-    """The suffix that all files have, in lower case.
-
-    Raises:
-        ValueError: If they differ, or if their names tell that they belong to several splits.
-    """
+    """The suffix that all files have, in lower case."""
     suffixes = Counter(path.suffix.lower() for path in paths)
     if len(suffixes) > 1:
         listed = ", ".join(f"{n} {suffix or 'without a suffix'}" for suffix, n in suffixes.most_common(9))

@@ -154,40 +154,44 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
             reading.check_size(path, os.fstat(file.fileno()).st_size)
             delimiter = _delimiter([line for line in (file.readline(LINE) for _ in range(50)) if line])
             file.seek(0)
-            rows = (row for row in csv.reader(_lines(file), delimiter=delimiter, strict=True) if row)
+            rows = (row for row in csv.reader(_lines(file, path), delimiter=delimiter, strict=True) if row)
             return _table(path, rows, delimiter, on_error)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
 
 
-def _lines(file: io.TextIOWrapper) -> Iterator[str]:
-    """The lines of a file, none of which may be a large part of what a file may be."""
-    most = max(LINE, reading.limit() // 8)
-    while line := file.readline(most):
-        if len(line) == most and not line.endswith("\n"):
-            raise csv.Error(f"a line is longer than {most:,} characters")
+def _lines(file: io.TextIOWrapper, path: Path) -> Iterator[str]:
+    """The lines of a file: not too many, and none of them a large part of what a file may be."""
+    longest, most, n = max(LINE, reading.limit() // 64), reading.count_limit() + 1, 0
+    while line := file.readline(longest):
+        n += 1
+        if n > most:
+            reading.check_count(f"`{shown(str(path))}` has too many rows", n)
+        if len(line) == longest and not line.endswith("\n"):
+            raise csv.Error(f"a line is longer than {longest:,} characters")
         yield line
 
 
 def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: ErrorPolicy) -> TableRows:
     """The table of the rows of a file, which are kept as codes or arrays, block by block."""
-    first = list(islice(rows, 1))
-    width = len(first[0]) if first else 0
+    first = next(rows, [])
+    width = len(first)
     _check_width(width)
-    block = first + list(islice(rows, HEADER - 1))
+    uneven = dict[int, int]()
+    even = _even(rows, width, uneven)
+    block = [first, *islice(even, HEADER - 1)] if first else []
     header = block.pop(0) if _has_header(block) else []
-    built, uneven, n = [TextBuilder() for _ in range(width)], dict[int, int](), 0
+    built, n = [TextBuilder() for _ in range(width)], 0
     while block:
-        reading.check_count(f"`{shown(str(path))}` has too many rows", n + len(block))
-        for at, row in enumerate(block):
-            if len(row) != width:
-                uneven[n + at], block[at] = len(row), [""] * width
+        n += len(block)
         for column, cells in zip(built, zip(*block, strict=True), strict=True):
             column.add(cells)
-        n += len(block)
-        block = list(islice(rows, max(1, CELLS // width)))
+        block = list(islice(even, max(64, CELLS // width)))
     if not n:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
+    if 2 * len(uneven) > n:
+        got = f"{len(uneven):,} of {n:,} rows have another number"
+        raise ValueError(f"`{shown(str(path))}` must have {width} cells per row, as its first line; {got}.")
     return TableRows(
         kind="table",
         ids=Positions(n, 1, "row "),
@@ -195,11 +199,20 @@ def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: Erro
         on_error=on_error,
         columns=column_names(header or [""] * width),
         data=[column.cells() for column in built],
-        uneven=uneven,
+        uneven={index + (not header): cells for index, cells in uneven.items()},  # the first line may be a row
         paths=(Path(os.path.abspath(path)),),
         delimiter=delimiter,
         has_header=bool(header),
     )
+
+
+def _even(rows: Iterator[list[str]], width: int, uneven: dict[int, int]) -> Iterator[list[str]]:
+    """The rows with empty ones in the place of those of another width, whose numbers of cells go to `uneven`."""
+    for index, row in enumerate(rows):
+        if len(row) != width:
+            uneven[index] = len(row)
+            row = [""] * width
+        yield row
 
 
 @runtime_checkable

@@ -93,9 +93,6 @@ def json_text(record: str, key: str) -> str:
         record: The JSON.
         key: A name, or a path of names and positions, separated by points.
 
-    Raises:
-        ValueError: If it is not JSON, or there is no text under the key.
-
     Example:
         >>> json_text('{"resps": [["an answer"]]}', "resps.0.0")
         'an answer'

@@ -282,11 +282,19 @@ class DateCells(Cells):
         return np.isnat(self._values)
 
 
+class _Places(dict[str, int]):
+    """The place of each distinct text; a new one gets the next place."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = place = len(self)
+        return place
+
+
 class TextBuilder:
     """Collects the texts of a column: as codes while few are distinct, and else as they are."""
 
     def __init__(self) -> None:
-        self._index: dict[str, int] = {}
+        self._index = _Places()
         self._pieces: list[npt.NDArray[Any]] = []
         self._n, self._plain = 0, False
 
@@ -298,12 +306,12 @@ class TextBuilder:
             self._pieces.append(piece if codes is None else piece[codes])
             return
         index = self._index
-        own = np.fromiter((index.setdefault(text, len(index)) for text in texts), np.int32, len(texts))
+        own = np.fromiter(map(index.__getitem__, texts), np.int32, len(texts))
         own = own if codes is None else own[codes]
         self._pieces.append(own.astype(np.min_scalar_type(len(index))))
         if len(index) > min(max(FEW, self._n // 4), MOST):
             self._pieces = [_texts(list(index))[np.concatenate(self._pieces)]]
-            self._plain, self._index = True, {}
+            self._plain, self._index = True, _Places()
 
     def cells(self) -> Cells:
         """The column; nothing can be added afterwards."""

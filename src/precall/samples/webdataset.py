@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from precall.samples import reading
+from precall.samples.arrays import OnDemand
 from precall.samples.images import ImageFiles, is_image
 from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 from precall.samples.texts import TextLines, json_text
@@ -63,27 +64,6 @@ class _Headers:
         return data
 
 
-class _Contents(Sequence[bytes]):
-    """Parts of files, read on demand."""
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = parts
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [reading.read_part(*part) for part in self._parts[index]]
-        return reading.read_part(*self._parts[index])
-
-
 def open_tar(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     """Open `.tar` archives, one after the other; the members of each are in natural order.
 
@@ -105,11 +85,11 @@ def open_tar(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorP
         reading.check_count(f"`{shown(name)}` has too many members", len(members))
     fields = Counter(member.field for member in members)
     field, inside = _field(members, fields, key, name)
-    chosen = [member for member in members if _is_chosen(member, field)]
+    chosen = [one for one in members if (is_image(one.name) if field is None else one.field == field)]
     ignored = others + len(members) - len(chosen)
     absolute = tuple(Path(os.path.abspath(path)) for path in paths)
     ids = tuple(member.name for member in chosen)
-    contents = _Contents([member.part for member in chosen])
+    contents = OnDemand(len(chosen), lambda index: reading.read_part(*chosen[index].part))
     if field is None or is_image(f"a.{field}"):
         return ImageFiles(
             kind="images",
@@ -133,10 +113,6 @@ def open_tar(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorP
         paths=absolute,
         key=f"{field}.{inside}",
     )
-
-
-def _is_chosen(member: Member, field: str | None) -> bool:
-    return is_image(member.name) if field is None else member.field == field
 
 
 def _field(members: Sequence[Member], fields: Counter[str], key: str | None, name: str) -> tuple[str | None, str]:

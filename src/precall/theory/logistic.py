@@ -85,7 +85,7 @@ def _line_search(loss: Callable[[Array], float], w: Array, free: Flags, step: Ar
 
 
 def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, Tensor]:
-    """Weights w and offset b that minimise `Σ log(1 + exp(∓(w·x + b))) + ridge |w|²/2`, by Newton's method.
+    """Weights w and offset b that minimise `Σ log(1 + exp(∓(w·x + b))) + ridge |w|²/2`, by damped Newton steps.
 
     Example:
         >>> import torch
@@ -100,12 +100,18 @@ def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, 
     penalty[-1] = 0.0
     w = torch.zeros_like(x[0])
     w[-1] = labels.double().mean().logit()
+
+    def loss(w: Tensor) -> Tensor:
+        z = x @ w
+        return (torch.nn.functional.softplus(z) - labels.double() * z).sum() + (penalty * w * w).sum() / 2
+
     for _ in range(STEPS):
         p = (x @ w).sigmoid()
         gradient = x.T @ (p - labels.double()) + penalty * w
         curvature = gram(x * (p * (1 - p)).sqrt()[:, None]) + penalty.diag()
         step = torch.linalg.solve(curvature, gradient)
-        w = w - step
         if float(step.abs().max()) < TOLERANCE:
-            break
+            return (w - step)[:-1], (w - step)[-1]
+        value = loss(w)  # a whole step may go too far if one class is rare: then all is certain, and the curvature 0
+        w = next((new for a in 0.5 ** np.arange(20) if loss(new := w - float(a) * step) < value), w - step)
     return w[:-1], w[-1]

@@ -1,4 +1,4 @@
-"""Class labels of training data: from a text file, or from the folders of the images."""
+"""Class labels of training data, from a text file or from the folders of the images, and bins of draws at λ."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from precall.samples import SampleSet, reading
 from precall.samples.sampleset import shown
+from precall.theory.tilts import proportions
 
 ClassLabels = npt.NDArray[np.int64]
 
@@ -49,3 +50,18 @@ def _numbered(source: str, names: Sequence[str]) -> tuple[ClassLabels, int]:
             f"`{shown(source)}` must have at least two classes; all labels are {shown(str(classes[0]))!r}."
         )
     return labels.astype(np.int64), len(classes)
+
+
+def bins_at(lam: float, bins: int, n: int, *, seed: int = 0) -> ClassLabels:
+    """The bins of n draws at λ, in random order and as close to their proportions as whole numbers can be.
+
+    The samples of each class are divided into bins of equal size by how central they are
+    (`precall.metrics.pairs.centrality`), and the networks see the bin as a part of the label. One network then serves
+    every λ (docs/theory.md, Bins).
+
+    Example:
+        >>> np.bincount(bins_at(1.0, 4, n=8)).tolist()
+        [2, 2, 2, 2]
+    """
+    ends = np.rint(n * np.cumsum(proportions(lam, bins))).astype(np.int64)
+    return np.random.default_rng(seed).permutation(np.repeat(np.arange(bins), np.diff(ends, prepend=0)))

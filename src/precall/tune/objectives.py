@@ -28,7 +28,7 @@ from precall.theory.acceptance import obrs
 from precall.theory.arrays import is_tensor
 from precall.theory.divergences import DIVERGENCES, FAMILIES, Divergence, divergence
 
-FORMS = ("smoothed", "tail")
+FORMS = ("smoothed", "tail", "log")
 PLAYS = ("minimax", "nonsaturating")
 CRITICS = (*DIVERGENCES, *FAMILIES)  # by what a discriminator may be trained
 
@@ -164,6 +164,8 @@ class PRObjective(RatioObjective):
         smoothed   −E_Q[σ((log r + log λ)/τ)]   exact for the average of D_l over log l, with a logistic kernel of
                                                  scale τ around log λ; τ → 0 is D_λ itself
         tail       −E_Q[min(λ r, 1)]             exact for ∫_λ^∞ (λ/l²) D_l dl: precision at every slope above λ
+        log        E_Q[log(1 + 1/(λ r))]         exact for ∫_0^∞ D_l dl/(l + λ); the non-saturating GAN if λ = 1. Its
+                                                 slope does not vanish for draws far from the data
 
     Large λ favours precision, small λ recall; at λ = 1 both have equal weight.
 
@@ -171,7 +173,7 @@ class PRObjective(RatioObjective):
         lam: λ > 0.
         smoothing: τ > 0 of the smoothed form, in units of log r. Small values approximate D_λ closely but have flat
             regions; large values give larger gradients.
-        form: "tail", the objective of `precall tune --objective pr` and of the thesis' experiments, or "smoothed".
+        form: "tail", the objective of `precall tune --objective pr`; "smoothed"; or "log".
         critic: divergence with which the discriminator is trained: a smooth row, such as "gan" (a logistic classifier)
             or "chi2".
 
@@ -199,10 +201,12 @@ class PRObjective(RatioObjective):
         super().__post_init__()
 
     def generator_loss(self, fake_logits: Tensor) -> Tensor:
-        """`−E_Q[σ((log r + log λ)/τ)]`, or `−E_Q[min(λ r, 1)]`."""
+        """`−E_Q[σ((log r + log λ)/τ)]`, `−E_Q[min(λ r, 1)]` or `E_Q[log(1 + 1/(λ r))]`."""
         log_lam_r = self.log_ratio(fake_logits) + math.log(self.lam)
         if self.form == "tail":
             return -log_lam_r.clamp(max=0).exp().mean()  # −E_Q[min(λ r, 1)]
+        if self.form == "log":
+            return softplus(-log_lam_r).mean()  # E_Q[log(1 + 1/(λ r))]
         return -torch.sigmoid(log_lam_r / self.smoothing).mean()  # −E_Q[σ((log r + log λ)/τ)]
 
 

@@ -23,12 +23,11 @@ from precall.encoders.registry import differentiable_encoder
 from precall.metrics.pairs.centrality import binned, centrality
 from precall.samples.sampleset import shown
 from precall.theory import checks
-from precall.tune.bins import bins_at
 from precall.tune.critics import Critics, critic_on
 from precall.tune.custom_networks import Build, Shape, building, imported
 from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out
 from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
-from precall.tune.labels import ClassLabels
+from precall.tune.labels import ClassLabels, bins_at
 from precall.tune.objectives import (
     GAN,
     Area,

@@ -14,6 +14,7 @@ from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
+from precall.progress import timed
 
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
@@ -38,6 +39,8 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
         scores |= {prefix + name: score for name, score in found[metric.name].scores.items()}
     classifier = next((run.classifiers[name] for name in run.metrics if name in run.classifiers), None)
     real, fake = _per_sample(run, classifier)
+    with timed("verdict"):
+        change = None if best is None else moved(run.pair, run.seed)
     return Assessment(
         name=run.name,
         estimator=best,
@@ -51,7 +54,7 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
         clusters=vars(run).get("clusters"),
         classifiers=run.classifiers,
         drift=run.drift,
-        moved=None if best is None else moved(run.pair, run.seed),
+        moved=change,
         sources=run.sources,
         curve_intervals=None if best is None else found[best].curve_intervals,
     )
@@ -82,7 +85,11 @@ def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
 
 def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
     """The results of metrics that share work, by name."""
-    return {metric.name: metric.compute(run) for metric in metrics}
+    found = {}
+    for metric in metrics:
+        with timed(metric.name):
+            found[metric.name] = metric.compute(run)
+    return found
 
 
 def _per_sample(run: Run, classifier: ClassifierResult | None) -> tuple[PerSample, PerSample]:

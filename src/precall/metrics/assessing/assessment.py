@@ -40,14 +40,14 @@ from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
 from precall.metrics.protocols.several_encoders import by_encoder, encoders_of, opened_once
+from precall.metrics.protocols.tradeoff import Tradeoff, named
 from precall.metrics.scale.sharded import assess_sharded, check_shardable
 from precall.metrics.scale.sketch import Sketch, Sketcher, merge_sketches
 from precall.metrics.scale.sketch_reference import SketchReference
 from precall.metrics.scores.results import Assessment, Comparison
-from precall.metrics.scores.tradeoff import Tradeoff, named
 from precall.metrics.tables.category_levels import pooled_notices, with_shared_levels
 from precall.printing import brief
-from precall.progress import Progress, StageProgress, stage_of
+from precall.progress import Progress, StageProgress, stage_of, timed
 from precall.theory import checks
 from precall.theory.arrays import Array, to_numpy
 
@@ -251,7 +251,8 @@ class Reference(PreparedReals):
         default = None if request.protocol is None else request.protocol.default_encoder
         how: dict[str, Any] = {"encoder": request.encoder, "default": default, "device": request.device}
         stage = stage_of(request.progress, "encode real")
-        found = side("real", real, table=request.table, loaded=loaded, progress=stage, **how)
+        with timed("encode real"):
+            found = side("real", real, table=request.table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
             check_k(request.k, n_real=len(found.features))
         stored = _stored(found)
@@ -416,7 +417,8 @@ class Reference(PreparedReals):
         default = None if self.preset is None else self.preset.default_encoder
         how: dict[str, Any] = {"encoder": self.request.encoder, "default": default, "loaded": self.loaded}
         how |= {"device": self.request.device, "at_least": at_least}
-        found = side(name, source, reference=self.side, progress=progress, **how)
+        with timed(f"encode {name}"):
+            found = side(name, source, reference=self.side, progress=progress, **how)
         if self.side.protocol.get("made_from"):
             check_same_encoder(self.side, found)
         return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from precall.metrics.assessing.registry import QUICK
 from precall.metrics.cells.histograms import Clusters, cells_of_pair
 from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
 from precall.metrics.distances.kernel_distance import KID, kernel_of
@@ -77,9 +78,10 @@ class WholeRun:
 
     @cached_property
     def kept(self) -> tuple[Side, Side]:
-        """The sides that `pair` has: all samples, or `MOST` random ones of each side if that is enough."""
+        """The sides that `pair` has: all samples, or `MOST` random ones of each side for the metrics of "quick"."""
         sizes = len(self.real.features), len(self.fake.features)
-        if not self.sampled or AUTO_QUICK.name not in self.metrics or min(sizes) <= MOST or self.real.prompted:
+        quick = AUTO_QUICK.name in self.metrics and set(self.metrics) <= set(QUICK)
+        if not (self.sampled and quick) or min(sizes) <= MOST or self.real.prompted:
             return self.real, self.fake
         real, fake = uniform_rows(sizes, MOST, self.seed)
         return self.real.taking(real), self.fake.taking(fake)

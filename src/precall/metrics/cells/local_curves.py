@@ -18,8 +18,7 @@ import numpy as np
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.inputs.features import Pair, tile_rows
 from precall.metrics.inputs.records import first_equal_row, kept_together
-from precall.metrics.scores.metric import Found, Metric, curve_found
-from precall.metrics.scores.resampling import RESAMPLES, bounded_intervals, over
+from precall.metrics.scores.metric import RESAMPLES, Found, Metric, bounded_intervals, curve_found, over
 from precall.metrics.scores.score import CURVE_SCORES, readings
 from precall.printing import brief
 from precall.theory.arrays import Array, Flags

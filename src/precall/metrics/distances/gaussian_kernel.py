@@ -126,10 +126,11 @@ def _vendi(pair: Pair, seed: int, level: float) -> Score:
 def _entropy(x: npt.NDArray[np.floating[Any]]) -> tuple[float, Array]:
     """Entropy H of the eigenvalues of mean u uᵀ over rows u of length 1, and −uᵀ log(mean u uᵀ) u, whose mean is H."""
     u = _unit(x)
-    singular, vectors = np.linalg.svd(u / np.sqrt(len(u)), full_matrices=False)[1:]
-    eigenvalues = singular**2
-    kept = eigenvalues > eigenvalues[0] * 1e-12
-    terms = -((u @ vectors[kept].T) ** 2 @ np.log(eigenvalues[kept]))
+    few = len(u) <= u.shape[1]
+    eigenvalues, vectors = np.linalg.eigh((u @ u.T if few else u.T @ u) / len(u))  # both have the same ones
+    weights = len(u) * eigenvalues * vectors**2 if few else (u @ vectors) ** 2
+    kept = eigenvalues > eigenvalues[-1] * 1e-12
+    terms = -(weights[:, kept] @ np.log(eigenvalues[kept]))
     return float(terms.mean()), terms
 
 

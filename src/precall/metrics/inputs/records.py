@@ -61,11 +61,6 @@ def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
 
     An atom occurs `RECURRING` times or more, and its set was not repeated as a whole, or its values are categories; or
     it makes up the share `COMMON` of one set. Its rows are samples like others, and no fold may be without it.
-
-    Args:
-        x: The rows.
-        first: Result of `first_equal_row` for them.
-        real: Whether each row is real.
     """
     p, q = (np.bincount(first[mask], minlength=len(first)) for mask in (real, ~real))
     atom = (p + q >= RECURRING) & ~_copied(x, p, q) & ~_copied(x, q, p)

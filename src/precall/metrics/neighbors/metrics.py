@@ -9,8 +9,7 @@ import numpy as np
 
 from precall.metrics.neighbors.cover import spectra_by_chance
 from precall.metrics.neighbors.successors import symmetric_scores
-from precall.metrics.scores.metric import Found, Metric, curve_found
-from precall.metrics.scores.resampling import subsampling_intervals
+from precall.metrics.scores.metric import Found, Metric, curve_found, subsampling_intervals
 from precall.metrics.scores.score import CURVE_SCORES, INFINITY, ScoreInfo, readings
 from precall.theory.arrays import Index
 from precall.theory.spectrum import RatioSpectrum

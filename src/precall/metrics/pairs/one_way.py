@@ -8,22 +8,22 @@ as in `sweep`, so the counts do not depend on how the fakes are cut. This module
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, as_tensor
+from torch import Tensor
 
 from precall.metrics.neighbors.ball_scores import cover_threshold
 from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
 from precall.metrics.neighbors.copies import CopySums, Nearest, copy_ratios
 from precall.metrics.neighbors.influence import BallSums
 from precall.metrics.pairs.shortlists import Depth, Shortlist
-from precall.metrics.pairs.tallies import Tally
+from precall.metrics.pairs.tallies import Tally, given, kept
 from precall.metrics.tiles.clouds import Cloud, check_range, common_centre, squared_distances
 from precall.metrics.tiles.distances import Frame, tiles
 from precall.metrics.tiles.tile import group_minima
-from precall.theory.arrays import Counts, to_numpy
+from precall.theory.arrays import Counts
 
 if TYPE_CHECKING:
     from precall.metrics.inputs.features import Features
@@ -68,7 +68,9 @@ class _Sweep:
         own, other = balls.cloud, Cloud(fakes, size)
         self.own, self.other = own, other
         closed, settle = ties == "closed", partial(squared_distances, own, other)
-        self.plain, self.clipped = (Tally(_radii(one), closed, own, other) for one in (balls, clipped))
+        self.plain, self.clipped = (
+            Tally(kept(own, one.squared_margins), closed, own, other) for one in (balls, clipped)
+        )
         self.fakes = Shortlist(own.n, size, settle, own.device)
         self.reals = Shortlist(other.n, min(2, own.n), lambda fake, real: settle(real, fake), own.device)
         self.depth = Depth(self.plain.squared_radii[:, 0], float(np.median(balls.radii[:, 0])), other.n, settle)
@@ -87,26 +89,17 @@ class _Sweep:
     def sums(self, tally: Tally) -> BallSums:
         inside = tally.around > 0
         owner = self.own.position[tally.owner.where(inside, 0)]
-        return BallSums.of(_given(self.own, tally.inside), *(_given(self.other, one) for one in (tally.around, owner)))
+        return BallSums.of(given(self.own, tally.inside), *(given(self.other, one) for one in (tally.around, owner)))
 
     def nearest_fakes(self) -> tuple[npt.NDArray[np.float64], Counts]:
         """Squared distances of the nearest fakes of each real, and their rows in the piece."""
         squared, index = self.fakes.result()
-        return _given(self.own, squared), _given(self.own, self.other.position[index])
+        return given(self.own, squared), given(self.own, self.other.position[index])
 
     def nearest_reals(self) -> Nearest:
         """The two nearest reals of each fake."""
         squared, index = self.reals.result()
-        return Nearest(_given(self.other, self.own.position[index]), np.sqrt(_given(self.other, squared)))
+        return Nearest(given(self.other, self.own.position[index]), np.sqrt(given(self.other, squared)))
 
     def realism(self) -> npt.NDArray[np.float64]:
-        return _given(self.other, self.depth.result()[0][:, 0].rsqrt())
-
-
-def _radii(balls: Balls) -> Tensor:
-    return as_tensor(balls.squared_margins, device=balls.cloud.device)[balls.cloud.position]
-
-
-def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
-    """`values` of the kept samples, expanded to one per input sample."""
-    return to_numpy(values[cloud.stand_in])
+        return given(self.other, self.depth.result()[0][:, 0].rsqrt())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 import torch
@@ -23,10 +23,14 @@ from precall.metrics.pairs.shortlists import Depth, padded, strips
 from precall.metrics.pairs.shortlists import Shortlist as Shortlist
 from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, squared_distances
 from precall.metrics.tiles.cuda_steps import steps_for
-from precall.metrics.tiles.distances import Frame, ProductReader, tiles
-from precall.metrics.tiles.listing import Listing, PairSteps, nearest
+from precall.metrics.tiles.distances import Frame, tiles
+from precall.metrics.tiles.listing import Listing, nearest
 from precall.metrics.tiles.tile import Tile, below, group_minima, rounded_up
 from precall.theory.arrays import Array, to_numpy
+
+if TYPE_CHECKING:
+    from precall.metrics.pairs.kernels import KernelSums
+    from precall.metrics.tiles.cuda_steps import CudaSteps
 
 ExactDistances = Callable[[Cloud, Cloud, Tensor, Tensor], Tensor]  # d² of paired indices into two sets
 Advance = Callable[
@@ -156,20 +160,12 @@ class ShardBalls:
     squared_margins: Array
 
 
-class SumReader(ProductReader, Protocol):
-    """Reads the products of all pairs, from tiles or from a listing (`kernels.KernelSums`)."""
-
-    def take(self, listing: Listing) -> None:
-        """Read all products of a listing."""
-        ...
-
-
 def read_within(
     left: Cloud,
     right: Cloud,
     size: int,
     *,
-    sums: SumReader | None = None,
+    sums: KernelSums | None = None,
     advance: Advance | None = None,
     name: str = "samples",
 ) -> tuple[Lists, Lists]:
@@ -192,7 +188,7 @@ def read_within(
 
 
 def _listed_within(
-    left: Cloud, right: Cloud, size: int, sums: SumReader | None, name: str
+    left: Cloud, right: Cloud, size: int, sums: KernelSums | None, name: str
 ) -> tuple[Lists, Lists] | None:
     """`read_within` from lists of pairs; None if there are no lists."""
     steps = steps_for(left)
@@ -217,7 +213,7 @@ def _listed_within(
 
 
 def _tiled_within(
-    left: Cloud, right: Cloud, size: int, sums: SumReader | None, advance: Advance | None, name: str
+    left: Cloud, right: Cloud, size: int, sums: KernelSums | None, advance: Advance | None, name: str
 ) -> tuple[Lists, Lists]:
     """`read_within` from tiles."""
     frames = _frames(left, right, name, name)
@@ -240,7 +236,7 @@ def read_cross(
     fake: HasBalls,
     plan: CrossPlan,
     *,
-    sums: SumReader | None = None,
+    sums: KernelSums | None = None,
     clipped: Array | None = None,
     advance: Advance | None = None,
 ) -> Crossing:
@@ -263,7 +259,7 @@ def read_cross(
 
 
 def _listed_cross(
-    real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: SumReader | None, clipped: Array | None
+    real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: KernelSums | None, clipped: Array | None
 ) -> Crossing | None:
     """`read_cross` from a list of pairs; None if there is no list."""
     steps = steps_for(real.cloud)
@@ -298,7 +294,7 @@ def _tiled_cross(
     real: HasBalls,
     fake: HasBalls,
     plan: CrossPlan,
-    sums: SumReader | None,
+    sums: KernelSums | None,
     clipped: Array | None,
     advance: Advance | None,
 ) -> Crossing:
@@ -332,7 +328,7 @@ class BallReader:
     ) -> None:
         self.own, self.other, self.plan = own.cloud, other, plan
         self.tallies = [
-            Tally(_kept(own.cloud, margins), plan.ties == "closed", own.cloud, other, distances)
+            Tally(kept(own.cloud, margins), plan.ties == "closed", own.cloud, other, distances)
             for margins in (own.squared_margins, clipped)
             if margins is not None
         ]
@@ -355,7 +351,7 @@ class BallReader:
         """The readings of all tiles, one row per input sample."""
         return self._readings(self.tally, _given_lists(self.shortlist.result(), self.own, self.other))
 
-    def taken(self, pairs: Pairs, steps: PairSteps) -> Readings:
+    def taken(self, pairs: Pairs, steps: CudaSteps) -> Readings:
         """The readings from a list of all pairs that matter."""
         for tally in self.tallies:
             tally.count(pairs.only(pairs.low <= tally.squared_radii[pairs.i, -1]))
@@ -371,9 +367,9 @@ class BallReader:
         nobody = owner == NOBODY
         owner = owner.where(nobody, self.own.position[owner.masked_fill(nobody, 0)])
         return Readings(
-            inside=_given(self.own, tally.inside),
-            around=_given(self.other, tally.around),
-            owner=_given(self.other, owner),
+            inside=given(self.own, tally.inside),
+            around=given(self.other, tally.around),
+            owner=given(self.other, owner),
             nearest=nearest,
         )
 
@@ -388,12 +384,12 @@ def _frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
     return both
 
 
-def _kept(cloud: Cloud, values: Array) -> Tensor:
+def kept(cloud: Cloud, values: Array) -> Tensor:
     """`values` of the input samples, reduced to the kept ones."""
     return torch.as_tensor(values, device=cloud.device)[cloud.position]
 
 
-def _given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
+def given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
     """`values` of the kept samples, expanded to one row per input sample."""
     return to_numpy(values if cloud.weight is None else values[cloud.stand_in])
 
@@ -403,4 +399,4 @@ def _given_lists(found: tuple[Tensor, Tensor], owners: Cloud, others: Cloud) -> 
     values, index = found
     if others.weight is not None:
         index = torch.where(index < 0, -1, others.position[index])
-    return Lists(_given(owners, values), _given(owners, index))
+    return Lists(given(owners, values), given(owners, index))

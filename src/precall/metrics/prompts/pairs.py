@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from precall.metrics.inputs.sides import Prompted
 
 
+LEVEL = 0.05  # of the test of the pairs
+
+
 def swapped(number: Index, seed: int) -> tuple[Index, Index, Index]:
     """Prompts in couples that exchange their answers: the rows, the rows whose prompts they get, and their couples.
 
@@ -66,6 +69,8 @@ def _compute(run: Run) -> Found:
     off = around_prompts(*given)
     pair = Pair(np.hstack([a.features, x, off[0]]), np.hstack([b.features, y, off[1]]), run.pair.units)
     found = run.classified("auto", pair)
+    if found.p_value <= LEVEL:  # the difference is clear, so that nothing is shrunk
+        found = replace(found, spectrum=replace(found.held_out, shrunk=False).spectrum())
     run.stage("pairs")(1, 2)
     uncertainty = found.uncertainty(seed=run.seed)
     uncertainty["settings"] = {**uncertainty["settings"], "p_value": found.p_value, **_examples(found, b)}

@@ -430,15 +430,7 @@ def assess_shards(
     seed: int,
     runner: Runner,
 ) -> Iterator[Assessment]:
-    """Assess models whose features lie in shards, one after the other.
-
-    Args:
-        real: The data.
-        fake: The models' samples, by name.
-        metrics: Names of metrics.
-        k: As in `assess`, and so are `ties` and `seed`.
-        runner: Runs the tasks.
-    """
+    """Assess models whose features lie in shards, one after the other; arguments as in `assess`."""
     checks.choice("ties", ties, ("closed", "open"))
     data = surveyed(runner, real)
     check_k(k, n_real=data.n)

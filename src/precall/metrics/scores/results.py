@@ -19,7 +19,7 @@ from precall.metrics.scores.gates import Gate
 from precall.metrics.scores.groups import FairnessGap
 from precall.metrics.scores.record import RunRecord, Trend
 from precall.metrics.scores.score import CurveIntervals, Interval, Score, named, plain
-from precall.metrics.scores.verdict import Verdict, verdict
+from precall.metrics.scores.verdict import Kind, Verdict, verdict
 from precall.metrics.tables.column_drift import ColumnDrift
 from precall.printing import brief, drawing
 from precall.schemas import check, stored_schema
@@ -282,10 +282,12 @@ class Comparison(Mapping[str, Assessment]):
     Attributes:
         assessments: The models, by name.
         gates: Limits that their scores were required to keep; empty unless some were given.
+        fail_on: Kinds that no verdict may have; empty unless some were given.
     """
 
     assessments: Mapping[str, Assessment]
     gates: tuple[Gate, ...] = ()
+    fail_on: tuple[Kind, ...] = ()
 
     def __getitem__(self, name: str) -> Assessment:
         return self.assessments[name]
@@ -299,7 +301,15 @@ class Comparison(Mapping[str, Assessment]):
     def to_dict(self) -> dict[str, Any]:
         """`Assessment.to_dict` of each model, by name, and the gates with the models that meet them."""
         saved = {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
-        return saved | ({"gates": [self._gated(gate) for gate in self.gates]} if self.gates else {})
+        gates: dict[str, Any] = {"gates": [self._gated(gate) for gate in self.gates]} if self.gates else {}
+        if self.fail_on:
+            met = {name: not self.forbidden(name) for name in self}
+            gates["fail_on"] = {"kinds": list(map(str, self.fail_on)), "met": met}
+        return saved | gates
+
+    def forbidden(self, name: str) -> list[Kind]:
+        """The kinds of a model's verdict that `fail_on` forbids."""
+        return [kind for kind in self[name].verdict.kinds if kind in self.fail_on]
 
     def _gated(self, gate: Gate) -> dict[str, Any]:
         return gate.to_dict() | {"met": {name: gate.met(one.scores) for name, one in self.items()}}
@@ -309,7 +319,8 @@ class Comparison(Mapping[str, Assessment]):
         """The comparison that `to_dict` wrote."""
         _check_saved(saved, stored_schema("results.schema.json"))
         gates = tuple(Gate.from_dict(gate) for gate in saved.get("gates", ()))
-        return cls({name: _restored(one) for name, one in saved["models"].items()}, gates)
+        kinds = tuple(map(Kind, saved.get("fail_on", {}).get("kinds", ())))
+        return cls({name: _restored(one) for name, one in saved["models"].items()}, gates, kinds)
 
     def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
         """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""

@@ -293,7 +293,7 @@ def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     misplaced, moved = max(evidence.beyond_chance("tv"), columns), evidence.moved or Moved(0.0, 0.0, 0.0)
     missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
     if min(missed, invented) >= APART:
-        return (Kind.FAR,)
+        return (Kind.FAR, Kind.DROPS, Kind.INVENTS)
     if max(missed, invented) >= max(SHARE, misplaced * MAIN[moved.mended]):
         both = (Kind.DROPS, Kind.INVENTS)
         return both[:1] if missed > 2 * invented else both[1:] if invented > 2 * missed else both

@@ -73,23 +73,11 @@ class CudaSteps:
         n, m, first = some.stop - some.start, len(chosen), some.start if rows is columns else -(2**30)
         out = torch.empty((len(weights), n, -(-m // group)), device=weights.device)
         given = [rows.values[some], columns.values[chosen], rows.high[some], columns.high[chosen]]
-        given += [rows.scale[some], columns.scale[chosen]]
-        shape = _shape(rows.values.shape[1])
+        given += [rows.scale[some], columns.scale[chosen], chosen, weights, out]
+        sizes, shape = (first, n, m, rows.values.shape[1]), _shape(rows.values.shape[1])
+        how = {"WEIGHTS": len(weights), "GROUP": group, "DEPTH": DEPTH, **shape}
         with _device_of(out):
-            kernels.minima[_grid(n, m, shape)](
-                *given,
-                chosen,
-                weights,
-                out,
-                first,
-                n,
-                m,
-                rows.values.shape[1],
-                WEIGHTS=len(weights),
-                GROUP=group,
-                DEPTH=DEPTH,
-                **shape,
-            )
+            kernels.minima[_grid(n, m, shape)](*given, *sizes, **how)
         return out
 
     def collect(
@@ -116,24 +104,11 @@ class CudaSteps:
         lists = [torch.empty(segments * room, dtype=kind, device=device) for kind in kinds]
         count = torch.zeros((segments, APART), dtype=torch.int32, device=device)
         given = [rows.values, columns.values, rows.low, columns.low, rows.scale, columns.scale, *limits]
-        given += [one.contiguous() for one in factors]
+        given += [*(one.contiguous() for one in factors), *lists, count]
+        sizes, same = (segments, room, n, m, rows.values.shape[1]), rows is columns
+        how = {"FACTORS": len(factors[0]), "SAME": same, "APART": APART, "NOTHING": 2**31 - 1, "DEPTH": DEPTH, **shape}
         with _device_of(count):
-            kernels.collect[grid](
-                *given,
-                *lists,
-                count,
-                segments,
-                room,
-                n,
-                m,
-                rows.values.shape[1],
-                FACTORS=len(factors[0]),
-                SAME=rows is columns,
-                APART=APART,
-                NOTHING=2**31 - 1,
-                DEPTH=DEPTH,
-                **shape,
-            )
+            kernels.collect[grid](*given, *sizes, **how)
         if int(count.max()) > room:
             return None
         there = torch.nonzero((torch.arange(room, device=device) < count[:, :1]).view(-1))[:, 0]
@@ -177,33 +152,13 @@ class CudaSteps:
         grain, square_grain = (
             2.0 ** (62 - math.ceil(math.log2(most))) for most in (max(totals), totals[0] * totals[1])
         )
-        given = [one.float() for one in (*terms, *weights)]
+        rests = [side.values if side.rest is None else side.rest for side in (rows, columns)]
+        given = [rows.values, columns.values, *rests, rows.scale, columns.scale]
+        given += [*(one.float() for one in (*terms, *weights)), of_rows, of_columns, squares]
+        numbers = (rows.unit / dimension, shift, grain, square_grain, n, m, rows.values.shape[1])
+        how = {"DEGREE": degree, "REST": rows.rest is not None, "SAME": same, "APART": APART, "DEPTH": DEPTH, **EVEN}
         with _device_of(squares):
-            kernels.sums[_grid(n, m, EVEN)](
-                rows.values,
-                columns.values,
-                rows.values if rows.rest is None else rows.rest,
-                columns.values if columns.rest is None else columns.rest,
-                rows.scale,
-                columns.scale,
-                *given,
-                of_rows,
-                of_columns,
-                squares,
-                rows.unit / dimension,
-                shift,
-                grain,
-                square_grain,
-                n,
-                m,
-                rows.values.shape[1],
-                DEGREE=degree,
-                REST=rows.rest is not None,
-                SAME=same,
-                APART=APART,
-                DEPTH=DEPTH,
-                **EVEN,
-            )
+            kernels.sums[_grid(n, m, EVEN)](*given, *numbers, **how)
         total = float(squares.double().sum()) / square_grain
         return of_rows / grain, of_columns / grain, 2 * total if same else total
 
@@ -215,21 +170,11 @@ class CudaSteps:
         pairs = max(1, SETTLED // width)
         out = torch.empty(len(i), dtype=torch.float64, device=left.device)
         if len(i):
+            given = (_contiguous(left), _contiguous(right), left.position[i], right.position[j], order, out, len(i), d)
+            # a fused multiply-add would change the last bit
+            how = {"PAIRS": pairs, "WIDTH": width, "HALVINGS": width.bit_length() - 1, "enable_fp_fusion": False}
             with _device_of(out):
-                kernels.exact[(-(-len(i) // pairs),)](
-                    _contiguous(left),
-                    _contiguous(right),
-                    left.position[i],
-                    right.position[j],
-                    order,
-                    out,
-                    len(i),
-                    d,
-                    PAIRS=pairs,
-                    WIDTH=width,
-                    HALVINGS=width.bit_length() - 1,
-                    enable_fp_fusion=False,  # a fused multiply-add would change the last bit
-                )
+                kernels.exact[(-(-len(i) // pairs),)](*given, **how)
         return out
 
     def smallest(self, starts: Tensor, numbers: Tensor, size: int) -> tuple[Tensor, Tensor]:

@@ -16,13 +16,16 @@ no list, and the tile path is taken. This module imports torch.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from precall.metrics.tiles.bounds import LARGEST, ROUNDINGS, Halves, Rounded, halves
+from precall.metrics.tiles.bounds import LARGEST, ROUNDINGS, Halves, halves
 from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, ranges, ratio
+
+if TYPE_CHECKING:
+    from precall.metrics.tiles.cuda_steps import CudaSteps
 
 FEW, MANY = 4, 8  # the part of the columns from which thresholds come: 1/4 for many neighbours, 1/8 for few
 GROUP = 64  # largest number of columns that share a minimum
@@ -30,49 +33,6 @@ MINIMA = 1 << 28  # group minima that are held at once: 1 GiB
 ROOM = (8, 128)  # pairs per sample and neighbour that a list has room for, at the first and at the second attempt
 MOST = 1 << 28  # pairs that a list may have: 3 GiB
 SMALLEST_WEIGHT = 2.0**-120
-
-
-class PairSteps(Protocol):
-    """The steps that take most of the time (`cuda_steps.CudaSteps`)."""
-
-    def rounded(self, cloud: Cloud, centre: Tensor, *, rest: bool = False) -> Rounded:
-        """The samples less a centre in half precision."""
-        ...
-
-    def minima(
-        self, rows: Halves, columns: Halves, weights: Tensor, chosen: Tensor, *, some: slice, group: int
-    ) -> Tensor:
-        """Smallest weighted upper bound of d² per row and group of chosen columns."""
-        ...
-
-    def collect(
-        self, rows: Halves, columns: Halves, limits: tuple[Tensor, Tensor], factors: tuple[Tensor, Tensor], room: int
-    ) -> tuple[Tensor, Tensor, Tensor] | None:
-        """The pairs with a lower bound below a limit, and the bounds."""
-        ...
-
-    def polynomial_sums(
-        self,
-        rows: Halves,
-        columns: Halves,
-        terms: tuple[Tensor, Tensor],
-        weights: tuple[Tensor, Tensor],
-        *,
-        degree: int,
-        dimension: int,
-        shift: float,
-        largest: float,
-    ) -> tuple[Tensor, Tensor, float]:
-        """Weighted sums of a polynomial over all pairs: of each row, of each column, and of its squares."""
-        ...
-
-    def settle(self, left: Cloud, right: Cloud, i: Tensor, j: Tensor) -> Tensor:
-        """Exact squared distances."""
-        ...
-
-    def smallest(self, starts: Tensor, numbers: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """The smallest numbers of each row of a ragged list, in order, and their places in the list."""
-        ...
 
 
 class Listing:
@@ -84,7 +44,7 @@ class Listing:
         unit: The unit of the factors' bounds. Everything else is in units of the samples.
     """
 
-    def __init__(self, steps: PairSteps, left: Cloud, right: Cloud, names: tuple[str, str]) -> None:
+    def __init__(self, steps: CudaSteps, left: Cloud, right: Cloud, names: tuple[str, str]) -> None:
         self.steps, self.left, self.right = steps, left, right
         self.centre = common_centre(left) if left is right else common_centre(left, right)
         first = steps.rounded(left, self.centre)
@@ -180,7 +140,7 @@ def _weights(radii: Tensor | None, others: Halves, unit: float) -> Tensor:
 
 
 def nearest(
-    steps: PairSteps, left: Cloud, right: Cloud, pairs: Pairs, size: int, radii: Tensor | None = None
+    steps: CudaSteps, left: Cloud, right: Cloud, pairs: Pairs, size: int, radii: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The `size` smallest d² of each sample of `left` over its listed pairs, in order, and their indices.
 
