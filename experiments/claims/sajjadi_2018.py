@@ -169,8 +169,8 @@ def classes(mnist: Row, fashion: Row, cifar: Row) -> str:
 )
 def population(r: Row) -> str:
     def lean(data: str, kind: str, metric: str = "clusters") -> float:
-        return median(
-            m["f8"][metric] - m["f1_8"][metric] for m in r["models"] if (m["data"], m["kind"]) == (data, kind)
+        return float(
+            median(m["f8"][metric] - m["f1_8"][metric] for m in r["models"] if (m["data"], m["kind"]) == (data, kind))
         )
 
     sets, kinds = ("mnist", "fashion-mnist"), ("non-saturating", "least squares", "wgan-gp", "vae")
