@@ -14,7 +14,7 @@ from precall.theory.arrays import Array
 
 
 def entropy(p: Array) -> Array:
-    return -(p * np.log(np.maximum(p, 1e-30))).sum(-1)
+    return np.asarray(-(p * np.log(np.maximum(p, 1e-30))).sum(-1))
 
 
 def scored(about: Row, real: Array, fake: Array, p: Array, classes: Array, n: int) -> Row:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-METRICS, CLASSES = ("clusters", "simon", "auto"), range(1, 11)
+METRICS, CLASSES = ("clusters", "simon", "auto"), tuple(range(1, 11))
 
 
 def halves(options: Namespace, seed: int) -> Labelled:

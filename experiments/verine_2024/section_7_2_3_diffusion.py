@@ -12,6 +12,7 @@ from the exact masses of the data on square cells; three seeds.
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -62,7 +63,7 @@ def one_seed(seed: int, *, width: int, base: int, rounds: int, steps: int, n: in
         for _ in range(rounds):
             if name != "kl":  # its weight is 1
                 draws = sample(model, n, generator=rng)
-                descended(ratio, lambda m=matching, d=draws, r=rng: classified(m, data, d, r), steps)
+                descended(ratio, partial(classified, matching, data, draws, rng), steps)
             trained(model, matching, data, steps, rng)
         found[name] = scores(model, 2 * n)
     return found
