@@ -316,7 +316,8 @@ def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[
 
 def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
     """The metrics that `--metrics` or `--quick` names, or None for the default ones."""
-    from precall.metrics.assessing.registry import QUICK, requested
+    from precall.metrics.assessing.registry import requested
+    from precall.metrics.scores.metric import QUICK
 
     if quick and given is not None:
         raise wrong("--quick", "--quick chooses the metrics; leave out --metrics or --quick")

@@ -7,8 +7,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from precall.encoders.registry import publication_hint
-from precall.metrics.assessing.registry import DEFAULT, METRICS, QUICK, SCORES
+from precall.metrics.assessing.registry import DEFAULT, METRICS, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
+from precall.metrics.scores.metric import QUICK
 from precall.metrics.scores.score import named
 from precall.printing import aligned, blocks, shown, wrapped
 from precall.report.summary import findings

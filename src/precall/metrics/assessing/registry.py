@@ -17,7 +17,7 @@ from precall.metrics.distances.kernel_distance import KID
 from precall.metrics.distances.sliced_distance import MIND
 from precall.metrics.neighbors.metrics import CLIPPED, COPIES, COVER, NEIGHBORS, PROBABILISTIC, SYMMETRIC
 from precall.metrics.prompts.pairs import PROMPTS
-from precall.metrics.scores.metric import Found, Metric
+from precall.metrics.scores.metric import QUICK, Found, Metric
 from precall.metrics.scores.score import INFINITY, Score, ScoreInfo
 from precall.plugins import loaded, plugins
 from precall.theory import checks
@@ -34,8 +34,6 @@ METRICS: dict[str, Metric] = {
         *(SFID, KID, MIND, KAD, CMMD, RKE, VENDI, INCEPTION_SCORE, C2ST, MAUVE),
     )
 }
-QUICK = ("auto_quick", "neighbors", "fid", "c2st")
-"""The metrics of `metrics="quick"`: the curve of fewer samples, the k-NN scores, FID, and the test."""
 OWN = "nothing: a function of the user"
 GONE = ("local_knn", "local_ipr", "local_coverage")  # metrics of earlier versions
 DEFAULT = tuple(name for name, metric in METRICS.items() if metric.default)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.assessing.registry import QUICK
 from precall.metrics.cells.histograms import Clusters, cells_of_pair
 from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
 from precall.metrics.distances.kernel_distance import KID, kernel_of
@@ -20,6 +19,7 @@ from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.metrics import CLIPPED
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
+from precall.metrics.scores.metric import QUICK
 from precall.metrics.tables.category_levels import named_category_codes
 from precall.metrics.tables.column_drift import ColumnDrift, column_drift
 from precall.metrics.tables.table_notices import table_notices

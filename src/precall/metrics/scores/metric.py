@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
     from precall.theory.spectrum import RatioSpectrum
 
+QUICK = ("auto_quick", "neighbors", "fid", "c2st")
+"""The metrics of `metrics="quick"`: the curve of fewer samples, the k-NN scores, FID, and the test."""
+
 
 @dataclass(frozen=True)
 class Found:
