@@ -24,7 +24,8 @@ def pictures(directory, seed):
 
 
 @pytest.fixture
-def pictured(tmp_path):
+def pictured(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRECALL_CACHE", str(tmp_path / "cache"))
     return assess(real=pictures(tmp_path / "real", 0), fake=pictures(tmp_path / "fake", 1), metrics=METRICS)
 
 

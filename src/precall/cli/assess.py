@@ -80,7 +80,7 @@ class AssessOptions(ComparingOptions):
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
         quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
         encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
-            efficientnet (default), random-vgg, pixels, clip, dinov2, vgg16, inception, inception-probabilities,
+            efficientnet (default), random-vgg, pixels, dinov2, clip, vgg16, inception, inception-probabilities,
             inception-adm. Texts: ngrams (default), minilm, gpt2-large. Or your own: package.module:function (searched
             in PYTHONPATH).
         preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: fid, adm,

@@ -40,7 +40,7 @@ class EncodingOptions:
 
     Options:
         encoder (NAME): Encoder for samples that are not features. Images: efficientnet (default), random-vgg, pixels,
-            clip, dinov2, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm,
+            dinov2, clip, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm,
             gpt2-large. Or your own: package.module:function (searched in PYTHONPATH).
 
     Reading samples:

@@ -189,6 +189,7 @@ def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: Erro
         block = list(islice(even, max(64, CELLS // width)))
     if not n:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
+    reading.check_count(f"`{shown(str(path))}` has too many rows", n)
     if 2 * len(uneven) > n:
         got = f"{len(uneven):,} of {n:,} rows have another number"
         raise ValueError(f"`{shown(str(path))}` must have {width} cells per row, as its first line; {got}.")
