@@ -42,7 +42,7 @@ from experiments.common.summaries import Row
 from experiments.common.unet import UNetDenoiser
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.metrics import Moments, classify, fid, sweep
-from precall.metrics.scores.score import CurveIntervals, read
+from precall.metrics.scores.score import CurveIntervals
 from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
@@ -152,7 +152,7 @@ class Scorer:
         """α and β of one set of draws against held-out images, by cross-fitted classifiers, with half-widths."""
         found = classify(estimator, real=self.held_out.cpu().numpy(), fake=fake, seed=seed)
         alphas = {lam: float(found.spectrum.alpha(lam)) for lam in SLOPES}
-        around = CurveIntervals.gathered(found.held_out.intervals(read(found.spectrum), seed=seed))
+        around = CurveIntervals.gathered(found.uncertainty(seed=seed)["intervals"])
         assert around is not None
         ends = {lam: around.at(lam, alpha) for lam, alpha in alphas.items()}
         low, high = ({lam: getattr(end, side) for lam, end in ends.items()} for side in ("low", "high"))
