@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -50,12 +52,14 @@ def measured(rows: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         for seed, name in enumerate(("real", "fake")):
             write(Path(folder) / f"{name}.parquet", rows, seed, dropped=name == "fake")
-        start, pid = time.perf_counter(), os.fork()
-        if pid == 0:
-            _assess(Path(folder))
-        _, status, used = os.wait4(pid, 0)
+        command = ["assess", "--real", "real.parquet", "--fake", "fake.parquet", "--quick", "--out", "out"]
+        surroundings = {**os.environ, "PRECALL_CACHE": str(Path(folder) / "cache")}
+        start = time.perf_counter()
+        done = subprocess.Popen([sys.executable, "-m", "precall", *command], cwd=folder, env=surroundings)
+        _, status, used = os.wait4(done.pid, 0)
+        done.returncode = os.waitstatus_to_exitcode(status)
         if status:
-            raise RuntimeError(f"the assessment failed with status {status}")
+            raise RuntimeError(f"the assessment ended with status {done.returncode}")
         results = json.loads((Path(folder) / "out" / "results.json").read_text())
     model = results["models"]["fake"]
     return {
@@ -68,19 +72,6 @@ def measured(rows: int) -> Row:
         "kinds": sorted({column["kind"] for column in model["protocol"]["real"]["protocol"]["columns"].values()}),
         "verdict": model["verdict"]["text"] if isinstance(model.get("verdict"), dict) else model.get("verdict"),
     }
-
-
-def _assess(folder: Path) -> None:
-    os.environ["PRECALL_CACHE"] = str(folder / "cache")
-    from precall.cli import app
-
-    words = ["assess", "--real", "real.parquet", "--fake", "fake.parquet", "--quick", "--out", "out"]
-    os.chdir(folder)
-    try:
-        app(words, prog_name="precall")
-    except SystemExit as ended:
-        os._exit(int(ended.code or 0))
-    os._exit(0)
 
 
 def main() -> None:

@@ -353,14 +353,15 @@ def results_cache(folder: Path) -> Victim:
     import os
 
     from precall.cli.results_cache import assessed
+    from precall.metrics.assessing.requests import Request
     from precall.samples import open_samples
 
     os.environ["PRECALL_CACHE"] = str(folder)
     data, fakes = open_samples(matrix()), {"m": open_samples(matrix() + 1)}
-    settings = {"metrics": ["fid"], "k": 5, "ties": "closed", "seed": 0, "groups": None}
+    request = Request(metrics=["fid"])
 
     def read(rng: Random) -> str:
-        return json.dumps(assessed(data, fakes, None, settings, fresh=False).to_dict()["models"]["m"]["scores"])
+        return json.dumps(assessed(data, fakes, request, fresh=False).to_dict()["models"]["m"]["scores"])
 
     read(Random(0))
     return Victim(folder, read, protected=True, restore=True)

@@ -65,7 +65,9 @@ def plain(value: Any, digits: int = 6) -> Any:
     """Numbers that JSON can hold: rounded floats, lists for arrays; infinity becomes a string."""
     if isinstance(value, dict):
         return {str(key): plain(inside, digits) for key, inside in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist(), digits)
+    if isinstance(value, list | tuple):
         return [plain(inside, digits) for inside in value]
     if isinstance(value, np.bool_ | bool):
         return bool(value)

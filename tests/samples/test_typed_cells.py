@@ -102,3 +102,14 @@ def test_a_file_of_empty_lines_is_refused(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_bytes(b"\n" * ((1 << 20) + 5))
     with pytest.raises(ValueError, match="too many rows: more than 1,048,576"):
         open_samples(tmp_path / "a.csv")
+
+
+def test_categories_that_no_row_has_change_nothing():
+    """As in a table of which rows were taken."""
+    codes = np.random.default_rng(0).integers(3, size=90)
+    plain, spare = (
+        pa.table({"c": pa.DictionaryArray.from_arrays(codes + shift, names), "x": np.arange(90.0) % 7})
+        for shift, names in ((0, ["a", "b", "c"]), (1, ["z", "a", "b", "c", "y"]))
+    )
+    found = [precall.assess(real=one, fake=one, metrics=["fid"]).to_dict()["scores"] for one in (plain, spare)]
+    assert found[0] == found[1]

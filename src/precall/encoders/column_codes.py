@@ -164,9 +164,8 @@ class CategoryCode(Code):
     def encode(self, cells: Cells) -> tuple[Array, Flags]:
         """The entries of the cells; all are 0 for a category that is unexpected."""
         pool = self.levels.get(("", RARE), -1)
-        places = {level: self.levels.get(level, pool) for level in map(self.read, cells.levels().counts)}
-        places[("", MISSING)] = self.levels.get(("", MISSING), -1)
-        own = cells.levels().each(lambda cell: places[self.read(cell)], np.intp)
+        places = {("", MISSING): -1, **self.levels}
+        own = cells.levels().each(lambda cell: places.get(self.read(cell), pool), np.intp)
         features = np.zeros((len(cells), self.width))
         features[own >= 0, own[own >= 0]] = self.entry
         return features, own < 0

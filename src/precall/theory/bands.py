@@ -166,7 +166,7 @@ def upper_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95) -> Cert
         (0.1697, 0.2185)
 
     References:
-        Massart (1990); docs/theory.md, Confidence bands, which has two more kinds.
+        Massart (1990); docs/theory.md, Confidence bands.
     """
     level = checks.level("level", level)
     n, m = len(checks.vector("real", real, infinite=True)), len(checks.vector("fake", fake, infinite=True))
