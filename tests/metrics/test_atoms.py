@@ -79,7 +79,7 @@ def test_a_set_that_was_repeated_as_a_whole_is_named(times):
     with pytest.warns(UserWarning, match="^fake: .* distinct ones that `real` does not contain"):
         found = assess(real=rng.normal(size=(400, 4)), fake=fake, metrics=("auto",))
     assert any("the model drew them" in one for one in found.protocol["notices"])
-    assert found.verdict.endswith(f"(auto; {120 * (times - 1):,} repeated samples are not counted).")
+    assert found.verdict.startswith(f"Repeats: {100 * (times - 1) / times:.0f} % of its samples repeat another one.")
 
 
 def test_nothing_is_said_of_rows_that_both_sets_repeat():
