@@ -250,7 +250,7 @@ def test_texts_and_their_positions(tmp_path, monkeypatch):
     assert (found.indices % 2).mean() > 0.9
 
 
-@pytest.mark.filterwarnings("ignore::precall.improve.ratio.RatioWarning")
+@pytest.mark.filterwarnings("ignore::precall.improve.calibration.RatioWarning")
 def test_progress_names_the_stages():
     rng = np.random.default_rng(0)
     told = []
