@@ -22,6 +22,7 @@ from precall.metrics.classifiers.permutation import feature_p_value
 from precall.metrics.classifiers.result import (
     OF_SCORES_AND_FEATURES,
     ClassifierResult,
+    certified,
     certify,
 )
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
@@ -29,7 +30,7 @@ from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
 from precall.metrics.members.panel_members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
-from precall.metrics.members.ranks import NormalScores
+from precall.metrics.members.ranks import NormalScores, row_summaries
 from precall.metrics.members.views import Seen
 from precall.metrics.scores.metric import Card, Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, ScoreInfo
@@ -183,7 +184,10 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
     p_value = min(1.0, 2 * min(result.p_value, feature_test(samples, rows, fit, seed)))
     members = _member_spectra(panel.members, log_ratios, samples.real)
-    found = replace(result, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained)
+    curve = certified(result.spectrum, result.certificate)
+    found = replace(
+        result, spectrum=curve, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained
+    )
     # the models of all folds take five times as long as one of them
     return _of_all(found, trained if panel.rows == ROWS else replace(trained, models=trained.models[:1]), pair, chosen)
 
@@ -206,8 +210,8 @@ def _of_all(
 def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
     """P-value of the labels of what was computed from all samples without them.
 
-    These are the points, their squares, the normal scores and their products, the radius, and the components of the
-    mixtures.
+    These are the points, their squares, the normal scores, their products and summaries, the radius, and the
+    components of the mixtures.
     """
     import torch
 
@@ -216,7 +220,8 @@ def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> 
     kinds = (ModeWeights, IslandWeights)
     cells = [kind.densities(rows, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
     members = [torch.nn.functional.one_hot(one) for one in cells]
-    blocks = [points, points**2, scores, scores[:, i] * scores[:, j], torch.cat(members, dim=1)]
+    pairs, whole = scores[:, i] * scores[:, j], row_summaries(scores[:, :-1])
+    blocks = [points, points**2, scores, pairs, whole, torch.cat(members, dim=1)]
     counted = samples.independent
     return feature_p_value([to_numpy(one.double())[counted] for one in blocks], samples.real[counted])
 

@@ -38,7 +38,14 @@ from precall.metrics.members.panel_members import (
     quadratic,
     radial,
 )
-from precall.metrics.members.ranks import Interactions, RankQuadratic, interactions, rank_quadratic
+from precall.metrics.members.ranks import (
+    Interactions,
+    RankQuadratic,
+    Summaries,
+    interactions,
+    rank_quadratic,
+    summaries,
+)
 from precall.metrics.members.views import Seen, Task, Views
 from precall.progress import StageProgress
 from precall.theory.arrays import Array, Index, to_numpy
@@ -61,6 +68,7 @@ MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
     "islands": islands,
     "rank_quadratic": rank_quadratic,
     "interactions": interactions,
+    "summaries": summaries,
     "knn": alone(learn_neighbors, lambda rows: rows.narrow),
     "boosting": boosting,
     "mlp": mlp,
@@ -77,6 +85,7 @@ FITTED: dict[str, type[Any]] = {
     "islands": IslandWeights,
     "rank_quadratic": RankQuadratic,
     "interactions": Interactions,
+    "summaries": Summaries,
     "boosting": Trees,
     "mlp": Perceptron,
 }
@@ -90,6 +99,7 @@ PANEL = (
     "islands",
     "rank_quadratic",
     "interactions",
+    "summaries",
     "boosting",
     "mlp",
 )

@@ -26,6 +26,7 @@ PRODUCTS = 150_000  # most entries of the matrix product that gives the means of
 SEARCHED_ROWS = 4000  # training rows in which products are searched
 KEPT = 24  # largest number of products in the logistic regression
 FAR = 5.0  # number of standard deviations to which a product is clipped
+BENDS = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of a summary at which its function may bend
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +160,66 @@ def _interactions(task: Task) -> Interactions:
     scale = torch.stack([mean, (products - mean).square().mean(dim=0).sqrt() + 1e-12])
     w, b = ridge_logistic(_standardised(products, scale), task.labels, ridge=1.0)
     return Interactions(scores, terms, scale, torch.cat([w, (b - task.log_odds)[None]]))
+
+
+@dataclass(frozen=True, eq=False)
+class Summaries:
+    """A sum of functions of what a row shows as a whole: mean, spread, powers, least and largest of its normal scores.
+
+    Attributes:
+        scores: The normal scores.
+        knots: Where each function may bend, shape (bends, summaries).
+        scale: Mean and standard deviation of each piece, shape (2, pieces).
+        weights: Weight of each piece, and the offset.
+    """
+
+    scores: NormalScores = field(metadata={"of": NormalScores})
+    knots: Tensor
+    scale: Tensor
+    weights: Tensor
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        """The sum of the functions for each row."""
+        pieces = _standardised(_pieces(row_summaries(self.scores.of(rows)[:, :-1]), self.knots), self.scale)
+        return pieces @ self.weights[:-1] + self.weights[-1]
+
+
+def summaries(tasks: Sequence[Task], seed: int) -> list[Summaries]:
+    """Logistic regression on piecewise linear functions of summaries of a row, for copulas that treat columns alike.
+
+    A common factor, and tails that occur in many columns at once, change how the scores of one row are spread. No
+    product of few columns shows this (docs/theory.md, Classifiers).
+    """
+    return [_fitted_summaries(task) for task in tasks]
+
+
+def _fitted_summaries(task: Task) -> Summaries:
+    import torch
+
+    scores = NormalScores.of_task(task.rows, task.fit)
+    found = row_summaries(scores.of(task.rows)[:, :-1])
+    knots = torch.quantile(found[task.fit], found.new_tensor(BENDS), dim=0)
+    pieces = _pieces(found[task.train], knots)
+    mean = pieces.mean(dim=0)
+    scale = torch.stack([mean, (pieces - mean).square().mean(dim=0).sqrt() + 1e-12])
+    w, b = ridge_logistic(_standardised(pieces, scale), task.labels, ridge=10.0)
+    return Summaries(scores, knots, scale, torch.cat([w, (b - task.log_odds)[None]]))
+
+
+def row_summaries(z: Tensor) -> Tensor:
+    """Mean, mean square, mean cube, spread, least, largest and largest absolute score of each row."""
+    import torch
+
+    low, high = torch.aminmax(z, dim=1)
+    powers = [(z**k).mean(dim=1) for k in (1, 2, 3)]
+    return torch.stack([*powers, z.std(dim=1, correction=0), low, high, torch.maximum(-low, high)], dim=1)
+
+
+def _pieces(x: Tensor, knots: Tensor) -> Tensor:
+    """Each column, and its part above each of its knots: together, piecewise linear functions."""
+    import torch
+
+    return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
 
 
 def _products(z: Tensor, terms: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, 
 MAIN = {False: 0.2, None: 0.4, True: 0.8}  # part of the total variation from which a plateau is the main thing, by
 # whether equal means and spreads would mend the difference between cells (None if that cannot be told)
 MISPLACED = 0.1  # least total variation that is not "close"
+LARGE = 0.2  # total variation that must be excluded before a model is called indistinguishable
 APART = 0.5  # share of both sets where the other is not, from which they hardly overlap
 SURE = 0.9  # a kind is named if this share of the bootstrap draws has it, too
 BETWEEN = 0.5  # part of the total variation that wrong proportions show between cells
@@ -180,7 +181,7 @@ def _named_kinds(found: Verdict) -> tuple[Kind, ...]:
 
 
 def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
-    """Indistinguishable, unless an interval excludes chance, or there was no test: then nobody can tell."""
+    """Indistinguishable, if no interval excludes chance and all exclude a large difference; else nobody can tell."""
     scores = evidence.scores
     if "c2st" not in scores and evidence.estimator not in FINE:
         unseen = (
@@ -188,9 +189,15 @@ def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
         )
         return Verdict(unseen, (Kind.CANNOT_TELL,))
     above = [name for name in ("tv", "missed", "invented") if above_chance(scores[name])]
-    if not above:
+    most = 0.0 if (tv := scores["tv"]).interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    if not above and most <= LARGE:
         sentence = f"Indistinguishable from the data at this sample size ({basis})."
         return Verdict(sentence, (Kind.INDISTINGUISHABLE,))
+    if not above:
+        enough = min(tv.n_real or 0, tv.n_fake or 0) * (most / LARGE) ** 2  # the width falls as 1/√n
+        unseen = f"no difference shows, but {_percent(most)} of its samples may be misplaced"
+        decides = f"About {float(f'{enough:.1g}'):,.0f} samples of each set would decide"
+        return Verdict(f"Cannot tell: {unseen}. {decides} ({basis}).", (Kind.CANNOT_TELL,))
     moved = f"{_amount(scores['tv'])} of its samples seem to be misplaced"
     return Verdict(
         f"Cannot tell: {moved}, but the two-sample test does not confirm it. Collect more samples ({basis}).",
@@ -294,9 +301,13 @@ def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
     if min(missed, invented) >= APART:
         return (Kind.FAR, Kind.DROPS, Kind.INVENTS)
-    if max(missed, invented) >= max(SHARE, misplaced * MAIN[moved.mended]):
+    one_sided = max(missed, invented) > 2 * min(missed, invented)
+    # loss on both sides is one fault, not two, if means and spreads would mend it, or if cells hardly show it
+    hidden = moved.mended is None and moved.cells is not None and moved.cells < BETWEEN * misplaced
+    one_fault = moved.mended or hidden
+    if max(missed, invented) >= max(SHARE, misplaced * MAIN[moved.mended]) and (one_sided or not one_fault):
         both = (Kind.DROPS, Kind.INVENTS)
-        return both[:1] if missed > 2 * invented else both[1:] if invented > 2 * missed else both
+        return both if not one_sided else both[:1] if missed > invented else both[1:]
     return (Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced),)
 
 
