@@ -34,18 +34,11 @@ class Movable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TensorEncoder:
-    """A frozen network as a differentiable function of images, for losses that look at features.
+    """A frozen network as a differentiable function of images, for losses that look at features."""
 
-    Attributes:
-        network: The network, whose parameters have no gradients.
-        features: Converts images of shape (n, 3, h, w), as floats from 0 to 255, to features of shape (n, d). Gradients
-            flow through it to the images.
-        maps: Whether the network returns a list of feature maps (n, c, h, w) instead of features.
-    """
-
-    network: Movable
-    features: Callable[[Tensor], Tensor]
-    maps: bool = False
+    network: Movable  # without gradients of its parameters
+    features: Callable[[Tensor], Tensor]  # of images (n, 3, h, w), as floats from 0 to 255; shape (n, d)
+    maps: bool = False  # whether the network returns a list of feature maps (n, c, h, w) instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +49,12 @@ class Encoder:
     sample. The features of a sample therefore do not depend on the number of samples encoded with it.
 
     Attributes:
-        name: Its name in the registry.
         kind: The kind of samples it accepts; None for any kind.
-        protocol: Everything besides the samples that determines the features: resizing, normalisation, weights
-            (SHA-256), versions. JSON values. The protocol is part of the cache key and is recorded in results.
+        protocol: Everything besides the samples that determines the features, as JSON values: resizing, normalisation,
+            weights (SHA-256), versions. It is part of the cache key and is recorded in results.
         prepare: Converts one sample to the input of `forward`; runs in threads.
         forward: Converts `SLOTS` prepared samples to features of shape (SLOTS, d).
-        tensors: The same features as a differentiable function; None if there is none. Images are resized as by
-            `prepare`, but not rounded to whole grey levels.
+        tensors: The same features as a differentiable function of images, which are not rounded after resizing.
         cuts: Whether a text is longer than the encoder reads; None if it reads everything.
         whole: Converts a whole sample set at once, where that is much faster; its features are not cached.
 
@@ -83,7 +74,6 @@ class Encoder:
     whole: Callable[[SampleSet], FeatureMatrix] | None = None
 
     def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
-        """Compute the features of a batch of any size."""
         prepared = [self.prepare(sample) for sample in batch]
         parts = [self.rows(prepared[start : start + SLOTS]) for start in range(0, len(prepared), SLOTS)]
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)

@@ -97,7 +97,6 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
 
 
 def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
-    """The kind of each column that the user does not leave out."""
     given: Mapping[str, Any] = reference.choice.kinds
     names = [name for name in reference.columns if not reference.choice.leaves_out(name)]
     inferred = {name: kind_of(name, reference.cells(name)) for name in names if name not in given}
@@ -127,7 +126,6 @@ def _note(name: str, kind: ColumnKind, cells: Cells) -> str:
 def _protocol(
     columns: Sequence[Column], left_out: Mapping[str, str], notes: Sequence[str], *, names: bool
 ) -> dict[str, Any]:
-    """The columns with their kinds, scales and features, those left out, and a hash of the whole plan."""
     starts = np.cumsum([0, *(column.code.width for column in columns)])
     plan = [[column.name, column.kind, column.code.identity()] for column in columns]
     return {

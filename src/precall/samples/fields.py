@@ -30,15 +30,7 @@ PROMPT, ANSWER = "prompt", "answer"  # the fields of a log
 def open_prompted(
     source: str, *, prompt: str, key: str | None, is_real: bool, on_error: ErrorPolicy = "fail"
 ) -> tuple[SampleSet, list[str | int]]:
-    """Samples with the prompt of each.
-
-    Args:
-        source: A path, as in the table above.
-        prompt: The field of the prompt.
-        key: The field of the answer.
-        is_real: Whether the source is the data: of a log, targets are read instead of responses.
-        on_error: As in `open_samples`.
-    """
+    """Samples with the prompt of each: the fields `key` and `prompt` of a path. Of a log, reals are the targets."""
     log = _log(Path(source), is_real)
     if log is not None:
         lines = [json.dumps(record).encode() for record in log]
@@ -58,7 +50,7 @@ def open_prompted(
 def field_of(samples: SampleSet, name: str, source: str | None = None) -> list[str | int]:
     """A field of the record of each sample: a text or a whole number."""
     if isinstance(samples, TextLines) and samples.is_json:
-        found = [_plain(_record(line, samples), name) for line in samples.lines]
+        found = [_plain(line, name, samples.on_error) for line in samples.lines]
     elif isinstance(samples, TableRows) and name in samples.columns:
         cells = samples.data[samples.columns.index(name)]
         found = [cells.text(index).strip() for index in range(len(samples))]
@@ -84,25 +76,20 @@ def _of_lines(source: str, lines: list[bytes]) -> TextLines:
     return TextLines(kind="text", ids=ids, name=source, lines=lines, parse=parse, key=ANSWER, is_json=True)
 
 
-def _record(line: bytes, samples: SampleSet) -> object:
+def _plain(line: bytes, name: str, on_error: ErrorPolicy) -> str | int | None:
+    """The value under a name or path in a JSON record. A list of messages becomes one text."""
     try:
-        return reading.parse_json(line)
+        value = at_key(reading.parse_json(line), name)
     except ValueError:
-        if samples.on_error == "skip":
-            return {}
-        raise
-
-
-def _plain(record: object, name: str) -> str | int | None:
-    """The value under a name or path. A list of messages becomes one text."""
-    value = at_key(record, name)
+        if on_error == "fail":
+            raise
+        return None
     if isinstance(value, list | dict) and value:
         return _message(value)
     return value if isinstance(value, str | int) else None
 
 
 def _message(value: object) -> str:
-    """The text of a message, or of a list of messages, in the usual form of chats."""
     if isinstance(value, list):
         return "\n".join(_message(one) for one in value)
     if isinstance(value, Mapping) and "content" in value:
@@ -113,7 +100,6 @@ def _message(value: object) -> str:
 
 
 def _captions(folder: Path, samples: ImageFiles, name: str) -> list[str | int | None]:
-    """The captions of the images of a folder, from a file in it."""
     place = next((folder / one for one in CAPTIONS if (folder / one).is_file()), None)
     if place is None:
         raise ValueError(
@@ -163,7 +149,6 @@ def _of_inspect(sample: Mapping[str, Any], is_real: bool) -> Iterator[dict[str, 
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts in nested lists."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

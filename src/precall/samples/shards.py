@@ -20,12 +20,7 @@ SPLIT = re.compile(r"^(.*?)[-_.]\d+[-_]of[-_]\d+", re.IGNORECASE)  # train-00000
 
 
 def is_pattern(source: str) -> bool:
-    """Whether a path stands for several files.
-
-    Example:
-        >>> is_pattern("data-{0..3}.tar"), is_pattern("*.parquet"), is_pattern("data.tar")
-        (True, True, False)
-    """
+    """Whether a path stands for several files."""
     return bool(WILD.search(source) or BRACES.search(source))
 
 
@@ -35,8 +30,6 @@ def expanded(pattern: str) -> list[str]:
     Example:
         >>> expanded("data-{08..10}.{tar,zip}")[:3]
         ['data-08.tar', 'data-08.zip', 'data-09.tar']
-        >>> expanded("data.tar")
-        ['data.tar']
     """
     names = list(islice(_expanded(pattern), MOST + 1))
     if len(names) > MOST:
@@ -70,12 +63,7 @@ def suffix_of(paths: Sequence[Path], place: str) -> str:
 
 
 def splits_of(paths: Sequence[PurePath]) -> list[str]:
-    """The splits that files belong to according to names such as `train-00000-of-00004.parquet`, in order.
-
-    Example:
-        >>> splits_of([PurePath("train-00000-of-00001.parquet"), PurePath("test-00000-of-00001.parquet")])
-        ['test', 'train']
-    """
+    """The splits that files belong to according to names such as `train-00000-of-00004.parquet`, in order."""
     found = [match[1] for path in paths if (match := SPLIT.match(path.name))]
     return sorted(set(found)) if len(found) == len(paths) else []
 
