@@ -8,10 +8,13 @@ import pytest
 from precall.encoders.column_codes import bent
 from precall.samples import cells, columns
 from precall.samples.arrays import JoinedArrays, OnDemand, Positions, as_pixels, pick
+from precall.samples.hashing import combined
 from precall.samples.images import is_image_content
-from precall.samples.shards import is_pattern, splits_of
+from precall.samples.remote import is_url, without_secrets
+from precall.samples.sampleset import natural
+from precall.samples.shards import expanded, is_pattern, splits_of
 from precall.samples.tables import typed
-from precall.samples.texts import without_surrogates
+from precall.samples.texts import json_text, without_surrogates
 from precall.samples.typed_cells import TextCells, TextLevels
 
 
@@ -141,3 +144,13 @@ def test_splits_of_files():
 
     names = ["train-00000-of-00001.parquet", "test-00000-of-00001.parquet"]
     assert splits_of([PurePath(name) for name in names]) == ["test", "train"]
+
+
+def test_names_and_hashes():
+    assert sorted(["img10", "img2", "b/1"], key=natural) == ["b/1", "img2", "img10"]
+    assert expanded("data-{08..10}.{tar,zip}")[:3] == ["data-08.tar", "data-08.zip", "data-09.tar"]
+    assert expanded("data.tar") == ["data.tar"]
+    assert without_secrets("https://me:secret@host/a.npy?signature=1") == "https://host/a.npy"
+    assert json_text('{"resps": [["an answer"]]}', "resps.0.0") == "an answer"
+    assert combined(["ab", "c"]) != combined(["a", "bc"])
+    assert [is_url(one) for one in ("s3://bucket/images", "images/a.npy", "C://images")] == [True, False, False]

@@ -132,10 +132,9 @@ class FeatureStore:
         try:
             write_sealed(path, *blocks)
         except OSError as error:
-            place, reason = shown(str(path.parent)), error.strerror or str(error)
-            raise ValueError(
-                f"the cache `{place}` cannot be written ({reason}). Set PRECALL_CACHE, or pass `cache=False`."
-            ) from None
+            place, way_out = shown(str(path.parent)), "Set PRECALL_CACHE, or pass `cache=False`."
+            reason = error.strerror or str(error)
+            raise ValueError(f"the cache `{place}` cannot be written ({reason}). {way_out}") from None
 
 
 def join_chunks(chunks: Iterable[Chunk]) -> tuple[FeatureMatrix, list[SampleError]]:

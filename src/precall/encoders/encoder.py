@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,29 +14,18 @@ from precall.samples import hashing
 from precall.samples.sampleset import Kind, SampleSet
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 FeatureMatrix = npt.NDArray[np.float32]
 
 SLOTS = 32  # constant batch size of a network: matrix kernels, and so the last bits, depend on the shape
 
 
-class Movable(Protocol):
-    """A network that is not trained and can be moved to a device, such as any `torch.nn.Module`."""
-
-    def eval(self) -> object: ...
-
-    def parameters(self) -> Iterator[Tensor]: ...
-
-    def to(self, device: torch.device, /) -> object: ...
-
-
 @dataclass(frozen=True, eq=False)
 class TensorEncoder:
     """A frozen network as a differentiable function of images, for losses that look at features."""
 
-    network: Movable  # without gradients of its parameters
+    network: nn.Module  # without gradients of its parameters
     features: Callable[[Tensor], Tensor]  # of images (n, 3, h, w), as floats from 0 to 255; shape (n, d)
     maps: bool = False  # whether the network returns a list of feature maps (n, c, h, w) instead
 
@@ -87,9 +76,8 @@ class Encoder:
         except (TypeError, ValueError):
             raise ValueError(f"encoder `{self.name}` must return numbers; got {type(found).__name__}.") from None
         if rows.ndim != 2 or len(rows) != SLOTS:
-            raise ValueError(
-                f"encoder `{self.name}` must return one row per sample, shape ({SLOTS}, d); got {rows.shape}."
-            )
+            expected = f"one row per sample, shape ({SLOTS}, d)"
+            raise ValueError(f"encoder `{self.name}` must return {expected}; got {rows.shape}.")
         widths = self.protocol.get("outputs", {})
         if widths and sum(widths.values()) != rows.shape[1]:
             expected = " + ".join(map(str, widths.values()))

@@ -164,10 +164,9 @@ def _stored(
             store.add(chunk)
         if (found := store.finish()) is not None:
             return found
-    raise ValueError(
-        f"the cache `{shown(str(store.folder))}` must keep what is written there; it was lost or damaged {ATTEMPTS} "
-        "times. Set PRECALL_CACHE to another folder, or pass `cache=False`."
-    )
+    way_out = "Set PRECALL_CACHE to another folder, or pass `cache=False`."
+    got = f"must keep what is written there; it was lost or damaged {ATTEMPTS} times"
+    raise ValueError(f"the cache `{shown(str(store.folder))}` {got}. {way_out}")
 
 
 def _chunks(

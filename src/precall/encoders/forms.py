@@ -126,7 +126,9 @@ def _transformed(
 
 def onnx(given: str) -> Encoder:
     """`onnx:file`: a network whose input is images (n, 3, h, w) from 0 to 1, or features (n, d)."""
-    path = _file("onnx", given)
+    path = Path(given)
+    if not path.is_file():
+        raise ValueError(f"`onnx:` must be followed by a file that exists; got `{shown(given)}`.")
     library = _library("onnxruntime", "onnx")
     session = _made("onnx", given, lambda: library.InferenceSession(str(path), providers=["CPUExecutionProvider"]))
     taken = session.get_inputs()[0]
@@ -144,14 +146,9 @@ def onnx(given: str) -> Encoder:
     return Encoder(f"onnx:{given}", "images", protocol | resizing.protocol, resizing, forward)
 
 
-def torchscript(given: str) -> Encoder:
-    """`torchscript:file`: a network that takes `uint8` images (n, 3, h, w) of any size. The file must be trusted."""
-    return script_encoder(_file("torchscript", given))
-
-
 FORMS: dict[str, Callable[..., Encoder]] = {
     **{"hf": hugging_face, "st": sentence_transformer, "open_clip": open_clip, "timm": timm},
-    **{"onnx": onnx, "torchscript": torchscript},
+    **{"onnx": onnx, "torchscript": script_encoder},
 }
 
 
@@ -170,9 +167,3 @@ def _made(form: str, given: str, make: Callable[[], Any]) -> Any:
     except Exception as error:
         reason = shown((str(error).strip() or type(error).__name__).splitlines()[0])
         raise ValueError(f"encoder `{form}:{shown(given)}` cannot be loaded ({reason}).") from None
-
-
-def _file(form: str, given: str) -> Path:
-    if not Path(given).is_file():
-        raise ValueError(f"`{form}:` must be followed by a file that exists; got `{shown(given)}`.")
-    return Path(given)

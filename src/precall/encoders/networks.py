@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from precall.devices import check_fork, network_device
-from precall.encoders.encoder import Encoder, FeatureMatrix, Movable, TensorEncoder
+from precall.encoders.encoder import Encoder, FeatureMatrix, TensorEncoder
 from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, normalised_tensor, pillow_version
 from precall.encoders.weights import Weights, find_weights
 from precall.printing import shown
@@ -177,7 +178,7 @@ def image_network(
     return Encoder(name, "images", protocol, resizing, forward, TensorEncoder(network, features))
 
 
-def on_device(network: Movable, device: str | None) -> torch.device:
+def on_device(network: nn.Module, device: str | None) -> torch.device:
     """Freeze a network, move it to the requested device and return the device."""
     import torch
 
@@ -290,8 +291,6 @@ def _by_shape(network: Callable[[Tensor], Tensor], place: torch.device, images: 
 
 def _load_script(path: Path) -> nn.Module:
     """Load a TorchScript archive, which contains its own bytecode rather than a Python pickle."""
-    import warnings
-
     import torch
 
     try:

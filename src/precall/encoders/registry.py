@@ -73,10 +73,6 @@ def load_encoder(
         weights: For networks with weights: a file or folder; None uses the pinned weights.
         device: For networks, where they run: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
         reference: For `table`, the real set on which the encoder is fitted.
-
-    Example:
-        >>> load_encoder("pixels").protocol["resize"]["size"]
-        32
     """
     make = _maker(name)
     taken = signature(make).parameters
@@ -136,10 +132,8 @@ def differentiable_encoder(name: str | Path) -> Encoder:
     found = load_encoder(str(name), device="cpu") if usable else None
     if found is None or found.tensors is None:
         why = "is for texts" if str(name) in TEXTS else "has no gradients"
-        raise ValueError(
-            f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. Use one of "
-            "efficientnet, random-vgg, inception, vgg16, dinov2, clip."
-        )
+        way_out = "Use one of efficientnet, random-vgg, inception, vgg16, dinov2, clip."
+        raise ValueError(f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. {way_out}")
     return found
 
 
@@ -153,9 +147,8 @@ def runs_on_a_device(name: str) -> bool:
 def custom_encoder(name: str) -> Encoder:
     """Import a user-defined function and wrap it as an encoder.
 
-    The protocol contains hashes of the module's source and of the function's compiled code. An edited function is
-    therefore a different encoder, even before its module is imported again. Changes in other modules that the function
-    calls are not detected.
+    The protocol contains hashes of the module's source and of the function's compiled code, so that an edited function
+    is a different encoder. Changes in other modules that the function calls are not detected.
     """
     module_name, _, function_name = name.partition(":")
     function = _imported(name, module_name, function_name)
@@ -169,9 +162,8 @@ def custom_encoder(name: str) -> Encoder:
     }
     if outputs := getattr(function, "outputs", None):
         if not isinstance(outputs, Mapping) or not all(isinstance(n, int) and n > 0 for n in outputs.values()):
-            raise ValueError(
-                f"`outputs` of the encoder {name!r} must map names to numbers of columns; got {outputs!r}."
-            )
+            expected = "must map names to numbers of columns"
+            raise ValueError(f"`outputs` of the encoder {name!r} {expected}; got {outputs!r}.")
         protocol["outputs"] = {str(output): width for output, width in outputs.items()}
 
     def called(samples: list[Any]) -> Any:
@@ -193,9 +185,8 @@ def _imported(name: str, module: str, attribute: str) -> Callable[[list[Any]], A
         reason = shown(f"{type(error).__name__}: {error}")
         here = Path(*module.split(".")).with_suffix(".py") if module.replace(".", "").isidentifier() else Path()
         way_out = "Set PYTHONPATH=. to import from the working directory." if here.is_file() else "Check the name."
-        raise ValueError(
-            f"`encoder` must name a function that can be imported; {name!r} cannot ({reason}). {way_out}"
-        ) from error
+        expected = "`encoder` must name a function that can be imported"
+        raise ValueError(f"{expected}; {name!r} cannot ({reason}). {way_out}") from error
     if not callable(function):
         raise ValueError(f"`encoder` must name a function; {name!r} is {type(function).__name__}.")
     return cast(Callable[[list[Any]], Any], function)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from precall.encoders.encoder import Encoder
 from precall.encoders.encoding import encode
 from precall.encoders.registry import default_encoder, load_encoder, runs_on_a_device
-from precall.samples import SampleSet, hashing, open_samples
+from precall.samples import hashing, open_samples
 from precall.samples.sampleset import ErrorPolicy
 from precall.sealing import check_seal, setting_aside, write_sealed
 
@@ -44,7 +44,10 @@ class ShardEncoder:
 
     def _written(self, piece: dict[str, Any]) -> dict[str, Any]:
         samples = open_samples(piece["path"], key=self.key, on_error=self.on_error)
-        encoder = self._loaded(samples)
+        name = self.encoder or default_encoder(samples.kind)
+        if name not in self.loaded:
+            self.loaded[name] = load_encoder(name, device="auto" if runs_on_a_device(name) else None)
+        encoder = self.loaded[name]
         sha = piece.get("sha256") or samples.fingerprint()
         part = [str(piece.get(end)) for end in ("start", "stop")]
         path = self.folder / f"{encoder.key(hashing.combined([sha, *part]))}.npy"
@@ -60,13 +63,6 @@ class ShardEncoder:
             np.save(content, encode(chosen, encoder, cache=False).array, allow_pickle=False)
             write_sealed(path, content.getvalue())
         return {"path": str(path), "encoder": encoder.name, "protocol": dict(encoder.protocol)}
-
-    def _loaded(self, samples: SampleSet) -> Encoder:
-        name = self.encoder or default_encoder(samples.kind)
-        if name not in self.loaded:
-            device = "auto" if runs_on_a_device(name) else None
-            self.loaded[name] = load_encoder(name, device=device)
-        return self.loaded[name]
 
 
 def pieces(items: Sequence[str | npt.NDArray[Any]], key: str | None) -> list[str] | None:

@@ -20,8 +20,6 @@ from precall.samples.typed_cells import Cells, as_cells
 
 READING = 3  # how cells are read; another number for every change, so that cached features are computed again
 
-Row = Mapping[str, str]
-
 
 class ColumnWarning(SampleWarning):
     """A column is left out of an assessment."""
@@ -84,13 +82,11 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
         assert isinstance(samples, TableRows)
         if absent := [column.name for column in columns if column.name not in samples.columns]:
             named = ", ".join(map(shown, absent))
-            raise ValueError(
-                f"{shown(samples.name)}: the table must have the columns of the real one; it lacks {named}. Add them, "
-                "or leave them out (--ignore)."
-            )
+            lacks = f"the table must have the columns of the real one; it lacks {named}"
+            raise ValueError(f"{shown(samples.name)}: {lacks}. Add them, or leave them out (--ignore).")
         return _encoded(columns, (samples.cells(column.name) for column in columns))
 
-    def forward(rows: Sequence[Row]) -> FeatureMatrix:
+    def forward(rows: Sequence[Mapping[str, str]]) -> FeatureMatrix:
         return _encoded(columns, [as_cells([row[column.name] for row in rows]) for column in columns])
 
     return Encoder("table", "table", protocol, dict, forward, whole=whole)

@@ -39,9 +39,7 @@ class AssessSamples(Callback):
             (n, d); None flattens the samples.
         metrics: Names of metrics as in `precall.assess`; the default is a fast selection.
 
-    Example:
-        >>> callback = AssessSamples(n=500, metrics=("neighbors", "fid", "clusters"))
-        >>> # Trainer(callbacks=[callback, ModelCheckpoint(monitor="precall/recall", mode="max")])
+    Example: `Trainer(callbacks=[AssessSamples(n=500), ModelCheckpoint(monitor="precall/recall", mode="max")])`
     """
 
     def __init__(

@@ -71,9 +71,6 @@ def _image(figure: Figure) -> object:
     return sys.modules["wandb"].Image(figure)
 
 
-# ------------------------------------------------------------------------------------------------- a run of its own
-
-
 def log_run(target: str, found: Comparison, files: Sequence[Path] = ()) -> None:
     """Log an assessment as a run of its own, with files such as the page and the table of samples as artifacts.
 
@@ -88,9 +85,8 @@ def checked_target(target: str) -> tuple[str, str]:
     """The tracker and the name in it; a tracker that is unknown or not installed is refused."""
     tracker, _, name = target.partition(":")
     if tracker not in TRACKERS or not name:
-        raise ValueError(
-            f"expected wandb:project, mlflow:experiment, tensorboard:folder or comet:project; got {target}"
-        )
+        known = "wandb:project, mlflow:experiment, tensorboard:folder or comet:project"
+        raise ValueError(f"expected {known}; got {target}")
     library = TRACKERS[tracker][0].partition(".")[0] if tracker != "tensorboard" else tracker
     if find_spec(library) is None:
         raise ValueError(f"{tracker} is not installed: pip install {library.replace('_', '-')}")

@@ -34,9 +34,8 @@ try:
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 except ImportError:
-    raise ImportError(
-        "precall.integrations.torchmetrics needs torchmetrics: pip install 'precall[torchmetrics]'."
-    ) from None
+    needs = "precall.integrations.torchmetrics needs torchmetrics: pip install 'precall[torchmetrics]'."
+    raise ImportError(needs) from None
 
 __all__ = ["FrechetDistance", "NearestNeighborScores", "PRCurve", "ReferenceScores"]
 
@@ -80,14 +79,13 @@ class _TwoSets(_Scores):
         kept.append(flat)
 
     def _sides(self) -> Tensors:
-        return {"real": self._rows("real"), "fake": self._rows("fake")}
-
-    def _rows(self, side: str) -> Tensor:
-        flat = getattr(self, side)
-        flat = dim_zero_cat(flat) if len(flat) else torch.empty(0, device=self.device)
-        if not flat.numel():
-            raise ValueError(f"no {side} samples so far. Call `update(features, real={side == 'real'})` first.")
-        return flat.reshape(-1, int(self.dimension))
+        found = {}
+        for side, flat in (("real", self.real), ("fake", self.fake)):
+            joined = dim_zero_cat(flat) if len(flat) else torch.empty(0, device=self.device)
+            if not joined.numel():
+                raise ValueError(f"no {side} samples so far. Call `update(features, real={side == 'real'})` first.")
+            found[side] = joined.reshape(-1, int(self.dimension))
+        return found
 
 
 class NearestNeighborScores(_TwoSets):
@@ -183,9 +181,8 @@ class FrechetDistance(_Scores):
     def _moments(self, side: str) -> Moments:
         n = int(getattr(self, f"{side}_n"))
         if n < 2:
-            raise ValueError(
-                f"at least 2 {side} samples are needed; got {n} so far. Call `update(features, real=…)` first."
-            )
+            way_out = "Call `update(features, real=…)` first."
+            raise ValueError(f"at least 2 {side} samples are needed; got {n} so far. {way_out}")
         mean = getattr(self, f"{side}_sum") / n
         scatter = getattr(self, f"{side}_products") - n * torch.outer(mean, mean)
         return Moments(n, mean.cpu().numpy(), scatter.cpu().numpy())

@@ -41,10 +41,6 @@ class ArrayArchive:
     def head(self) -> str:
         return f"{self.what}.json"
 
-    @property
-    def format(self) -> str:
-        return f"precall {self.what}"
-
     def write(self, path: Path, arrays: Mapping[str, Numbers], about: Mapping[str, Any]) -> None:
         """Write an archive, atomically; its name must end in the suffix."""
         if path.suffix.lower() != self.suffix:
@@ -58,7 +54,7 @@ class ArrayArchive:
                 sums[name] = hashlib.sha256(content.getvalue()).hexdigest()
                 info = zipfile.ZipInfo(f"{name}.npy")  # without the time: equal archives are equal bytes
                 archive.writestr(info, content.getvalue())
-            known = {"format": self.format, "version": self.version, **about, "sha256": sums}
+            known = {"format": f"precall {self.what}", "version": self.version, **about, "sha256": sums}
             head = json.dumps(known, indent=1).encode()
             archive.writestr(zipfile.ZipInfo(self.head), head)
             archive.comment = hashlib.sha256(head).hexdigest().encode()
@@ -75,7 +71,7 @@ class ArrayArchive:
                 raise ValueError(f"{expected}; it is not, or it is damaged.") from None
             sealed = archive.comment == hashlib.sha256(head).hexdigest().encode()
             held = [member.filename for member in archive.infolist()]
-        if not isinstance(found, dict) or found.get("format") != self.format:
+        if not isinstance(found, dict) or found.get("format") != f"precall {self.what}":
             raise ValueError(f"{expected}; it is not.")
         if found.get("version") != self.version:
             raise ValueError(f"{place} must have version {self.version}; got {found.get('version')!r}. Make it again.")

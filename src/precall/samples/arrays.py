@@ -85,10 +85,8 @@ class JoinedArrays:
         first, *others = parts
         for name in others:
             if (one := _layout(parts[name])) != (expected := _layout(parts[first])):
-                raise ValueError(
-                    f"`{shown(first)}` and `{shown(name)}` must contain rows of the same shape and dtype; got "
-                    f"{expected} and {one}. Open them separately."
-                )
+                both = f"`{shown(first)}` and `{shown(name)}` must contain rows of the same shape and dtype"
+                raise ValueError(f"{both}; got {expected} and {one}. Open them separately.")
         self._parts = list(parts.values())
         self._starts = [0, *accumulate(map(len, self._parts))]
         self.shape = (self._starts[-1], *self._parts[0].shape[1:])
@@ -101,7 +99,7 @@ class JoinedArrays:
         if isinstance(index, slice):
             return np.concatenate(list(self._pieces(*index.indices(len(self))[:2])))[:: index.step]
         part = bisect_right(self._starts, index) - 1
-        return self._parts[part][index - self._starts[part]]
+        return np.asarray(self._parts[part][index - self._starts[part]])
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Numbers:
         return np.asarray(self[:], dtype=dtype)
@@ -177,9 +175,8 @@ def as_pixels(image: npt.ArrayLike) -> Pixels:
     if pixels.ndim == 3 and pixels.shape[2] not in CHANNELS and pixels.shape[0] in CHANNELS:
         pixels = pixels.transpose(1, 2, 0)
     if pixels.ndim != 3 or pixels.shape[2] not in CHANNELS or not pixels.size:
-        raise ValueError(
-            f"an image must have shape (h, w), (h, w, c) or (c, h, w) with c = 1, 3 or 4; got {pixels.shape}"
-        )
+        expected = "(h, w), (h, w, c) or (c, h, w) with c = 1, 3 or 4"
+        raise ValueError(f"an image must have shape {expected}; got {pixels.shape}")
     if pixels.shape[2] == 4:
         from PIL import Image
 
@@ -195,9 +192,8 @@ def _bytes(image: Numbers) -> Numbers:
         raise ValueError(f"pixels must be uint8, or floating point within [0, 1]; got {image.dtype}")
     low, high = (image.min(), image.max()) if image.size else (0, 0)
     if not (low >= 0 and high <= 1):
-        raise ValueError(
-            f"floating-point pixels must lie within [0, 1]; got {low:g} to {high:g}. Rescale them to [0, 1]"
-        )
+        got = f"{low:g} to {high:g}. Rescale them to [0, 1]"
+        raise ValueError(f"floating-point pixels must lie within [0, 1]; got {got}")
     return np.asarray(np.rint(image * 255), dtype=np.uint8)
 
 
@@ -337,10 +333,8 @@ def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
     counts = [name for name in ("n", "num_samples") if name in headers]
     mu, sigma, *count = _npz_arrays(path, "mu", "sigma", *counts)
     if mu.ndim != 1 or sigma.shape != (len(mu), len(mu)) or not {mu.dtype.kind, sigma.dtype.kind} <= set("fiu"):
-        raise ValueError(
-            f"`{shown(str(path))}` must contain `mu` of shape (d,) and `sigma` of shape (d, d); "
-            f"got {mu.shape} and {sigma.shape}."
-        )
+        expected = "`mu` of shape (d,) and `sigma` of shape (d, d)"
+        raise ValueError(f"`{shown(str(path))}` must contain {expected}; got {mu.shape} and {sigma.shape}.")
     n = _count(count[0], path) if count else None
     return Statistics("moments", (), str(path), mu=mu, sigma=sigma, n=n)
 

@@ -153,9 +153,8 @@ def _kind(column: Any, records: Records) -> Kind:
     """The kind of samples in a column: `"images"`, `"features"`, `"text"`, or `"table"` for other cells."""
     of, types = column.type, import_module("pyarrow.types")
     if SHARED.search(str(of)):
-        raise ValueError(
-            f"`{shown(records.name)}` must have plain columns; `{shown(column.name)}` is {shown(str(of)[:200])}."
-        )
+        got = f"`{shown(column.name)}` is {shown(str(of)[:200])}"
+        raise ValueError(f"`{shown(records.name)}` must have plain columns; {got}.")
     if types.is_dictionary(of):
         of = of.value_type
     if types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of):

@@ -87,15 +87,15 @@ def kind_of(name: str, cells: Cells | Sequence[str]) -> ColumnKind:
     if isinstance(cells, NumberCells):
         values = cells.numbers()
         known = values[~np.isnan(values)]
-        truths, dates = np.isin(known, (0.0, 1.0)).all(), ((known >= 19000101) & (known <= 20991231)).all()
-        if len(known) >= FITTING * (~cells.absent(MISSING)).sum() > 0 and not truths and not dates:
+        coded = np.isin(known, (0.0, 1.0)).all() or ((known >= 19000101) & (known <= 20991231)).all()
+        if len(known) >= FITTING * (~cells.absent(MISSING)).sum() > 0 and not coded:
             return _kind_of_numbers(name, known)
     missing = missing_spellings(cells)
     counts = Counter({cell: n for cell, n in cells.levels().counts.items() if cell.lower() not in missing})
     if not counts:
         return "category"
-    truths = [TRUTH.get(cell) for cell in {cell.lower() for cell in counts}]
-    if sorted(truths, key=str) == [False, True]:
+    truths = sorted(str(TRUTH.get(cell)) for cell in {cell.lower() for cell in counts})
+    if truths == ["False", "True"]:
         return "boolean"
     # codes such as 00123 are not numbers
     zeros = any(re.match(r"^0\d", cell) for cell in counts) and not any("." in cell for cell in counts)

@@ -63,9 +63,8 @@ def field_of(samples: SampleSet, name: str, source: str | None = None) -> list[s
         found = [None]
     if len(found) != len(samples) or None in found:
         where = f"; it has the columns {', '.join(samples.columns)}" if isinstance(samples, TableRows) else ""
-        raise ValueError(
-            f"{shown(samples.name)} must have a text or a whole number under {name!r} in every record{where}."
-        )
+        expected = f"a text or a whole number under {name!r} in every record"
+        raise ValueError(f"{shown(samples.name)} must have {expected}{where}.")
     return [one for one in found if one is not None]
 
 
@@ -102,16 +101,12 @@ def _message(value: object) -> str:
 def _captions(folder: Path, samples: ImageFiles, name: str) -> list[str | int | None]:
     place = next((folder / one for one in CAPTIONS if (folder / one).is_file()), None)
     if place is None:
-        raise ValueError(
-            f"`{shown(str(folder))}` must contain {CAPTIONS[0]} or {CAPTIONS[1]} with its prompts; got none."
-        )
+        expected = f"{CAPTIONS[0]} or {CAPTIONS[1]} with its prompts"
+        raise ValueError(f"`{shown(str(folder))}` must contain {expected}; got none.")
     rows = open_samples(str(place), key="file_name")
     files = [str(one) for one in field_of(rows, "file_name")]
     by_file = dict(zip(files, field_of(rows, name), strict=True))
     return [by_file.get(one) for one in samples.ids]
-
-
-# ------------------------------------------------------------------------------------------------------------- logs
 
 
 def _log(path: Path, is_real: bool) -> list[dict[str, Any]] | None:

@@ -36,9 +36,8 @@ def open_saved(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSe
     with reading.parsing(folder / STATE, "the state of a Hugging Face data set"):
         names = [str(one["filename"]) for one in reading.read_json(folder / STATE)["_data_files"]]
     if strangers := [name for name in names if Path(name).name != name]:
-        raise ValueError(
-            f"`{shown(str(folder))}` must name files inside the folder; {STATE} names `{shown(strangers[0])}`."
-        )
+        got = f"{STATE} names `{shown(strangers[0])}`"
+        raise ValueError(f"`{shown(str(folder))}` must name files inside the folder; {got}.")
     return open_arrow([folder / name for name in names], str(folder), key, on_error)
 
 

@@ -74,7 +74,8 @@ class ImageFiles(SampleSet):
 def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
     """Open all images below a folder, each subfolder once. Hidden files and other files are ignored and counted."""
     root = Path(os.path.abspath(root))
-    found = sorted((_name(path, root), path) for path in reading.walk(root))
+    walked = [(os.path.relpath(path, root).replace(os.sep, "/"), path) for path in reading.walk(root)]
+    found = sorted((os.fsencode(name).decode("utf-8", "backslashreplace"), path) for name, path in walked)
     files = sorted((pair for pair in found if is_image(pair[0])), key=lambda pair: natural(pair[0]))
     if not files:
         raise ValueError(_no_images(f"`{shown(str(root))}`", len(found)))
@@ -173,11 +174,6 @@ def is_image(name: str) -> bool:
     path = PurePosixPath(name.replace("\\", "/"))
     hidden = path.name.startswith(".") or path.parts[:1] == ("__MACOSX",)
     return path.suffix.lower() in SUFFIXES and not hidden
-
-
-def _name(path: Path, root: Path) -> str:
-    relative = os.path.relpath(path, root).replace(os.sep, "/")
-    return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, lock: threading.Lock) -> bytes:

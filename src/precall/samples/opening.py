@@ -126,9 +126,8 @@ def takes_key(source: str) -> bool:
     if PurePath(remote.without_secrets(source)).suffix.lower() in KEYED:
         return True
     folder = Path(source)
-    return folder.is_dir() and (
-        huggingface.is_saved(folder) or any(path.suffix.lower() in KEYED for path in reading.walk(folder))
-    )
+    keyed = (path.suffix.lower() in KEYED for path in (reading.walk(folder) if folder.is_dir() else ()))
+    return folder.is_dir() and (huggingface.is_saved(folder) or any(keyed))
 
 
 def shard_files(source: str) -> list[Path]:
@@ -146,7 +145,7 @@ def shard_files(source: str) -> list[Path]:
 def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     if (path := remote.local_path(url)) is not None:
         return _open_path(Path(path), key, on_error)
-    paths = remote.copied(shards.expanded(url))
+    paths = [path for one in shards.expanded(url) for path in remote.copied(one)]
     opened = _open_path(paths[0], key, on_error) if len(paths) == 1 else _open_files(paths, url, key, on_error)
     name = "::".join((remote.without_secrets(url), *opened.name.split("::")[1:]))
     if isinstance(opened, images.ImageFiles):
@@ -156,8 +155,13 @@ def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
 
 def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     place = str(path)
-    if path.is_dir():
-        return _open_folder(path, key, on_error)
+    if path.is_dir() and huggingface.is_saved(path):
+        return huggingface.open_saved(path, key, on_error)
+    if path.is_dir():  # files of one kind, images before others
+        found, parts = _parts_of(path)
+        if not parts or any(images.is_image(one.name) for one in found):
+            return images.open_folder(path, on_error)
+        return _open_files(parts, place, key, on_error)
     if path.exists():
         return _open_files([path], place, key, on_error)
     if shards.is_pattern(place):
@@ -186,15 +190,6 @@ def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: Err
     way_out = " Copy the images of the LMDB database to a folder or a .tar." if suffix in (".mdb", ".lmdb") else way_out
     known = " ".join(dict.fromkeys((".zip", *SHARDS, *OPENERS)))
     raise ValueError(f"the samples must be a folder of images or a file ({known}); got `{place}`.{way_out}")
-
-
-def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    if huggingface.is_saved(folder):
-        return huggingface.open_saved(folder, key, on_error)
-    found, parts = _parts_of(folder)
-    if not parts or any(images.is_image(path.name) for path in found):
-        return images.open_folder(folder, on_error)
-    return _open_files(parts, str(folder), key, on_error)
 
 
 def _parts_of(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -80,10 +80,9 @@ def open_parquet(paths: Sequence[Path], name: str, key: str | None, on_error: Er
     for path in paths:
         own, found = _row_groups(path)
         if schema is not None and not own.equals(schema):
-            raise ValueError(
-                f"`{shown(str(paths[0]))}` and `{shown(str(path))}` must have the same columns; got "
-                f"{shown(_columns(schema))} and {shown(_columns(own))}. Open them separately."
-            )
+            both = f"`{shown(str(paths[0]))}` and `{shown(str(path))}` must have the same columns"
+            got = f"{shown(_columns(schema))} and {shown(_columns(own))}"
+            raise ValueError(f"{both}; got {got}. Open them separately.")
         schema, groups = own, groups + found
     return open_records(Records(name, schema, groups, absolute(paths)), key, on_error)
 
@@ -123,8 +122,10 @@ def stored_columns(file: BufferedReader) -> list[list[StoredColumn]]:
     try:
         groups = _Thrift(file.read(size)).struct().get(4, [])
         found = [[one[3] for one in group[1]] for group in groups]
-        begin = lambda one: min(one.get(11) or one[9], one[9])  # noqa: E731, of the dictionary, or of the first page
-        return [[StoredColumn(one[1], one[4], one[5], begin(one), one[7]) for one in group] for group in found]
+        # a column begins with its dictionary, or with its first page
+        begins = [[min(one.get(11) or one[9], one[9]) for one in group] for group in found]
+        groups = zip(found, begins, strict=True)
+        return [[StoredColumn(c[1], c[4], c[5], at, c[7]) for c, at in zip(*group, strict=True)] for group in groups]
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("its footer is damaged.") from None
 

@@ -55,9 +55,8 @@ def count_limit() -> int:
 def check_count(what: str, n: int) -> None:
     """Refuse a file with more than `count_limit()` lines, rows or members; `what` begins the error."""
     if n > count_limit():
-        raise InputError(
-            f"{what}: more than {count_limit():,}. Split it into several files, or set {VARIABLE} to raise this limit."
-        )
+        way_out = f"Split it into several files, or set {VARIABLE} to raise this limit."
+        raise InputError(f"{what}: more than {count_limit():,}. {way_out}")
 
 
 @contextmanager
@@ -137,10 +136,9 @@ def parse_json(text: str | bytes) -> Any:
 def check_expansion(what: str, *, packed: int, unpacked: int) -> None:
     """Refuse compressed data that expands implausibly: over 200 times, and beyond 1/8 of the limit (64 MiB)."""
     if unpacked > limit() // 8 and unpacked > PLAUSIBLE_EXPANSION * packed:
-        raise InputError(
-            f"{what} unpacks to {unpacked:,} bytes from {packed:,}: refused as a decompression bomb. If it is genuine, "
-            f"set {VARIABLE} to {8 * unpacked}"
-        )
+        way_out = f"If it is genuine, set {VARIABLE} to {8 * unpacked}"
+        got = f"unpacks to {unpacked:,} bytes from {packed:,}: refused as a decompression bomb"
+        raise InputError(f"{what} {got}. {way_out}")
 
 
 def matching(pattern: str) -> list[Path]:

@@ -33,12 +33,7 @@ def is_url(source: str) -> bool:
 
 
 def without_secrets(url: str) -> str:
-    """A URL without the password and the query, which may contain a signature.
-
-    Example:
-        >>> without_secrets("https://me:secret@host/a.npy?signature=1")
-        'https://host/a.npy'
-    """
+    """A URL without the password and the query, which may contain a signature."""
     if "::" in url:
         return "::".join(map(without_secrets, url.split("::")))
     scheme, place, path, _, _ = urlsplit(url)
@@ -50,18 +45,19 @@ def local_path(url: str) -> str | None:
     return LOCAL.sub("", url) if LOCAL.match(url) else None
 
 
-def copied(urls: list[str]) -> list[Path]:
-    """Copy the files or folders at URLs, or the matches of their wildcards in natural order, to a temporary folder."""
-    return [path for url in urls for path in _copied(url)]
-
-
-def _copied(url: str) -> list[Path]:
+def copied(url: str) -> list[Path]:
+    """Copy the file or folder at a URL, or the matches of its wildcards in natural order, to a temporary folder."""
     said = shown(without_secrets(url))
     if INTERPRETED.search(url):
         raise ValueError(f"`{said}` is not opened: files of references can name code and other files. Copy the data.")
     try:
         system, place = import_module("fsspec").core.url_to_fs(url)
-        return [_copy(system, one) for one in _matches(system, place)]
+        found = [place]
+        if WILD.search(place) and not system.exists(place):
+            found = sorted(filter(system.isfile, system.glob(place)), key=natural)
+        if not found:
+            raise FileNotFoundError(place)
+        return [_copy(system, one) for one in found]
     except (ImportError, reading.InputError) as error:
         reason = _line(error)
         if isinstance(error, ImportError) and error.name == "fsspec":
@@ -71,16 +67,6 @@ def _copied(url: str) -> list[Path]:
         raise ValueError(f"the samples must be a file or folder that exists; got `{said}`.") from None
     except Exception as error:  # each kind of URL has its own errors
         raise ValueError(f"`{said}` cannot be read: {type(error).__name__}: {shown(_line(error))}.") from None
-
-
-def _matches(system: Any, place: str) -> list[str]:
-    """The place itself if something is there, or else the files that match it."""
-    if not WILD.search(place) or system.exists(place):
-        return [place]
-    found = [one for one in system.glob(place) if system.isfile(one)]
-    if not found:
-        raise FileNotFoundError(place)
-    return sorted(found, key=natural)
 
 
 def _copy(system: Any, place: str) -> Path:

@@ -159,12 +159,7 @@ class SampleSet(ABC):
 
 
 def natural(text: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Key for natural sorting, in which `img2` comes before `img10`.
-
-    Example:
-        >>> sorted(["img10", "img2", "b/1"], key=natural)
-        ['b/1', 'img2', 'img10']
-    """
+    """Key for natural sorting, in which `img2` comes before `img10`."""
 
     def key(part: str) -> tuple[int, int, str]:
         """Numbers before text and by value. Comparing lengths first avoids converting very long numbers."""

@@ -25,12 +25,7 @@ def is_pattern(source: str) -> bool:
 
 
 def expanded(pattern: str) -> list[str]:
-    """The names that braces stand for: `{0000..0003}` is a range with leading zeros, `{a,b}` a list.
-
-    Example:
-        >>> expanded("data-{08..10}.{tar,zip}")[:3]
-        ['data-08.tar', 'data-08.zip', 'data-09.tar']
-    """
+    """The names that braces stand for: `{0000..0003}` is a range with leading zeros, `{a,b}` a list."""
     names = list(islice(_expanded(pattern), MOST + 1))
     if len(names) > MOST:
         raise ValueError(f"`{shown(pattern)}` must stand for at most {MOST:,} files; it stands for more.")
@@ -55,10 +50,8 @@ def suffix_of(paths: Sequence[Path], place: str) -> str:
         listed = ", ".join(f"{n} {suffix or 'without a suffix'}" for suffix, n in suffixes.most_common(9))
         raise ValueError(f"`{shown(place)}` must stand for files of one kind; got {listed}. Use a narrower pattern.")
     if len(splits := splits_of(paths)) > 1:
-        named = ", ".join(splits)
-        raise ValueError(
-            f"`{shown(place)}` contains several splits ({shown(named)}); choose one, as in `{shown(splits[0])}-*`."
-        )
+        named = shown(", ".join(splits))
+        raise ValueError(f"`{shown(place)}` contains several splits ({named}); choose one: `{shown(splits[0])}-*`.")
     return next(iter(suffixes))
 
 

@@ -125,16 +125,13 @@ def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[
 
 
 def _items(n: int, item: Callable[[int], object], name: str, key: str | None, on_error: ErrorPolicy) -> Items:
+    """Samples of the kind of the first one, or of the first readable one if unreadable samples are skipped."""
     if n == 0:
         raise ValueError(f"`source` must contain at least one sample; got an empty {name}.")
-    return Items(_first_kind(n, item, key, on_error), Positions(n), name, on_error, item=item, key=key)
-
-
-def _first_kind(n: int, item: Callable[[int], object], key: str | None, on_error: ErrorPolicy) -> Kind:
-    """The kind of the first sample, or of the first readable sample if unreadable samples are skipped."""
     for index in range(n):
         try:
-            return as_sample(item(index), key)[0]
+            kind, _ = as_sample(item(index), key)
+            return Items(kind, Positions(n), name, on_error, item=item, key=key)
         except (KeyError, TypeError, IndexError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise ValueError(f"`source` must return its samples by index; index 0 raises {reason}.") from None

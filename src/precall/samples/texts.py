@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from precall.samples import hashing, reading
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
@@ -71,12 +72,7 @@ def open_jsonl(path: Path, key: str | None, on_error: ErrorPolicy) -> TextLines:
 
 
 def json_text(record: str, key: str) -> str:
-    """The text under `key` (a name, or a path of names and positions) in JSON, or the record itself if it is a string.
-
-    Example:
-        >>> json_text('{"resps": [["an answer"]]}', "resps.0.0")
-        'an answer'
-    """
+    """The text under `key` (a name, or a path of names and positions) in JSON, or the record if it is a string."""
     try:
         value = reading.parse_json(record)
     except ValueError as error:
@@ -119,5 +115,5 @@ def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_err
     if not numbered:
         raise ValueError(f"`{shown(str(path))}` must contain at least one line of text; got none.")
     ids, lines = tuple(f"line {number}" for number, _ in numbered), [line for _, line in numbered]
-    read = {"lines": lines, "parse": parse, "paths": (Path(os.path.abspath(path)),), "key": key}
+    read: dict[str, Any] = {"lines": lines, "parse": parse, "paths": (Path(os.path.abspath(path)),), "key": key}
     return TextLines("text", ids, str(path), on_error, **read, is_json=key is not None)

@@ -21,8 +21,7 @@ from precall.theory.arrays import Array, Flags, Index
 FEW, MOST = 256, 1 << 16  # distinct texts up to which a column is always, and at most, stored as codes
 YEARS = np.datetime64("0001-01-01", "s"), np.datetime64("9999-12-31T23:59:59", "s")
 
-Texts = npt.NDArray[Any]
-"""Texts of any length in one array of NumPy's `StringDType`: 16 bytes each, and more for long ones."""
+Texts = npt.NDArray[Any]  # of NumPy's `StringDType`: 16 bytes each, and more for long ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +238,7 @@ class DateCells(Cells):
         return np.full(len(self), np.nan)
 
     def absent(self, missing: frozenset[str]) -> Flags:
-        return np.isnat(self._values)
+        return np.asarray(np.isnat(self._values))
 
 
 class _Places(dict[str, int]):

@@ -99,18 +99,15 @@ def _default_field(members: Sequence[Member], fields: Counter[str], name: str) -
     repeated = {member.field for member in pictures if fields[member.field] > 1}
     samples = Counter(member.sample for member in pictures if member.field in repeated)
     if samples and max(samples.values()) > 1:
-        raise ValueError(
-            f"`key` must be one of the image fields in `{shown(name)}` ({_listed(repeated)}), since a sample has "
-            "several; got no name."
-        )
+        known = f"the image fields in `{shown(name)}` ({_listed(repeated)})"
+        raise ValueError(f"`key` must be one of {known}, since a sample has several; got no name.")
     if pictures:
         return None, ""
     for field, inside in (("txt", ""), ("json", "text")):
         if field in fields:
             return field, inside
-    raise ValueError(
-        f"`{shown(name)}` must contain images, .txt or .json members; got {_listed(fields) or 'none'}. Check the path."
-    )
+    got = f"{_listed(fields) or 'none'}. Check the path"
+    raise ValueError(f"`{shown(name)}` must contain images, .txt or .json members; got {got}.")
 
 
 def _listed(fields: Counter[str] | set[str]) -> str:
@@ -125,10 +122,11 @@ def _members(path: Path, prefix: str) -> tuple[list[Member], int]:
         limited = _Headers(file)
         archive = tarfile.TarFile(fileobj=limited)  # type: ignore[arg-type]
         for member in _headers(archive, limited):
-            name = _name(member.name)
+            name = member.name.replace("\\", "/").removeprefix("./").encode("utf-8", "backslashreplace").decode()
             if member.isdir():
                 continue
-            if not member.isreg() or member.issparse() or name is None or posixpath.basename(name).startswith("."):
+            leaves = posixpath.isabs(name) or ".." in name.split("/") or not name  # nothing is extracted
+            if not member.isreg() or member.issparse() or leaves or posixpath.basename(name).startswith("."):
                 others += 1
                 continue
             if not 0 <= member.offset_data <= member.offset_data + member.size <= end:
@@ -156,10 +154,3 @@ def _headers(archive: tarfile.TarFile, limited: _Headers) -> Iterator[tarfile.Ta
         before = archive.offset
         archive.members.clear()  # type: ignore[attr-defined]
         yield member
-
-
-def _name(name: str) -> str | None:
-    """The path of a member; None for one that leaves the archive. The id is only a name: nothing is extracted."""
-    plain = name.replace("\\", "/").removeprefix("./").encode("utf-8", "backslashreplace").decode()
-    leaves = posixpath.isabs(plain) or ".." in plain.split("/") or not plain
-    return None if leaves else plain
