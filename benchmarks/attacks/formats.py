@@ -118,8 +118,8 @@ def archive_member(rng: Random, content: bytes) -> bytes:
 PLUGIN = "attack_plugin"  # a module that `readers.reference_names` installs, with an entry point of the same name
 CODE = (
     *(f"{PLUGIN}:run", PLUGIN, f"{PLUGIN}.run", "subprocess:run", "os:system", "builtins:eval", "precall.cli:app"),
-    *("hf:org/model", f"hf:../{SECRET}", "hf:..", "st:org/model", "timm:resnet50", "open_clip:ViT-B-32/a"),
-    *(f"onnx:../{SECRET}", f"torchscript:../{SECRET}", "onnx:/etc/passwd", "torchscript:", ":", "pixels:", "ngrams\0"),
+    *("hf:org/model", f"hf:{SECRET}", "hf:.", "st:org/model", "timm:resnet50", "open_clip:ViT-B-32/a"),
+    *(f"onnx:{SECRET}", f"torchscript:{SECRET}", "onnx:/etc/passwd", "torchscript:", ":", "pixels:", "ngrams\0"),
 )
 
 

@@ -132,7 +132,7 @@ def hub_loaded(load: Callable[..., Any], *, downloadable: bool) -> Any:
     except (OSError, ValueError):
         if not downloadable:
             raise
-        check_reachable(import_module("huggingface_hub").constants.ENDPOINT)
+        check_reachable(import_module("huggingface_hub.constants").ENDPOINT)
         return load()
 
 
@@ -143,9 +143,10 @@ def check_available(name: str) -> None:
     hub = import_module("huggingface_hub")
     if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         return
-    if hub.constants.HF_HUB_OFFLINE:
+    constants = import_module("huggingface_hub.constants")
+    if constants.HF_HUB_OFFLINE:
         raise OSError("it is not in the cache, and HF_HUB_OFFLINE forbids downloads")
-    check_reachable(hub.constants.ENDPOINT)
+    check_reachable(constants.ENDPOINT)
 
 
 def transformers(encoder: str) -> ModuleType:
