@@ -171,10 +171,8 @@ def fit_code(kind: ColumnKind, cells: Cells) -> Code:
         return NumberCode.of_dates(cells, missing)
     if kind == "ordered":
         return NumberCode.of_levels(cells, missing)
-    if kind == "boolean":
-        return CategoryCode.fit(cells, partial(_category, missing, TRUTH))
-    if kind == "category":
-        return CategoryCode.fit(cells, partial(_category, missing, {}))
+    if kind in ("boolean", "category"):
+        return CategoryCode.fit(cells, partial(_category, missing, TRUTH if kind == "boolean" else {}))
     if kind == "text":
         return NumberCode.fit(cells, lambda cells: cells.levels().each(len), missing)
     own = usual_unit(cells)

@@ -84,9 +84,7 @@ def sentence_transformer(given: str, *, device: str | None = None) -> Encoder:
     def forward(texts: list[Any]) -> FeatureMatrix:
         return np.asarray(model.encode(texts, convert_to_numpy=True, show_progress_bar=False), dtype=np.float32)
 
-    def cuts(text: str) -> bool:
-        return 0 < most < len(model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
-
+    cuts = lambda text: 0 < most < len(model.tokenizer(text, truncation=False, verbose=False)["input_ids"])  # noqa: E731
     protocol = {"model": given, "library": str(library.__version__), "tokens": most, "weights": state_hash(model)}
     return Encoder(f"st:{given}", "text", protocol, str, forward, cuts=cuts)
 

@@ -143,8 +143,7 @@ def check_available(name: str) -> None:
     hub = import_module("huggingface_hub")
     if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         return
-    constants = import_module("huggingface_hub.constants")
-    if constants.HF_HUB_OFFLINE:
+    if (constants := import_module("huggingface_hub.constants")).HF_HUB_OFFLINE:
         raise OSError("it is not in the cache, and HF_HUB_OFFLINE forbids downloads")
     check_reachable(constants.ENDPOINT)
 

@@ -243,14 +243,10 @@ class ReferenceScores(_Scores):
         counts = [[self._array(f"{of}{what}") for what in ("inside", "histogram")] for of in ("", "clipped_")]
         balls, clipped = (BallTotals(*own, *rest) for own in counts)
         coverage, sizes = cover_share(balls, 1), {"n_real": frozen.n, "n_fake": balls.points}
-        return {
-            "precision": member_share(balls),
-            "density": ball_rate(balls),
-            "coverage": coverage,
-            "corrected_coverage": chance_corrected(coverage, expected_coverage(**sizes, k=frozen.k)),
-            "recall_cover": cover_share(balls, cover_threshold(frozen.k)),
-            **clipped_values(balls, clipped, frozen.ideal),
-        }
+        found = {"precision": member_share(balls), "density": ball_rate(balls), "coverage": coverage}
+        found["corrected_coverage"] = chance_corrected(coverage, expected_coverage(**sizes, k=frozen.k))
+        found["recall_cover"] = cover_share(balls, cover_threshold(frozen.k))
+        return found | clipped_values(balls, clipped, frozen.ideal)
 
     def _add(self, name: str, values: npt.NDArray[np.generic]) -> None:
         state: Tensor = getattr(self, name)

@@ -91,8 +91,7 @@ class ArrayArchive:
             except (KeyError, zipfile.BadZipFile):
                 data = b""
         if hashlib.sha256(data).hexdigest() != sha256:
-            place = f"`{shown(str(path))}`"
-            raise ValueError(f"{place} is damaged: `{name}` does not have its checksum. {self._again}")
+            raise ValueError(f"`{shown(str(path))}` is damaged: `{name}` does not have its checksum. {self._again}")
         with reading.parsing(path, f"a {self.what} of arrays of numbers"), PARSING:
             found = np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
             if found.dtype.kind not in "fiub" or np.isnan(found).any():

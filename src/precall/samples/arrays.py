@@ -170,8 +170,7 @@ class Statistics(SampleSet):
 def as_pixels(image: npt.ArrayLike) -> Pixels:
     """Convert an image (h, w), (h, w, c) or (c, h, w), as `uint8` or floats in [0, 1], to `uint8` RGB (h, w, 3)."""
     pixels = _bytes(np.asarray(image))
-    if pixels.ndim == 2:
-        pixels = pixels[..., None]
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if pixels.ndim == 3 and pixels.shape[2] not in CHANNELS and pixels.shape[0] in CHANNELS:
         pixels = pixels.transpose(1, 2, 0)
     if pixels.ndim != 3 or pixels.shape[2] not in CHANNELS or not pixels.size:

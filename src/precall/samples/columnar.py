@@ -193,10 +193,9 @@ def image_content(value: object) -> bytes:
 def matrix(records: Records, name: str) -> Numbers:
     """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped."""
     place = f"{records.name}::{name}"
-    first = next((block for block in records.blocks([name]) if block.num_rows), None)
-    if first is None:
+    one = next((_lists(block.column(0), place) for block in records.blocks([name]) if block.num_rows), None)
+    if one is None:
         raise ValueError(f"`{shown(place)}` declares {len(records):,} rows, but has none: the file is damaged.")
-    one = _lists(first.column(0), place)
     size = len(records) * one.shape[1] * one.dtype.itemsize
     packed = sum(path.stat().st_size for path in records.paths) or size
     reading.check_expansion(f"`{shown(place)}`", packed=packed, unpacked=size)

@@ -55,12 +55,9 @@ def open_hdf5(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     with reading.parsing(path, EXPECTED):
         file = h5py.File(path, "r")
         sets = _data_sets(file, h5py)
-    dims = {name: 0 if data.shape is None else data.ndim for name, data in sets.items()}
-    usable = [
-        name
-        for name, data in sets.items()
-        if (data.dtype.kind in NUMBERS and 2 <= dims[name] <= 4) or (dims[name] == 1 and _is_text(data))
-    ]
+    held = {name: data for name, data in sets.items() if data.shape is not None}
+    usable = [name for name, data in held.items() if data.dtype.kind in NUMBERS and 2 <= data.ndim <= 4]
+    usable += [name for name, data in held.items() if data.ndim == 1 and _is_text(data)]
     name = pick(sets if key is not None else usable, None if key is None else key.strip("/"), str(path), "data sets")
     with reading.parsing(path, EXPECTED):
         _check(sets[name], path)

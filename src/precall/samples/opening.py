@@ -162,10 +162,8 @@ def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
         if not parts or any(images.is_image(one.name) for one in found):
             return images.open_folder(path, on_error)
         return _open_files(parts, place, key, on_error)
-    if path.exists():
-        return _open_files([path], place, key, on_error)
-    if shards.is_pattern(place):
-        return _open_files(shards.files_of(place), place, key, on_error)
+    if path.exists() or shards.is_pattern(place):
+        return _open_files([path] if path.exists() else shards.files_of(place), place, key, on_error)
     raise ValueError(f"the samples must be a folder or file that exists; got `{shown(place)}`.")
 
 

@@ -45,8 +45,7 @@ def open_paths(source: str | Sequence[Path], on_error: ErrorPolicy) -> FilePaths
     """
     if not isinstance(source, str):
         return FilePaths("files", tuple(map(str, source)), "files", on_error, paths=tuple(source))
-    place = source.removeprefix(PREFIX)
-    folder = Path(place)
+    folder = Path(place := source.removeprefix(PREFIX))
     if not place or not (folder.exists() or shards.is_pattern(place)):
         raise ValueError(f"`{PREFIX}` must be followed by a folder, a file or a pattern; got `{shown(place)}`.")
     found = reading.walk(folder) if folder.is_dir() else [folder] if folder.exists() else shards.files_of(place)

@@ -130,8 +130,7 @@ def _items(n: int, item: Callable[[int], object], name: str, key: str | None, on
         raise ValueError(f"`source` must contain at least one sample; got an empty {name}.")
     for index in range(n):
         try:
-            kind, _ = as_sample(item(index), key)
-            return Items(kind, Positions(n), name, on_error, item=item, key=key)
+            return Items(as_sample(item(index), key)[0], Positions(n), name, on_error, item=item, key=key)
         except (KeyError, TypeError, IndexError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise ValueError(f"`source` must return its samples by index; index 0 raises {reason}.") from None
