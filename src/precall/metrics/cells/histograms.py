@@ -7,7 +7,7 @@ biases have opposite signs, so the estimate is neither an upper nor a lower boun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,6 @@ from precall.metrics.inputs.features import Pair, device_of, float64
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import WIDTH, principal_axes
 from precall.printing import brief
-from precall.theory import checks
-from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -75,12 +73,6 @@ class Clusters:
             for real, fake in zip(self.labels_real, self.labels_fake, strict=True)
         ]
 
-    def smoothed(self, smoothing: str) -> RatioSpectrum:
-        """The spectrum with smoothed cell probabilities: "krichevsky-trofimov" or "good-turing"."""
-        estimate = SMOOTHING[checks.choice("smoothing", smoothing, SMOOTHING)]
-        masses = (map(estimate, self.counts(repeat)) for repeat in range(len(self.labels_real)))
-        return RatioSpectrum.mean([RatioSpectrum.from_masses(p=p, q=q) for p, q in masses])
-
     @property
     def sizes(self) -> tuple[int, int]:
         """Number of real and of fake samples."""
@@ -99,7 +91,6 @@ def kmeans_histograms(
     n_clusters: int = 20,
     repeats: int = 10,
     seed: int = 0,
-    smoothing: str | None = None,
 ) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 
@@ -114,8 +105,6 @@ def kmeans_histograms(
         n_clusters: Number of cells; Sajjadi et al. use 20.
         repeats: Number of k-means runs whose curves are averaged; Sajjadi et al. use 10.
         seed: Seed of the starts; the same seed gives the same result.
-        smoothing: How counts become probabilities: by "krichevsky-trofimov" (add ½), by "good-turing", or None for
-            relative frequencies. Smoothed cells are never empty, so divergences are finite.
 
     Returns:
         The spectrum, with the cell of every sample.
@@ -128,13 +117,10 @@ def kmeans_histograms(
         0.0
 
     References:
-        Sajjadi et al. (2018), section 3.3; Liu et al. (2021) for the smoothing.
+        Sajjadi et al. (2018), section 3.3.
     """
-    if smoothing is not None:
-        checks.choice("smoothing", smoothing, SMOOTHING)
     pair = Pair.checked(real=real, fake=fake)
-    found = histograms_of_pair(pair, n_clusters=n_clusters, repeats=repeats, seed=seed)
-    return found if smoothing is None else replace(found, spectrum=found.smoothed(smoothing))
+    return histograms_of_pair(pair, n_clusters=n_clusters, repeats=repeats, seed=seed)
 
 
 def cells_of_pair(pair: Pair, *, seed: int) -> Clusters:
