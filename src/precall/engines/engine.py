@@ -18,35 +18,22 @@ class Shared:
     """A value that several tasks need, such as the features of a shard.
 
     An engine computes it where the tasks run, and keeps it while it is in use.
-
-    Attributes:
-        key: What the value is; two values with the same key are equal.
-        function: Computes the value. It must be importable by name.
-        arguments: Its arguments.
     """
 
-    key: str
-    function: Callable[..., object]
-    arguments: tuple[object, ...] = ()
+    key: str  # what the value is; two values with the same key are equal
+    function: Callable[..., object]  # computes the value. It must be importable by name
+    arguments: tuple[object, ...] = ()  # its arguments
 
 
 @dataclass(frozen=True)
 class EngineTask:
-    """An independent piece of work.
+    """An independent piece of work."""
 
-    Attributes:
-        name: What it does, for errors.
-        function: Computes the result. It must be importable by name.
-        arguments: Its arguments; a `Shared` is replaced by its value.
-        key: SHA-256 of everything that determines the result. Results are stored under it.
-        size: Amount of work, in any unit, for the progress.
-    """
-
-    name: str
-    function: Callable[..., Arrays]
-    arguments: tuple[object, ...]
-    key: str
-    size: int = 1
+    name: str  # what it does, for errors
+    function: Callable[..., Arrays]  # computes the result. It must be importable by name
+    arguments: tuple[object, ...]  # its arguments; a `Shared` is replaced by its value
+    key: str  # SHA-256 of everything that determines the result. Results are stored under it
+    size: int = 1  # amount of work, in any unit, for the progress
 
 
 class Engine(Protocol):

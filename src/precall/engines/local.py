@@ -13,18 +13,7 @@ from precall.engines.engine import Arrays, EngineTask, Shared
 
 
 class LocalEngine:
-    """Runs tasks in threads, each on one core. NumPy and torch release Python's lock while they compute.
-
-    Args:
-        width: Number of threads; None for as many as there are cores.
-
-    Example:
-        >>> import numpy as np
-        >>> engine = LocalEngine(1)
-        >>> engine.submit(EngineTask("add", lambda x: {"sum": x.sum()}, (np.ones(3),), "key")).result()
-        {'sum': np.float64(3.0)}
-        >>> engine.close()
-    """
+    """Runs tasks in threads, each on one core. NumPy and torch release Python's lock while they compute."""
 
     def __init__(self, width: int | None = None) -> None:
         from threadpoolctl import threadpool_limits

@@ -31,29 +31,28 @@ def cover_share(balls: BallTotals, required: int) -> float:
 
 
 def cover_threshold(k: int) -> int:
-    """Number of samples that precision cover and recall cover require in a ball of k neighbours: k/3, at least 1.
-
-    References:
-        Cheema and Urner (2023).
-    """
-    return max(1, k // 3)
+    """Number of samples that precision cover and recall cover require in a ball of k neighbours."""
+    return max(1, k // 3)  # Cheema and Urner (2023)
 
 
 @dataclass(frozen=True, eq=False)
 class BallScores:
-    """Scores of the points in the balls of one set, each with its interval and its expectation under P = Q.
+    """Scores of the points in the balls of one set, each with its interval and its expectation under P = Q."""
 
-    Attributes:
-        balls: The balls of the reals with the fakes in them, or the reverse.
-        ties: "closed" or "open".
-        level: Nominal coverage of the intervals.
-        exchanged: Whether the balls are those of the fakes.
-    """
+    balls: BallTotals  # the balls of the reals with the fakes in them, or the reverse
+    ties: str  # "closed" or "open"
+    level: float = 0.95  # nominal coverage of the intervals
+    exchanged: bool = False  # whether the balls are those of the fakes
 
-    balls: BallTotals
-    ties: str
-    level: float = 0.95
-    exchanged: bool = False
+    def table(self) -> dict[str, Score]:
+        """The scores of the fakes in the balls of the reals, by name."""
+        return {
+            "precision": self.members(),
+            "density": self.density(),
+            "coverage": self.coverage,
+            "corrected_coverage": self.corrected_coverage(),
+            "recall_cover": self.cover(cover_threshold(self.balls.k)),
+        }
 
     def members(self) -> Score:
         """The share of the points in some ball."""
@@ -108,15 +107,7 @@ class BallScores:
 
 
 def copy_score(sums: CopySums, *, n_fake: int, expected: float | None, ties: str, level: float = 0.95) -> Score:
-    """The share of near-copies with its interval.
-
-    Args:
-        sums: The near-copies.
-        n_fake: Number of fakes.
-        expected: Share of the reals that look like copies of another real; None if there are only two.
-        ties: "closed" or "open".
-        level: Nominal coverage of the interval.
-    """
+    """The share of near-copies with its interval."""
     share, n = sums.copies / n_fake, len(sums.changes)
     spread = influence.share_from_totals(share, n_fake, sums.changes, float(sums.moves))
     interval = Interval(*influence.share_interval(share, n_fake, spread, level), level, COVERS)

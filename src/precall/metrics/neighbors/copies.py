@@ -13,15 +13,10 @@ COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The m nearest neighbours of each of n samples, sorted by distance; ties go to the lower index.
+    """The m nearest neighbours of each of n samples, sorted by distance; ties go to the lower index."""
 
-    Attributes:
-        index: Indices of the neighbours, shape (n, m).
-        distance: Distances to the neighbours, shape (n, m).
-    """
-
-    index: Counts
-    distance: Array
+    index: Counts  # indices of the neighbours, shape (n, m)
+    distance: Array  # distances to the neighbours, shape (n, m)
 
 
 def copy_ratios(fake_to_real: Nearest, real_to_real: Nearest) -> Array:
@@ -63,17 +58,11 @@ def _copy_ratios(distance: Array, other: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class CopySums:
-    """Near-copies of the reals. The sums of two shards are those of both together.
+    """Near-copies of the reals. The sums of two shards are those of both together."""
 
-    Attributes:
-        copies: Number of fakes that are near-copies.
-        changes: How this number changes if each real is left out, shape (n,).
-        moves: Number of fakes that one of these changes concerns.
-    """
-
-    copies: int
-    changes: Counts
-    moves: int
+    copies: int  # number of fakes that are near-copies
+    changes: Counts  # how this number changes if each real is left out, shape (n,)
+    moves: int  # number of fakes that one of these changes concerns
 
     @classmethod
     def of(cls, ratios: Array, fake_to_real: Nearest, real_to_real: Nearest) -> CopySums:

@@ -38,33 +38,17 @@ Bounds = tuple[float, float]
 class BallSums:
     """How many points lie in which balls. The sums of two shards of points are those of both together.
 
-    Attributes:
-        inside: Number of points in the ball of each owner, for k, k + 1 and k + 2 neighbours, shape (n, 3).
-        histogram: Number of points that lie in 0, 1, 2, … balls.
-        lost: Number of points that lie in the ball of this owner only, shape (n,).
-        won: Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,). A point in
-            several such balls is counted for one of them.
-
-    Example:
-        >>> one = BallSums(np.array([[1, 1, 2]]), np.array([1, 1]), np.array([1]), np.array([0]))
-        >>> (one + one).inside, (one + one).histogram
-        (array([[2, 2, 4]]), array([2, 2]))
+    A point that several balls with k + 1 neighbours win is counted for one of them.
     """
 
-    inside: Counts
-    histogram: Counts
-    lost: Counts
-    won: Counts
+    inside: Counts  # number of points in the ball of each owner, for k, k + 1 and k + 2 neighbours, shape (n, 3)
+    histogram: Counts  # number of points that lie in 0, 1, 2, … balls
+    lost: Counts  # number of points that lie in the ball of this owner only, shape (n,)
+    won: Counts  # number of points in no ball, but in this owner's with k + 1 neighbours, shape (n,)
 
     @classmethod
     def of(cls, inside: Counts, around: Counts, owner: Counts) -> BallSums:
-        """The sums of some points.
-
-        Args:
-            inside: Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3).
-            around: Number of balls that contain each point, for k and k + 1 (and perhaps more), shape (m, at least 2).
-            owner: One of these balls, shape (m, at least 2); not read where there is none.
-        """
+        """The sums of some points."""
         n, covered = len(inside), around[:, 0]
         lost, won = owner[covered == 1, 0], owner[(covered == 0) & (around[:, 1] > 0), 1]
         sums = (np.bincount(lost, minlength=n), np.bincount(won, minlength=n))
@@ -81,19 +65,12 @@ class BallSums:
 
 @dataclass(frozen=True, eq=False)
 class BallTotals(BallSums):
-    """The balls of one set (the owners) with all points of the other set, as the functions in `influence` take them.
+    """The balls of one set (the owners) with all points of the other set, as the functions in `influence` take them."""
 
-    Attributes:
-        k: Number of neighbours that defines a ball.
-        neighbors: Nearest other owners of each owner, shape (n, at least k).
-        nearest: Nearest points of each owner, as numbers that identify them.
-        device: Where sums over pairs of neighbours are computed. They are integers, the same everywhere.
-    """
-
-    k: int
-    neighbors: Counts
-    nearest: Counts
-    device: str = "cpu"
+    k: int  # number of neighbours that defines a ball
+    neighbors: Counts  # nearest other owners of each owner, shape (n, at least k)
+    nearest: Counts  # nearest points of each owner, as numbers that identify them
+    device: str = "cpu"  # where sums over pairs of neighbours are computed. They are integers, the same everywhere
 
     @property
     def points(self) -> int:
@@ -103,12 +80,7 @@ class BallTotals(BallSums):
 
 @dataclass(frozen=True)
 class Spread:
-    """A variance, and the number of degrees of freedom of its estimate.
-
-    Example:
-        >>> Spread(0.01, np.inf) + Spread(0.01, 5)
-        Spread(variance=0.02, freedom=20.0)
-    """
+    """A variance, and the number of degrees of freedom of its estimate."""
 
     variance: float
     freedom: float = np.inf
@@ -132,11 +104,8 @@ class Spread:
 def jackknife(change: Array, *, times: Array | Counts | None = None, noise: float = 0.0, joint: float = 0.0) -> Spread:
     """Variance from the change of a score when each sample is left out, as in the formula of this module.
 
-    Args:
-        change: Change of the score, shape (n,).
-        times: Number of samples with each change, shape (n,); one if it is not given.
-        noise: The part of the sum of squares that is due to the other set.
-        joint: Σ_{i<j} Δ_ij²; a quarter is subtracted, but at most half of the variance.
+    `times` samples have each change, `noise` is what the other set adds to the sum of squares, and `joint` is
+    Σ_{i<j} Δ_ij², of which a quarter is subtracted, but at most half of the variance.
     """
     times = np.ones(len(change)) if times is None else times
     samples = float(times.sum())
@@ -145,9 +114,6 @@ def jackknife(change: Array, *, times: Array | Counts | None = None, noise: floa
     first = max(0.0, (1 - 1 / samples) * second - noise)
     total = float(first - min(max(joint, 0.0) / 4, first / 2))
     return Spread(total, second**2 / fourth if total > 0 and fourth > 0 else np.inf)  # tiny changes underflow
-
-
-# ------------------------------------------------------------------------------------------------------- scores
 
 
 def share_of_members(margins: BallTotals) -> Spread:
@@ -177,12 +143,7 @@ def density(margins: BallTotals) -> Spread:
 
 
 def variance(values: Array | Counts, times: Counts) -> float:
-    """Unbiased variance of values that occur several times.
-
-    Example:
-        >>> round(variance(np.array([0, 1]), np.array([2, 2])), 4)
-        0.3333
-    """
+    """Unbiased variance of values that occur several times."""
     m = int(times.sum())
     centred = values - float((times * values).sum()) / m
     return float((times * centred**2).sum()) / (m - 1) if m > 1 else np.nan
@@ -230,14 +191,7 @@ def clipped_counts(margins: BallTotals) -> Spread:
 
 
 def share_from_totals(share: float, m: int, change: Array | Counts, moves: float) -> Spread:
-    """Spread of a share of m points.
-
-    Args:
-        share: The share.
-        m: Number of points.
-        change: Change of the number of points if each owner is left out, shape (n,).
-        moves: Number of points that one of these changes concerns.
-    """
+    """Spread of a share of m points, from the change of their number without each owner; `moves` points change."""
     return binomial(share, m) + jackknife(change / m, noise=moves / m**2)
 
 
@@ -245,9 +199,6 @@ def binomial(share: float, n: int) -> Spread:
     """p(1 − p)/n with half a success and half a failure added, so that it is positive for a share of 0 or 1."""
     p = (share * n + 0.5) / (n + 1)
     return Spread(p * (1 - p) / n)
-
-
-# ---------------------------------------------------------------------------------------------------- intervals
 
 
 def share_interval(share: float, n: int, spread: Spread, level: float = 0.95) -> Bounds:
@@ -285,21 +236,13 @@ def rate_interval(rate: float, m: int, spread: Spread, level: float = 0.95) -> B
 
 @dataclass(frozen=True, eq=False)
 class BallValues:
-    """Values of points that are proportional to the radius of one ball each, such as realism.
+    """Values of points that are proportional to the radius of one ball each, such as realism."""
 
-    Attributes:
-        margins: The balls.
-        growth: Factor by which the radius of each ball grows with one more neighbour, shape (n,).
-        values: Value of each point, shape (m,).
-        others: Value of each point without the ball that determines it, shape (m,).
-        owner: Owner of that ball, shape (m,).
-    """
-
-    margins: BallTotals
-    growth: Array
-    values: Array
-    others: Array
-    owner: Counts
+    margins: BallTotals  # the balls
+    growth: Array  # factor by which the radius of each ball grows with one more neighbour, shape (n,)
+    values: Array  # value of each point, shape (m,)
+    others: Array  # value of each point without the ball that determines it, shape (m,)
+    owner: Counts  # owner of that ball, shape (m,)
 
     def median_interval(self, level: float = 0.95) -> Bounds | None:
         """Interval of the median: order statistics for the points, and the jackknife in logarithms for the balls.
@@ -334,11 +277,7 @@ class BallValues:
         return np.asarray(change)
 
     def _medians_without(self, leaving: Counts) -> Array:
-        """The median of the values without each of some owners.
-
-        If a of m values change, the median moves by at most a ranks: the other values within a ranks of the middle are
-        enough, and the number of those below.
-        """
+        """The median of the values without each of some owners."""
         m, order = len(self.values), np.argsort(self.values)
         ordered, rank = self.values[order], np.empty(m, dtype=np.int64)
         rank[order] = np.arange(m)
@@ -370,9 +309,6 @@ def _quantiles_around(ordered: Array, half: float) -> Bounds:
     ranks = np.floor((0.5 - half) * len(ordered) - 0.5), np.ceil((0.5 + half) * len(ordered) - 0.5)
     low, high = (float(ordered[int(np.clip(rank, 0, len(ordered) - 1))]) for rank in ranks)
     return low, high
-
-
-# -------------------------------------------------------------------------------------------------------- sums
 
 
 def _over_neighbors(margins: BallTotals, owners: Counts) -> Array:
@@ -423,24 +359,15 @@ def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
     """Σ (Σ weights of a pair)² over unordered pairs of numbers below n, for integer weights."""
     if not len(left):
         return 0.0
-    key: Any
-    order: Any
     if not isinstance(left, np.ndarray):
         import torch
 
-        key, order = (torch.minimum(left, right) * n + torch.maximum(left, right)).sort()
-        group = torch.cat([key.new_zeros(1), (key[1:] != key[:-1]).cumsum(0)])
-        sums = torch.zeros(len(key), dtype=torch.float64, device=key.device)
-        return float(sums.index_add_(0, group, weight[order].double()).square().sum())
-    key, place = np.minimum(left, right) * n + np.maximum(left, right), len(left).bit_length()
-    if n**2 < 1 << (63 - place):  # sorting numbers is faster than sorting their places
-        both = np.sort(key << place | np.arange(len(key)))
-        key, order = both >> place, both & ((1 << place) - 1)
-    else:
-        order = np.argsort(key)
-        key = key[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    return float((np.add.reduceat(weight[order].astype(np.float64), starts) ** 2).sum())
+        pairs = torch.stack([torch.minimum(left, right), torch.maximum(left, right)])
+        return float(torch.sparse_coo_tensor(pairs, weight.double(), (n, n)).coalesce().values().square().sum())
+    from scipy.sparse import coo_array
+
+    sums = coo_array((weight.astype(np.float64), (np.minimum(left, right), np.maximum(left, right))), shape=(n, n))
+    return float((sums.tocsr().data ** 2).sum())
 
 
 def _added(one: Counts, other: Counts) -> Counts:

@@ -31,20 +31,13 @@ class Kernel:
 
     The shift changes neither KID nor its variance; near the mean of the kernel, it avoids cancellation in sums of
     squares.
-
-    Attributes:
-        degree: Degree of the polynomial.
-        dimension: d, the number of columns.
-        shift: A constant near the mean of the kernel.
-        size: 1, or the largest value of the kernel if its square could overflow.
-        single: Whether both sample sets are float32. Products are then computed in float32, otherwise in float64.
     """
 
-    degree: int
-    dimension: int
-    shift: float
-    size: float
-    single: bool
+    degree: int  # degree of the polynomial
+    dimension: int  # d, the number of columns
+    shift: float  # A constant near the mean of the kernel
+    size: float  # 1, or the largest value of the kernel if its square could overflow
+    single: bool  # whether both sample sets are float32. Products are then computed in float32, otherwise in float64
 
     def __call__(self, u: Tensor) -> Tensor:
         """Values of the kernel at u = x·y/d."""
@@ -128,7 +121,7 @@ class KernelSums:
         self.column_terms = (_along_centre(right) + left.centre @ left.centre) / d
         self.rows = torch.zeros_like(self.row_terms)
         self.columns = self.rows if left is right else torch.zeros_like(self.column_terms)
-        self.row_weight, self.column_weight = _weight(left.cloud), _weight(right.cloud)
+        self.row_weight, self.column_weight = left.cloud.weights(), right.cloud.weights()
         self.squares = 0.0
 
     def read(self, products: Tensor, rows: slice, columns: slice) -> None:
@@ -166,12 +159,6 @@ class KernelSums:
 def _along_centre(frame: Frame) -> Tensor:
     """(x − c)·c of every row."""
     return torch.cat([(rows - frame.centre) @ frame.centre for rows in frame.cloud.blocks()])
-
-
-def _weight(cloud: Cloud) -> Tensor:
-    """Number of input rows that each kept row represents, in float64."""
-    weight = torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight
-    return weight.double()
 
 
 def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, KernelSums, KernelSums]:

@@ -36,17 +36,11 @@ NEIGHBOR = 4  # k
 
 @dataclass(frozen=True, eq=False)
 class SoftSupport:
-    """The soft support of one set (the owners), read at the samples of the other set (the points).
+    """The soft support of one set (the owners), read at the samples of the other set (the points)."""
 
-    Attributes:
-        probabilities: PSR of each point, shape (m,).
-        changes: Change of their mean if each owner is left out, shape (n,).
-        noise: The part of Σ changes² that is due to the finite number of points.
-    """
-
-    probabilities: Array
-    changes: Array
-    noise: float
+    probabilities: Array  # PSR of each point, shape (m,)
+    changes: Array  # change of their mean if each owner is left out, shape (n,)
+    noise: float  # the part of Σ changes² that is due to the finite number of points
 
     @property
     def mean(self) -> float:
@@ -76,14 +70,6 @@ def soft_supports(
     *, real: Balls, fake: Balls, progress: StageProgress | None = None
 ) -> tuple[SoftSupport, SoftSupport]:
     """The soft support of the reals at the fakes, and that of the fakes at the reals.
-
-    Example:
-        >>> from precall.metrics.neighbors.sweep import within
-        >>> rng = np.random.default_rng(0)
-        >>> real, fake = rng.normal(size=(300, 2)), rng.normal(0.5, 0.5, size=(200, 2))
-        >>> of_real, of_fake = soft_supports(real=within(real, k=4), fake=within(fake, k=4))
-        >>> round(of_real.mean, 3), round(of_fake.mean, 3)
-        (0.973, 0.357)
 
     References:
         Park and Kim (2023); docs/theory.md, Neighbours.

@@ -39,10 +39,7 @@ class Survival:
 
     def __init__(self, reach: float, owners: Cloud, points: Cloud) -> None:
         self.squared_reach, self.settle = reach**2, partial(squared_distances, owners, points)
-        self.owner_weight, self.point_weight = (
-            (torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight).double()
-            for cloud in (owners, points)
-        )
+        self.owner_weight, self.point_weight = owners.weights(), points.weights()
         self.squared = torch.ones_like(self.point_weight)
         self.zeros, self.below = torch.zeros_like(self.squared), torch.zeros_like(self.squared)
         self.gained, self.noise = torch.zeros_like(self.owner_weight), 0.0
@@ -53,11 +50,9 @@ class Survival:
         return self.squared.sqrt() * (self.zeros == 0)
 
     def take(self, pairs: Pairs, crowded: Tensor) -> None:
-        """Compute everything from a list of pairs of an owner and a point, in order, whose `low` is the exact d².
+        """Compute everything from all pairs of owner and point within reach, in order, whose `low` is the exact d².
 
-        Args:
-            pairs: All pairs within reach, except those of crowded points.
-            crowded: Flags of points whose product is 0 in float64, whichever owner is left out (`crowded_points`).
+        The product of a crowded point is 0 in float64, whichever owner is left out; its pairs are not needed.
         """
         near = torch.nonzero((pairs.low < self.squared_reach) | (pairs.low == 0))[:, 0]
         i, j, factors = pairs.i[near], pairs.j[near], pairs.low[near] / max(self.squared_reach, TINY)
@@ -115,14 +110,7 @@ def _over(index: Tensor, n: int, values: Tensor, how: str) -> Tensor:
 def survivals(
     left: Cloud, right: Cloud, reaches: tuple[float, float], advance: Callable[[slice, slice], None]
 ) -> tuple[Survival, Survival]:
-    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`.
-
-    Args:
-        left: One set.
-        right: Another set.
-        reaches: Reach of the owners of each set.
-        advance: Called with the ranges of rows and columns that are done; each is done twice.
-    """
+    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`."""
     found = Survival(reaches[0], left, right), Survival(reaches[1], right, left)
     if _take_lists(found, left, right):
         for _ in range(2):

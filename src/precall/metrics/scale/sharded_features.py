@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.manifest import key_of
+from precall.engines.runner import key_of
 from precall.metrics.inputs.features import as_features, tiles
 from precall.theory.arrays import Array, Index, Matrix
 
@@ -30,32 +30,17 @@ FEATURES = "features"  # folder of encoded shards in the work folder
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Features of one side in several files or arrays.
+    """Features of one side in several files or arrays."""
 
-    Attributes:
-        side: "real" or "fake".
-        items: The shards: paths or arrays.
-        key: Name of the array or column in the files, or None.
-        skip: Whether shards that cannot be read are left out; otherwise they are an error.
-        protocol: How the features were encoded; empty if they were given.
-    """
-
-    side: str
-    items: tuple[Item, ...]
-    key: str | None = None
-    skip: bool = False
-    protocol: Mapping[str, Any] = field(default_factory=dict)
+    side: str  # "real" or "fake"
+    items: tuple[Item, ...]  # the shards: paths or arrays
+    key: str | None = None  # name of the array or column in the files, or None
+    skip: bool = False  # whether shards that cannot be read are left out; otherwise they are an error
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # how the features were encoded; empty if they were given
 
     @classmethod
     def of(cls, side: str, source: object, *, key: str | None = None, skip: bool = False) -> Shards:
-        """The shards of a source.
-
-        Args:
-            side: "real" or "fake".
-            source: A pattern, a folder, a file, an array, or a sequence of paths or arrays.
-            key: Name of the array or column in the files.
-            skip: Whether shards that cannot be read are left out.
-        """
+        """The shards of a source."""
         from precall.samples.opening import shard_files
 
         if isinstance(source, str | os.PathLike):
@@ -83,31 +68,18 @@ class Shards:
 
 @dataclass(frozen=True, eq=False)
 class Surveyed:
-    """The shards of one side that can be read, with what their first reading found.
+    """The shards of one side that can be read, with what their first reading found."""
 
-    Attributes:
-        shards: Each shard as a value that tasks share.
-        sha256: SHA-256 of the features of each.
-        rows: Rows of each among all samples of the side.
-        dimension: Number of columns.
-        dtype: Type of the features, as NumPy writes it.
-        mean: Mean of each column.
-        low: Least value of each column.
-        high: Largest value of each column.
-        device: Where blocks are computed: "cpu" or "cuda".
-        protocol: What the results say about this side.
-    """
-
-    shards: tuple[Shared, ...]
-    sha256: tuple[str, ...]
-    rows: tuple[slice, ...]
-    dimension: int
-    dtype: str
-    mean: Array
-    low: Array
-    high: Array
-    device: str
-    protocol: Mapping[str, Any]
+    shards: tuple[Shared, ...]  # each shard as a value that tasks share
+    sha256: tuple[str, ...]  # SHA-256 of the features of each
+    rows: tuple[slice, ...]  # rows of each among all samples of the side
+    dimension: int  # number of columns
+    dtype: str  # type of the features, as NumPy writes it
+    mean: Array  # mean of each column
+    low: Array  # least value of each column
+    high: Array  # largest value of each column
+    device: str  # where blocks are computed: "cpu" or "cuda"
+    protocol: Mapping[str, Any]  # what the results say about this side
 
     @property
     def n(self) -> int:
@@ -212,9 +184,6 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         device=str(found[0]["device"]),
         protocol=protocol,
     )
-
-
-# ------------------------------------------------------------------------------------------- tasks of one shard
 
 
 def load_shard(name: str, item: Item, key: str | None) -> Matrix:

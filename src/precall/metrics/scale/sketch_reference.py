@@ -1,95 +1,116 @@
-"""What a sketch knows about the data: enough to read scores off the sketch, and to tell references apart."""
+"""What a sketch keeps of samples: a uniform sample of the fakes, and what it knows about the data."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, uniform_rows
 from precall.metrics.neighbors.copies import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
-from precall.metrics.scale.random_sample import checked_rows
 from precall.samples.archives import ArrayArchive
 from precall.theory.arrays import Array, Counts, Matrix, to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.sweep import Balls
 
-COUNT, TEXT, NUMBER = {"type": "integer", "minimum": 1, "maximum": 10**15}, {"type": "string"}, {"type": "number"}
-SAVED = {  # what a file says beside its arrays
-    "type": "object",
-    "required": ["reference", "shards"],
-    "properties": {
-        "reference": {
-            "type": "object",
-            "required": ["identity", "settings", "protocol", "ideal", "expected_copies"],
-            "properties": {
-                "identity": TEXT,
-                "settings": {
-                    "type": "object",
-                    "required": ["k", "ties", "seed", "n_real", "dimension"],
-                    "properties": {
-                        **dict.fromkeys(("k", "n_real", "dimension"), COUNT),
-                        "seed": {"type": "integer", "minimum": 0, "maximum": 2**53},
-                        "ties": {"enum": ["closed", "open"]},
-                    },
-                },
-                "protocol": {
-                    "type": "object",
-                    "properties": {
-                        "device": TEXT,
-                        "real": {"type": "object"},
-                        "notices": {"type": "array", "items": TEXT},
-                    },
-                },
-                "ideal": NUMBER,
-                "expected_copies": {"type": ["number", "null"]},
-            },
-        },
-        "shards": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["identity", "name", "n"],
-                "properties": {"identity": TEXT, "name": TEXT, "n": COUNT},
-            },
-        },
-    },
-}
+
+def _record(required: str, **properties: object) -> dict[str, Any]:
+    """The JSON schema of an object."""
+    return {"type": "object", "required": required.split(), "properties": properties}
+
+
+COUNT, TEXT = {"type": "integer", "minimum": 1, "maximum": 10**15}, {"type": "string"}
+SETTINGS = _record(
+    "k ties seed n_real dimension",
+    seed={"type": "integer", "minimum": 0, "maximum": 2**53},
+    ties={"enum": ["closed", "open"]},
+    **dict.fromkeys(("k", "n_real", "dimension"), COUNT),
+)
+REFERENCE = _record(
+    "identity settings protocol ideal expected_copies",
+    identity=TEXT,
+    settings=SETTINGS,
+    protocol=_record("", device=TEXT, real={"type": "object"}, notices={"type": "array", "items": TEXT}),
+    ideal={"type": "number"},
+    expected_copies={"type": ["number", "null"]},
+)
+SHARD = _record("identity name n", identity=TEXT, name=TEXT, n=COUNT)
+# what a file says beside its arrays
+SAVED = _record("reference shards", reference=REFERENCE, shards={"type": "array", "minItems": 1, "items": SHARD})
 SKETCH = ArrayArchive("sketch", ".sketch", 2, made_by="precall reference sketch")
 IDENTIFYING = ("k", "ties", "seed", "encoder", "n_real", "dimension")  # settings that sketches must share
 ROWS = 5_000  # samples of each side that a sketch keeps, for what does not merge
 
 
 @dataclass(frozen=True, eq=False)
-class SketchReference:
-    """The data behind a sketch, without their features.
+class RandomSample:
+    """The rows of a set with the smallest random keys. Samples of disjoint sets merge into that of their union.
 
-    Attributes:
-        identity: SHA-256 of the features, the radii and the settings. Only sketches that share it are merged.
-        settings: k, ties, seed, encoder, n_real and dimension.
-        protocol: What else the report says about the data and the machine.
-        moments: Moments of the reals.
-        rows: Features of all reals, or of a uniform sample of `ROWS` of them.
-        neighbors: Nearest other reals of each real, shape (n, at least k).
-        ideal: Clipped density of the reals, before it is normalised.
-        expected_copies: Share of the reals that look like copies of another real; None if there are only two.
+    Every row of the union is equally likely to be kept, since its key does not depend on the other rows. Merging is
+    associative and commutative.
     """
 
-    identity: str
-    settings: Mapping[str, Any]
-    protocol: Mapping[str, Any]
-    moments: Moments
-    rows: Matrix
-    neighbors: Counts
-    ideal: float
-    expected_copies: float | None
+    keys: npt.NDArray[np.uint64]  # key of each row, increasing, shape (m,)
+    rows: Matrix  # features, shape (m, d)
+    most: int  # largest number of rows
+
+    @classmethod
+    def of(cls, features: Features, *, most: int, seed: int) -> RandomSample:
+        """A sample of the rows of checked features; keys follow from the seed and the content of the features."""
+        rows = to_numpy(features)
+        content = int.from_bytes(hashlib.sha256(rows.tobytes()).digest()[:16])
+        keys = np.random.default_rng((seed, content)).integers(1 << 64, size=len(rows), dtype=np.uint64)
+        return cls(keys, rows, most)._smallest()
+
+    def merged(self, other: RandomSample) -> RandomSample:
+        """The sample of the union of two sets."""
+        both = (np.concatenate([self.keys, other.keys]), np.concatenate([self.rows, other.rows]))
+        return RandomSample(*both, self.most)._smallest()
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by name, as a sketch stores them."""
+        return {"sample_keys": self.keys, "sample_rows": self.rows}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], *, n: int, dimension: int, most: int) -> RandomSample:
+        """The sample that `arrays` returned, after checking that it can be that of n rows."""
+        keys, size = arrays["sample_keys"], min(n, most)
+        if keys.dtype != np.uint64 or keys.shape != (size,) or (keys[1:] < keys[:-1]).any():
+            raise ValueError("sample_keys")
+        return cls(keys, checked_rows("sample_rows", arrays["sample_rows"], (size, dimension)), most)
+
+    def _smallest(self) -> RandomSample:
+        order = np.argsort(self.keys, kind="stable")[: self.most]
+        return RandomSample(self.keys[order], self.rows[order], self.most)
+
+
+def checked_rows(name: str, rows: npt.NDArray[Any], shape: tuple[int, int]) -> Matrix:
+    """Saved features of this shape, finite and in a floating-point type."""
+    if rows.shape != shape or rows.dtype not in (np.float32, np.float64) or not np.isfinite(rows).all():
+        raise ValueError(name)
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class SketchReference:
+    """The data behind a sketch, without their features."""
+
+    identity: str  # SHA-256 of the features, the radii and the settings. Only sketches that share it are merged
+    settings: Mapping[str, Any]  # k, ties, seed, encoder, n_real and dimension
+    protocol: Mapping[str, Any]  # what else the report says about the data and the machine
+    moments: Moments  # moments of the reals
+    rows: Matrix  # features of all reals, or of a uniform sample of `ROWS` of them
+    neighbors: Counts  # nearest other reals of each real, shape (n, at least k)
+    ideal: float  # clipped density of the reals, before it is normalised
+    expected_copies: float | None  # share of the reals that look like copies of another; None if there are only two
 
     @classmethod
     def of(
@@ -100,15 +121,7 @@ class SketchReference:
         settings: Mapping[str, Any],
         protocol: Mapping[str, Any],
     ) -> SketchReference:
-        """What a sketch keeps of the reals.
-
-        Args:
-            features: Checked features of the reals.
-            balls: Their balls, for one k.
-            clipped: The same with radii of at most their median.
-            settings: k, ties, seed and the encoder.
-            protocol: Further entries of the protocol.
-        """
+        """What a sketch keeps of the reals."""
         n, d = (int(size) for size in features.shape)
         known = {**settings, "n_real": n, "dimension": d}
         return cls(

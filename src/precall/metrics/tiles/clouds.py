@@ -59,6 +59,10 @@ class Cloud:
         """Number of input rows that these kept rows represent."""
         return int(kept.stop - kept.start if self.weight is None else self.weight[kept].sum())
 
+    def weights(self) -> Tensor:
+        """Number of input rows that each kept row represents, in float64."""
+        return (torch.ones(self.n, device=self.device) if self.weight is None else self.weight).double()
+
     def blocks(self) -> Iterator[Tensor]:
         """All kept rows in order, as float64 blocks of bounded size. Do not write to them: they may share memory."""
         for start, stop in ranges(self.n, self.rows_at_once):
@@ -157,19 +161,12 @@ def _halved(lines: Tensor, most: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Some pairs of points of two clouds, with bounds low ≤ d² ≤ high.
+    """Some pairs of points of two clouds, with bounds low ≤ d² ≤ high."""
 
-    Attributes:
-        i: Indices into the first cloud.
-        j: Indices into the second cloud.
-        low: Lower bounds of d², float64.
-        high: Upper bounds of d².
-    """
-
-    i: Tensor
-    j: Tensor
-    low: Tensor
-    high: Tensor
+    i: Tensor  # indices into the first cloud
+    j: Tensor  # indices into the second cloud
+    low: Tensor  # lower bounds of d², float64
+    high: Tensor  # upper bounds of d²
 
     def turned(self) -> Pairs:
         """The same pairs, in order, with the roles of the two clouds exchanged."""

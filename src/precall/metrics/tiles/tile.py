@@ -14,22 +14,13 @@ GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """Bounds of d² between some points of one cloud (the rows) and some points of another (the columns).
+    """Bounds of d² between some points of one cloud (the rows) and some points of another (the columns)."""
 
-    Attributes:
-        low: Lower bounds of d², shape (rows, columns), padded to whole groups. Entries are ∞ in the padding and
-            between a point and itself.
-        rows: Range of the points that form the rows.
-        columns: Range of the points that form the columns.
-        row_slack: Slack of each row: d² ≤ low + 2 (row_slack + column_slack).
-        column_slack: Slack of each column.
-    """
-
-    low: Tensor
-    rows: slice
-    columns: slice
-    row_slack: Tensor
-    column_slack: Tensor
+    low: Tensor  # lower bounds of d², padded to whole groups with ∞, which is also between a point and itself
+    rows: slice  # range of the points that form the rows
+    columns: slice  # range of the points that form the columns
+    row_slack: Tensor  # slack of each row: d² ≤ low + 2 (row_slack + column_slack)
+    column_slack: Tensor  # slack of each column
 
     def transposed(self) -> Tile:
         """The same bounds with the roles of the two clouds exchanged (a view)."""
