@@ -5,8 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from precall.engines.engine import EngineTask, Shared
-from precall.engines.local import LocalEngine
+from precall.engines.engine import EngineTask, LocalEngine, Shared
 from precall.engines.runner import Manifest, Runner, engine_named, key_of
 
 

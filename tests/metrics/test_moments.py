@@ -389,10 +389,10 @@ def test_residuals_are_those_of_the_additive_fit():
     k = kernel(x, x)[i, j]
     left = k - design @ np.linalg.lstsq(design, k, rcond=None)[0]
     sums = [one.result() for one in kernels.kernel_sums(module.kernel_of(Pair(x, y)), x, y)]
-    assert gaussian_kernel._Within(sums[0][0], sums[0][2]).residual == pytest.approx(left @ left / (7 * 4 / 2))
+    assert gaussian_kernel._residual_within(sums[0][0], sums[0][2]) == pytest.approx(left @ left / (7 * 4 / 2))
     between = kernel(x, y)
     left = between - between.mean(0) - between.mean(1, keepdims=True) + between.mean()
-    assert gaussian_kernel._Between(*sums[2]).residual == pytest.approx(np.sum(left**2) / (6 * 5))
+    assert gaussian_kernel._residual_between(*sums[2]) == pytest.approx(np.sum(left**2) / (6 * 5))
 
 
 def test_kid_expects_nothing_of_equal_sets():

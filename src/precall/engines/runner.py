@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from precall.engines.engine import Arrays, Engine, EngineTask
+from precall.engines.engine import Arrays, Engine, EngineTask, LocalEngine
 from precall.headers import PARSING
 from precall.progress import Progress
 from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
@@ -42,8 +42,6 @@ def engine_named(name: str, *, ray_address: str | None = None, largest: int = 0)
         return RayEngine(ray_address, largest=largest)
     if ray_address is not None:
         raise ValueError("`ray_address` is for `engine='ray'`; got `engine='local'`. Leave it out.")
-    from precall.engines.local import LocalEngine
-
     return LocalEngine()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import device_of
 from precall.metrics.inputs.sides import Side
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.sweep import Balls, margin_levels
 from precall.theory.arrays import to_numpy
 

@@ -61,7 +61,6 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
     Args:
         real: Features of real samples, shape (n, d), or their `Moments`.
         fake: Features of fake samples, shape (m, d), or their `Moments`.
-        level: Level of the interval.
 
     Returns:
         The score. Its interval treats a set given as `Moments` as fixed; there is none if both sets are.

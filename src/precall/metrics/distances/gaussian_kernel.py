@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from precall.theory.arrays import Array
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
 
+Sums = tuple[Array, Array, float]  # row sums, column sums and the sum of squares of a kernel matrix
 MOST = 10_000  # samples per side whose pairs are computed
 PAIRS = 50_000  # pairs of reals whose median distance is the width of the kernel
 TILE = 1024  # rows of a kernel matrix that are computed at once
@@ -42,18 +42,15 @@ def mmd(*, real: object, fake: object, kernel: str | float = "kad", seed: int = 
     It is 0 if and only if P = Q. Two published protocols are chosen by `kernel`:
 
     - "kad": σ is the median distance of two reals, all pairs of different samples (unbiased), × 100.
-    - "cmmd": rows of length 1, σ = 10, pairs of a sample with itself included, × 1000. This estimate is biased by
-      `chance`.
+    - "cmmd": rows of length 1, σ = 10, pairs of a sample with itself included, × 1000; biased by `chance`.
+
+    The interval is that of `kid` and covers the true distance (plus the bias, for "cmmd").
 
     Args:
         real: Features of real samples, shape (n, d).
         fake: Features of fake samples, shape (m, d).
         kernel: "kad", "cmmd", or σ: then unbiased and not scaled.
         seed: Seed of the pairs of reals that set σ, and of the samples if a set has more than 10,000.
-        level: Level of the interval.
-
-    Returns:
-        The score; its interval is that of `kid` and covers the true distance (plus the bias, for "cmmd").
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -82,78 +79,44 @@ def _mmd(pair: Pair, kernel: str | float, seed: int, level: float) -> Score:
 
 
 def mmd_score(
-    sums: Sequence[tuple[Array, Array, float]],
-    level: float,
-    *,
-    size: float,
-    settings: Mapping[str, Any],
-    bias: float = 0.0,
+    sums: Sequence[Sums], level: float, *, size: float, settings: Mapping[str, Any], bias: float = 0.0
 ) -> Score:
     """size × (MMD² + bias) from sums of any kernel, where bias is what another estimate has beyond the unbiased one."""
-    (rows, _, squares), (rows_fake, _, squares_fake), between = sums
-    xx, yy, xy = _Within(rows, squares), _Within(rows_fake, squares_fake), _Between(*between)
-    value = xx.mean + yy.mean - 2 * xy.mean  # the U-statistic, Gretton et al. (2012), Lemma 6
-    enough = min(xx.n, yy.n) >= 4
-    interval = _interval(value, xx, yy, xy, level, size, bias) if enough else None
+    n, m = len(sums[0][0]), len(sums[1][0])
+    xx, yy, xy = (float(one[0].sum()) / of for one, of in zip(sums, (n * (n - 1), m * (m - 1), n * m), strict=True))
+    value = xx + yy - 2 * xy  # the U-statistic, Gretton et al. (2012), Lemma 6
+    enough = min(n, m) >= 4
+    interval = _interval(value, sums, level, size, bias) if enough else None
     unstable = {"interval": DECIDED_BY_OUTLIERS} if enough and interval is None else {}
-    return Score(size * (value + bias), interval, size * bias, xx.n, yy.n, {**settings, **unstable})
+    return Score(size * (value + bias), interval, size * bias, n, m, {**settings, **unstable})
 
 
-@dataclass(frozen=True, eq=False)
-class _Within:
-    """Sums over the kernel matrix of one set without its diagonal: row sums, and the sum of squares over i ≠ j."""
-
-    rows: Array
-    squares: float
-
-    @property
-    def n(self) -> int:
-        return len(self.rows)
-
-    @property
-    def mean(self) -> float:
-        return float(self.rows.sum()) / (self.n * (self.n - 1))
-
-    @property
-    def residual(self) -> float:
-        """Unbiased variance of k° in k(x, x′) = μ + g(x) + g(x′) + k°(x, x′), with n(n − 3)/2 degrees of freedom."""
-        n, total = self.n, self.rows.sum()
-        left = self.squares / 2 - (self.rows**2).sum() / (n - 2) + total**2 / (2 * (n - 1) * (n - 2))
-        return max(0.0, float(left)) / (n * (n - 3) / 2)
+def _residual_within(rows: Array, squares: float) -> float:
+    """Unbiased variance of k° in k(x, x′) = μ + g(x) + g(x′) + k°(x, x′), with n(n − 3)/2 degrees of freedom."""
+    n, total = len(rows), rows.sum()
+    left = squares / 2 - (rows**2).sum() / (n - 2) + total**2 / (2 * (n - 1) * (n - 2))
+    return max(0.0, float(left)) / (n * (n - 3) / 2)
 
 
-@dataclass(frozen=True, eq=False)
-class _Between:
-    """Sums over the kernel matrix between two sets: row sums, column sums, and the sum of squares."""
-
-    rows: Array
-    columns: Array
-    squares: float
-
-    @property
-    def mean(self) -> float:
-        return float(self.rows.sum()) / (len(self.rows) * len(self.columns))
-
-    @property
-    def residual(self) -> float:
-        """Unbiased variance of k° in k(x, y) = ν + e(x) + f(y) + k°(x, y), with (n − 1)(m − 1) degrees of freedom."""
-        n, m = len(self.rows), len(self.columns)
-        additive = (self.rows**2).sum() / m + (self.columns**2).sum() / n - self.rows.sum() ** 2 / (n * m)
-        return max(0.0, float(self.squares - additive)) / ((n - 1) * (m - 1))
+def _residual_between(rows: Array, columns: Array, squares: float) -> float:
+    """Unbiased variance of k° in k(x, y) = ν + e(x) + f(y) + k°(x, y), with (n − 1)(m − 1) degrees of freedom."""
+    n, m = len(rows), len(columns)
+    additive = (rows**2).sum() / m + (columns**2).sum() / n - rows.sum() ** 2 / (n * m)
+    return max(0.0, float(squares - additive)) / ((n - 1) * (m - 1))
 
 
-def _interval(
-    value: float, xx: _Within, yy: _Within, xy: _Between, level: float, size: float, bias: float
-) -> Interval | None:
-    """Interval from projections and residuals (Hoeffding's decomposition) of xx.mean + yy.mean − 2 xy.mean, × size."""
-    n, m = xx.n, yy.n
+def _interval(value: float, sums: Sequence[Sums], level: float, size: float, bias: float) -> Interval | None:
+    """Interval from projections and residuals (Hoeffding's decomposition), × size; None if a few outliers decide it."""
+    xx, yy, xy = sums
+    n, m = len(xx[0]), len(yy[0])
     # The estimation noise is not subtracted: with unbiased variances the coverage is 80 % if P and Q differ slightly.
-    a = xx.rows / (n - 2) - xy.rows / m
-    b = yy.rows / (m - 2) - xy.columns / n
+    a = xx[0] / (n - 2) - xy[0] / m
+    b = yy[0] / (m - 2) - xy[1] / n
     if decided_by_outliers(a) or decided_by_outliers(b):
         return None
     # 4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm) (docs/theory.md, Moments)
-    residuals = 2 * xx.residual / (n * (n - 1)) + 2 * yy.residual / (m * (m - 1)) + 4 * xy.residual / (n * m)
+    of_reals, of_fakes = _residual_within(xx[0], xx[2]), _residual_within(yy[0], yy[2])
+    residuals = 2 * of_reals / (n * (n - 1)) + 2 * of_fakes / (m * (m - 1)) + 4 * _residual_between(*xy) / (n * m)
     variances = [4 * float(a.var(ddof=1)) / n, 4 * float(b.var(ddof=1)) / m, residuals]
     quantile = influence_quantile(level, variances, [degrees_of_freedom(a), degrees_of_freedom(b), INFINITY])
     width = quantile * float(np.sqrt(sum(variances)))
@@ -244,7 +207,7 @@ def _median_distance(x: Array, seed: int) -> float:
     return float(np.median(np.linalg.norm(x[i] - x[j], axis=1))) or 1.0
 
 
-def _sums(x: Array, y: Array, width: float) -> tuple[Array, Array, float]:
+def _sums(x: Array, y: Array, width: float) -> Sums:
     """Row sums, column sums and the sum of squares of k − 1: a constant does not change MMD, and digits are kept."""
     rows, columns, squares = np.empty(len(x)), np.zeros(len(y)), 0.0
     norms = (y**2).sum(axis=1)

@@ -33,20 +33,14 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
     distributions agree in all moments up to `degree`; the estimate may be negative. KID is not invariant under a change
     of units or of origin.
 
-    The estimate is unbiased, so its interval covers the true KID. The variance is that of the U-statistic with terms of
-    both orders (docs/theory.md, Moments). Under P = Q the interval is about √3 times too wide; in simulations, the
-    coverage of a 95 % interval was 90 to 100 %. It extends further upwards than downwards if KID is clearly positive.
-    There is no interval if a few outliers decide the projections (this needs 400 samples to be seen); `settings` then
-    says so.
+    The estimate is unbiased, so its interval covers the true KID. Under P = Q it is about √3 times too wide; in
+    simulations, the coverage of a 95 % interval was 90 to 100 %. There is none for fewer than 4 samples, or if a few
+    outliers decide the score (this needs 400 samples to be seen); `settings` then says so.
 
     Args:
         real: Features of real samples, shape (n, d).
         fake: Features of fake samples, shape (m, d).
         degree: Degree of the kernel, at least 1.
-        level: Level of the interval.
-
-    Returns:
-        The score, without an interval if a set has fewer than 4 samples or if a few outliers decide it. `chance` is 0.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -60,15 +54,11 @@ def kid(*, real: object, fake: object, degree: int = 3, level: float = 0.95) -> 
     pair = Pair.checked(real=real, fake=fake)
     if int(degree) != degree or degree < 1:
         raise ValueError(f"`degree` must be a whole number of at least 1; got {degree}.")
-    return _distance(pair, int(degree), checks.level("level", level))
-
-
-def _distance(pair: Pair, degree: int, level: float) -> Score:
     from precall.metrics.pairs.kernels import kernel_sums
 
-    both = pair.together()
-    kernel = kernel_of(both, degree)
-    return kid_score(kernel, [one.result() for one in kernel_sums(kernel, both.real, both.fake)], level)
+    level, pair = checks.level("level", level), pair.together()
+    kernel = kernel_of(pair, int(degree))
+    return kid_score(kernel, [one.result() for one in kernel_sums(kernel, pair.real, pair.fake)], level)
 
 
 def kid_score(kernel: Kernel, sums: Sequence[tuple[Array, Array, float]], level: float = 0.95) -> Score:

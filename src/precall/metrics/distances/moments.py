@@ -145,12 +145,6 @@ def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", po
     FID summarises the same Gaussians in one number. The covariances must be positive definite, which requires more
     samples than dimensions and no constant feature. See `precall.theory.gaussians.gaussian_frontier`.
 
-    Args:
-        real: Features of real samples, shape (n, d), or their `Moments`.
-        fake: Features of fake samples, shape (m, d), or their `Moments`.
-        side: "exclusive" or "inclusive".
-        points: Number of points, at least 2.
-
     Example:
         >>> standard = Moments.from_statistics([0.0], [[1.0]], n=100)
         >>> shifted = Moments.from_statistics([2.0], [[1.0]], n=100)
@@ -197,9 +191,8 @@ def degrees_of_freedom(influences: Array) -> float:
 def decided_by_outliers(influences: Array) -> bool:
     """Whether a few extreme samples decide the sum of these influences, so that no interval of it can be trusted.
 
-    A generalised Pareto distribution is fitted to the largest influences. Its shape ξ is 0 for exponential tails. The
-    variance is infinite if ξ ≥ 1/2, and then no interval that is made from the samples covers. With fewer than 400
-    samples the answer is no, because too few of them are extreme.
+    A generalised Pareto distribution is fitted to the largest influences; their variance is infinite if its shape
+    ξ ≥ 1/2. With fewer than 400 samples the answer is no, because too few of them are extreme.
 
     Example:
         >>> rng = np.random.default_rng(0)

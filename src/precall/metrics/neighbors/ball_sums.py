@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.neighbors.copies import CopySums
+from precall.metrics.neighbors.ball_scores import CopySums
 from precall.metrics.neighbors.influence import BallSums
 from precall.metrics.pairs.blocks import smallest
 from precall.theory.arrays import Array, Counts

@@ -9,11 +9,8 @@ change Δ_i of a score is known without another sweep, and so is the change for 
 The noise is what the other, finite set contributes to Σ Δ_i². It is subtracted because the variance over that set is a
 term of its own. Δ_ij = θ − θ_(−i) − θ_(−j) + θ_(−ij) is the joint change of two samples. By Efron and Stein, the first
 sum counts a joint effect of r samples r times and the second one r(r − 1)/2 times, where the variance counts it once.
-With a quarter of the second sum subtracted, no joint effect of up to eight samples counts less than once.
-
-A share gets Wilson's interval with the effective number of trials p(1 − p)/variance, so that the interval of a share of
-1 does not have length 0. Density gets the score interval of an overdispersed Poisson count. If few samples carry most
-of the variance, Student's t with as many degrees of freedom takes the place of the normal quantile.
+With a quarter of the second sum subtracted, no joint effect of up to eight samples counts less than once. If few
+samples carry most of the variance, Student's t with as many degrees of freedom takes the place of the normal quantile.
 
 References:
     Efron and Stein (1981), The jackknife estimate of variance; Wilson (1927).
@@ -55,12 +52,10 @@ class BallSums:
         return cls(inside, np.bincount(covered, minlength=1), *sums)
 
     def __add__(self, other: BallSums) -> BallSums:
-        return BallSums(
-            self.inside + other.inside,
-            _added(self.histogram, other.histogram),
-            self.lost + other.lost,
-            self.won + other.won,
-        )
+        histogram = np.zeros(max(len(self.histogram), len(other.histogram)), dtype=np.int64)
+        for one in (self, other):
+            histogram[: len(one.histogram)] += one.histogram
+        return BallSums(self.inside + other.inside, histogram, self.lost + other.lost, self.won + other.won)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,15 +197,7 @@ def binomial(share: float, n: int) -> Spread:
 
 
 def share_interval(share: float, n: int, spread: Spread, level: float = 0.95) -> Bounds:
-    """Wilson's interval of a share with the effective number of trials that its variance implies.
-
-    Example:
-        >>> [round(end, 4) for end in share_interval(1.0, 100, binomial(1.0, 100))]
-        [0.963, 1.0]
-
-    References:
-        Wilson (1927).
-    """
+    """Wilson's interval of a share with the effective number of trials that its variance implies (Wilson, 1927)."""
     trials = binomial(share, n).variance * n / spread.variance
     z2 = spread.quantile(level) ** 2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
@@ -253,7 +240,9 @@ class BallValues:
         if 0 < median < np.inf and (self.values == median).sum() > 1 + TIED * m:
             return None
         points = binomial(0.5, m)
-        low, high = _quantiles_around(np.sort(self.values), points.quantile(level) * np.sqrt(points.variance))
+        half, ordered = points.quantile(level) * np.sqrt(points.variance), np.sort(self.values)
+        ranks = np.floor((0.5 - half) * m - 0.5), np.ceil((0.5 + half) * m - 0.5)  # rounded outwards
+        low, high = (float(ordered[int(np.clip(rank, 0, m - 1))]) for rank in ranks)
         if not 0 < median < np.inf:
             return low, high
         balls = jackknife(self._changes(median, low, high))
@@ -266,10 +255,10 @@ class BallValues:
         n = len(self.margins.inside)
         lost = np.bincount(self.owner[(self.values >= median) & (self.others < median)], minlength=n)
         won = (self.values < median) & (self.values * self.growth[self.owner] >= median)
-        gained = _over_neighbors(self.margins, self.owner[won])
+        gained = np.bincount(self.margins.neighbors[self.owner[won], : self.margins.k].ravel(), minlength=n)
         between = max(1, int(((self.values >= low) & (self.values <= high)).sum()))
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
-        change = (gained - lost) * slope
+        change = (gained - lost) * float(slope)
         # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
         leaving = np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]
         medians = np.maximum(self._medians_without(leaving), 1e-300)
@@ -278,42 +267,12 @@ class BallValues:
 
     def _medians_without(self, leaving: Counts) -> Array:
         """The median of the values without each of some owners."""
-        m, order = len(self.values), np.argsort(self.values)
-        ordered, rank = self.values[order], np.empty(m, dtype=np.int64)
-        rank[order] = np.arange(m)
-        grown, found = self.values * self.growth[self.owner], []
-        for left_out, larger in zip(leaving, self._with_neighbor(leaving), strict=True):
-            moved = np.zeros(len(self.growth), dtype=bool)
-            moved[larger] = moved[left_out] = True
-            changed = np.flatnonzero(moved[self.owner])
-            new = np.where(self.owner[changed] == left_out, self.others[changed], grown[changed])
-            first, last = max(0, m // 2 - 1 - len(changed)), min(m, m // 2 + 2 + len(changed))
-            kept, ranks = np.ones(last - first, dtype=bool), rank[changed]
-            kept[ranks[(ranks >= first) & (ranks < last)] - first] = False
-            middle = np.sort(np.concatenate([ordered[first:last][kept], new]))
-            below = first - int((ranks < first).sum())
-            found.append(np.median(middle[[(m - 1) // 2 - below, m // 2 - below]]))
+        grown, lists = self.values * self.growth[self.owner], self.margins.neighbors[:, : self.margins.k]
+        found = []
+        for one in leaving:
+            values = np.where((lists == one).any(axis=1)[self.owner], grown, self.values)
+            found.append(np.median(np.where(self.owner == one, self.others, values)))
         return np.array(found)
-
-    def _with_neighbor(self, some: Counts) -> list[Counts]:
-        """For each of some owners, the owners that have it among their k neighbours."""
-        lists, place = self.margins.neighbors[:, : self.margins.k], np.full(len(self.growth), -1)
-        place[some] = np.arange(len(some))
-        owners, columns = np.nonzero(place[lists] >= 0)
-        of = place[lists[owners, columns]]
-        return [owners[of == one] for one in range(len(some))]
-
-
-def _quantiles_around(ordered: Array, half: float) -> Bounds:
-    """The quantiles at ½ ± half, rounded outwards to values."""
-    ranks = np.floor((0.5 - half) * len(ordered) - 0.5), np.ceil((0.5 + half) * len(ordered) - 0.5)
-    low, high = (float(ordered[int(np.clip(rank, 0, len(ordered) - 1))]) for rank in ranks)
-    return low, high
-
-
-def _over_neighbors(margins: BallTotals, owners: Counts) -> Array:
-    """How often each owner is among the k neighbours of the given owners."""
-    return np.bincount(margins.neighbors[owners, : margins.k].ravel(), minlength=len(margins.inside)).astype(float)
 
 
 def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
@@ -328,8 +287,13 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
     changed = np.flatnonzero((gained != 0) | (later != 0))
     if k > PAIRED_NEIGHBORS or margins.neighbors.shape[1] <= k or not len(changed):
         return 0.0
-    given = changed, margins.neighbors[changed, : k + 1], gained[changed], later[changed]
-    xp, (centre, lists, gained, later) = _on(margins.device, *given)
+    given: Any = changed, margins.neighbors[changed, : k + 1], gained[changed], later[changed]
+    xp: Any = np
+    if margins.device != "cpu":
+        import torch
+
+        xp, given = torch, [torch.as_tensor(one, device=margins.device) for one in given]
+    centre, lists, gained, later = given
     own, (i, j) = lists[:, :k], np.triu_indices(k, 1)
     # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
     parts = [(own[:, i], own[:, j], later - gained), (own, lists[:, k:], later), (own, centre[:, None], -gained)]
@@ -338,15 +302,6 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
         xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3)
     )
     return _sum_of_squares(left, right, weight, n)
-
-
-def _on(device: str, *arrays: Any) -> tuple[Any, list[Any]]:
-    """NumPy with the arrays, or torch with the arrays on a device."""
-    if device == "cpu":
-        return np, list(arrays)
-    import torch
-
-    return torch, [torch.as_tensor(one, device=device) for one in arrays]
 
 
 def _pairs(rows: Counts) -> tuple[Counts, Counts]:
@@ -368,9 +323,3 @@ def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
 
     sums = coo_array((weight.astype(np.float64), (np.minimum(left, right), np.maximum(left, right))), shape=(n, n))
     return float((sums.tocsr().data ** 2).sum())
-
-
-def _added(one: Counts, other: Counts) -> Counts:
-    """The sum of two histograms, the shorter of which ends in zeros that are not written."""
-    length = max(len(one), len(other))
-    return np.asarray(sum(np.pad(part, (0, length - len(part))) for part in (one, other)))

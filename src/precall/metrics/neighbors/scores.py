@@ -9,13 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
-from precall.metrics.neighbors.copies import COPY_RATIO, CopySums, Nearest, copy_ratios, expected_copies
+from precall.metrics.neighbors.ball_scores import (
+    BallScores,
+    CopySums,
+    Nearest,
+    copy_ratios,
+    copy_score,
+    cover_threshold,
+    expected_copies,
+)
 from precall.metrics.neighbors.cover import cover_spectrum
 from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.printing import brief
-from precall.theory import chance, checks
+from precall.theory import checks
 from precall.theory.arrays import Array, Counts, Flags
 from precall.theory.spectrum import RatioSpectrum
 
@@ -54,12 +61,10 @@ class Neighborhoods:
 
     @property
     def n_real(self) -> int:
-        """N, number of real samples."""
         return len(self.radii_real)
 
     @property
     def n_fake(self) -> int:
-        """M, number of fake samples."""
         return len(self.radii_fake)
 
     def members_fake(self, k: int | None = None) -> Flags:
@@ -83,26 +88,18 @@ class Neighborhoods:
 
         Its expectation is 1 under P = Q. Values far above 1 are not errors: in high dimension, a fake near the centre
         of the data is inside nearly every ball.
-
-        References:
-            Naeem et al. (2020), eq. 3.
         """
-        return float(self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake))  # eq. 3
+        return float(
+            self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake)
+        )  # Naeem et al. (2020), eq. 3
 
     def coverage(self, k: int | None = None) -> float:
         """Coverage, mean_i 1{∃j: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1]; it equals the recall cover RC_{1,k}.
 
         Its expectation under P = Q, `chance.expected_coverage`, is less than 1.
-
-        References:
-            Naeem et al. (2020), eq. 4; docs/errata.md, VER-19 and VER-23.
+        (Naeem et al., 2020, eq. 4; docs/errata.md, VER-19 and VER-23.)
         """
         return self.recall_cover(1, k)
-
-    def corrected_coverage(self, k: int | None = None) -> float:
-        """Coverage corrected for chance, (coverage − E) / (1 − E), where E is its expectation under P = Q."""
-        expected = chance.expected_coverage(n_real=self.n_real, n_fake=self.n_fake, k=self._level(k))
-        return chance.chance_corrected(self.coverage(k), expected)
 
     def recall_cover(self, k: float, k_prime: int | None = None) -> float:
         """Recall cover RC_{k,k'}: the share of reals whose k'-NN ball contains at least k fakes, in [0, 1].
@@ -143,20 +140,6 @@ class Neighborhoods:
         """
         return copy_ratios(self.fake_to_real, self.real_to_real)
 
-    def copies(self, threshold: float = COPY_RATIO) -> float:
-        """Share of fakes that are near-copies of a real sample, with a copy ratio below `threshold`; in [0, 1]."""
-        if not checks.numbers("threshold", threshold) > 0:
-            raise ValueError(f"`threshold` must be more than 0; got {threshold:g}.")
-        return float((self.copy_ratios() < threshold).mean())
-
-    def expected_copies(self) -> float | None:
-        """Expected value of `copies` for fresh data, estimated by the share of reals that look like copies of a real.
-
-        For a threshold t ≤ ½ it is about tᵈ, where d is the intrinsic dimension of the data; in the plane it is 1/4.
-        None if there are only two reals.
-        """
-        return expected_copies(self.real_to_real)
-
     def intervals(self, k: int | None = None, level: float = 0.95) -> dict[str, Interval]:
         """Confidence intervals of all scalar scores by name, from the influence of each sample on the counts.
 
@@ -180,7 +163,7 @@ class Neighborhoods:
         """
         k_prime, (reals, fakes) = self._level(k), self.tables(k, level)
         copies = CopySums.of(self.copy_ratios(), self.fake_to_real, self.real_to_real)
-        expected = self.expected_copies()
+        expected = expected_copies(self.real_to_real)
         return reals.table() | {
             "recall": fakes.members(),
             "precision_cover": fakes.cover(cover_threshold(k_prime)),

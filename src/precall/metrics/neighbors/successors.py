@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.influence import BallTotals, Spread
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.theory.arrays import Array, Counts
@@ -24,10 +24,7 @@ def symmetric_scores(found: Neighborhoods, k: int) -> dict[str, Score]:
         symmetric precision = min(precision, precision cover with one real),   symmetric recall = min(recall, coverage)
 
     In high dimension the balls of the reals may contain almost every fake, although the balls of the fakes contain no
-    real. The smaller share does not depend on which of the two sets spreads further.
-
-    References:
-        Khayatkhoei and AbdAlmageed (2023).
+    real. The smaller share does not depend on which set spreads further (Khayatkhoei and AbdAlmageed, 2023).
     """
     reals, fakes = found.tables(k)
     shares = {"precision": (reals.members(), fakes.cover(1)), "recall": (fakes.members(), reals.coverage)}

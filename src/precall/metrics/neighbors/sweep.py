@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
-from precall.metrics.neighbors.ball_scores import cover_threshold
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest, cover_threshold
 from precall.metrics.neighbors.influence import BallSums, BallTotals
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.pairs.blocks import Crossing, CrossPlan, Lists, Readings
@@ -70,8 +69,7 @@ def sweep(
 ) -> Neighborhoods:
     """Compute every k-NN quantity of two sample sets, for several k, in one pass over the pairs.
 
-    The time is that of half a matrix product of each set with itself and one product of the two sets, O((N + M)²d). The
-    memory is that of the samples and one tile.
+    The time is that of two matrix products, O((N + M)²d); the memory is that of the samples and one tile.
 
     Args:
         real: Real samples, shape (N, d), N ≥ 2: array, memory-mapped array or tensor.
@@ -123,9 +121,7 @@ def within(
     Args:
         samples: Samples, shape (n, d), n ≥ 2: array, memory-mapped array or tensor.
         k: Number of neighbours that defines a ball, 1 ≤ k < n, or several such numbers.
-        neighbors: Number of nearest samples to keep, both within this set (at least max(k) + 2 are kept if there are
-            as many) and of the other set in `cross`.
-        progress: Called with (number of ordered pairs done, n²).
+        neighbors: Number of nearest samples to keep, within this set and of the other set in `cross`.
 
     Example:
         >>> balls = within([[0.0], [1.0], [3.0], [7.0]], k=(1, 2))
@@ -136,9 +132,6 @@ def within(
                [4., 6.]])
         >>> balls.nearest.index[:, 0]
         array([1, 0, 1, 2])
-
-    References:
-        Kynkäänniemi et al. (2019), eq. 1.
     """
     return balls_around(as_features("samples", samples), k=k, neighbors=neighbors, progress=progress)
 
@@ -179,9 +172,6 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
         >>> found = cross(real=within([[0.0], [1.0], [3.0]], k=1), fake=within([[0.5], [9.0]], k=1))
         >>> found.precision(), found.recall(), found.fake_to_real.index[:, 0]
         (0.5, 1.0, array([0, 2]))
-
-    References:
-        Kynkäänniemi et al. (2019), eq. 2; Naeem et al. (2020), eq. 3 and 4.
     """
     checks.choice("ties", ties, ("closed", "open"))
     return cross_balls(real, fake, ties=ties, progress=progress)
@@ -215,15 +205,7 @@ def cross_balls(
 
 
 def clipped(balls: R) -> R:
-    """The balls with radii of at most their median, so that outliers have no large balls.
-
-    Example:
-        >>> clipped(within([[0.0], [1.0], [3.0], [7.0]], k=1)).radii[:, 0]
-        array([1. , 1. , 1.5, 1.5])
-
-    References:
-        Salvy et al. (2026).
-    """
+    """The balls with radii of at most their median, so that outliers have no large balls (Salvy et al., 2026)."""
     radii, margins = (
         np.minimum(squared, np.median(np.sqrt(squared), axis=0) ** 2)
         for squared in (balls.squared_radii, balls.squared_margins)

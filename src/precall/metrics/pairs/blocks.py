@@ -1,8 +1,7 @@
 """What is read off the pairs of two shards, and how the readings of all blocks are merged.
 
-Every comparison of the sweep has the result of float64 brute force. Counts of blocks therefore add up exactly, nearest
-neighbours merge as the smallest (distance, index), and realism merges as the smallest (ratio, index): the result does
-not depend on how the samples are cut into shards. `sweep` is the case of one shard per side. `tallies` reads the
+Counts of blocks add up exactly, and nearest neighbours and realism merge as the smallest (value, index): the result
+does not depend on how the samples are cut into shards. `sweep` is the case of one shard per side. `tallies` reads the
 blocks; each is computed once and read in both directions.
 """
 

@@ -1,11 +1,4 @@
-"""How central a sample is: of how many others it is a near neighbour.
-
-A sample that is among the nearest neighbours of many others lies where the data is dense; k-NN precision rewards such
-draws, and recall rewards the others.
-
-References:
-    Radovanović et al. (2010), on the number of neighbourhoods that a point is in.
-"""
+"""How central a sample is: of how many others it is a near neighbour. Central samples lie where the data is dense."""
 
 from __future__ import annotations
 
@@ -44,13 +37,7 @@ def centrality(features: Features, device: torch.device, draws: Features | None 
 
 
 def ranks(central: Array, *, like: Array) -> tuple[Array, Array]:
-    """The shares of the data that are less central than each sample, and that are not more central.
-
-    Example:
-        >>> low, high = ranks(np.array([2.0, 9.0]), like=np.array([1.0, 2.0, 2.0, 3.0]))
-        >>> low.tolist(), high.tolist()
-        ([0.125, 0.875], [0.875, 1.0])
-    """
+    """The shares of the data that are less central than each sample, and that are not more central."""
     data = np.sort(like)
     below, above = (np.searchsorted(data, central, side) for side in ("left", "right"))
     return np.clip((below - 0.5) / len(data), 0, 1), np.clip((above + 0.5) / len(data), 0, 1)

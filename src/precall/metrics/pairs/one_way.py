@@ -1,8 +1,7 @@
 """One direction of the sweep: fakes in the balls of the reals, one piece of the fakes at a time.
 
-The balls of the fakes, which recall needs, depend on all pairs of fakes. The balls of the reals do not, so that the
-fakes can be counted in pieces, in any order and on any machine. Every comparison has the result of float64 brute force,
-as in `sweep`, so the counts do not depend on how the fakes are cut. This module imports torch.
+Recall needs the balls of the fakes, which depend on all pairs of fakes. The balls of the reals do not, so that the
+fakes can be counted in pieces, in any order and on any machine, with the same counts. This module imports torch.
 """
 
 from __future__ import annotations
@@ -12,16 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.neighbors.ball_scores import cover_threshold
+from precall.metrics.neighbors.ball_scores import CopySums, Nearest, copy_ratios, cover_threshold
 from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
-from precall.metrics.neighbors.copies import CopySums, Nearest, copy_ratios
 from precall.metrics.neighbors.influence import BallSums
 from precall.metrics.pairs.blocks import CrossPlan
 from precall.metrics.pairs.shortlists import Shortlist
-from precall.metrics.pairs.tallies import BallReader, frames, given_lists
-from precall.metrics.tiles.clouds import Cloud
-from precall.metrics.tiles.distances import tiles
-from precall.metrics.tiles.tile import group_minima
+from precall.metrics.pairs.tallies import BallReader, given_lists
+from precall.metrics.tiles.clouds import Cloud, group_minima
+from precall.metrics.tiles.distances import frames, tiles
 
 if TYPE_CHECKING:
     from precall.metrics.inputs.features import Features

@@ -1,10 +1,9 @@
 """Counts in balls (`Tally`), and everything that is read off a block of two shards.
 
-Readers take tiles of bounds low ≤ d² ≤ high. They decide every comparison that the bounds decide, and compute the exact
-float64 distance for the rest. An "owner" is a sample whose neighbours or whose ball is considered. Memory grows
-with the number of owners, not with the number of pairs. `read_within` and `read_cross` read a block of two shards: from
-a list of its near pairs if there are kernels for the device (see `listing`), otherwise from all its tiles. This module
-imports torch, like `precall.metrics.tiles.distances`.
+Readers decide every comparison that the bounds low ≤ d² ≤ high of a tile decide, and compute the exact float64 distance
+for the rest. An "owner" is a sample whose neighbours or whose ball is considered. `read_within` and `read_cross` read a
+block from a list of its near pairs if there are kernels for the device (see `tiles.listing`), otherwise from all its
+tiles. This module imports torch.
 """
 
 from __future__ import annotations
@@ -18,12 +17,20 @@ import torch
 from torch import Tensor
 
 from precall.metrics.pairs.blocks import NOBODY, Crossing, CrossPlan, Lists, Readings
-from precall.metrics.pairs.shortlists import Depth, Shortlist, padded, strips
-from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, squared_distances
+from precall.metrics.pairs.shortlists import Depth, Shortlist, padded
+from precall.metrics.tiles.clouds import (
+    Cloud,
+    Pairs,
+    Tile,
+    below,
+    group_minima,
+    rounded_up,
+    squared_distances,
+    strips,
+)
 from precall.metrics.tiles.cuda_steps import steps_for
-from precall.metrics.tiles.distances import Frame, tiles
+from precall.metrics.tiles.distances import frames, tiles
 from precall.metrics.tiles.listing import Listing, nearest
-from precall.metrics.tiles.tile import Tile, below, group_minima, rounded_up
 from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
@@ -39,13 +46,7 @@ CROWD = 8  # a tile is "crowded" if more than 1/CROWD of its groups per radius h
 
 
 class Tally:
-    """Number of points in each owner's ball and number of balls that contain each point, for several radii at once.
-
-    Attributes:
-        inside: Number of points in the ball of each owner, shape (owners, radii).
-        around: Number of balls that contain each point, shape (points, radii).
-        owner: The first owner among these balls, in whichever order tiles are read; `NOBODY` if there is none.
-    """
+    """Number of points in each owner's ball and number of balls that contain each point, for several radii at once."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Tally:
     ) -> None:
         self.squared_radii, self.closed, self.settle = squared_radii, closed, partial(distances, owners, points)
         self.owner_weight, self.point_weight = owners.weight, points.weight
+        # points in the ball of each owner; balls that contain each point, and the first owner among these
         self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
         self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
         self.owner = torch.full_like(self.around, NOBODY)
@@ -161,18 +163,15 @@ def _listed_within(
     left: Cloud, right: Cloud, size: int, sums: KernelSums | None, name: str
 ) -> tuple[Lists, Lists] | None:
     """`read_within` from lists of pairs; None if there are no lists."""
-    steps = steps_for(left)
-    if steps is None:
+    if (steps := steps_for(left)) is None:
         return None
     listing = Listing(steps, left, right, (name, name))
     first = listing.thresholds(0, size)[0]
     limits = first, first if left is right else listing.thresholds(1, size)[0]
-    pairs = listing.pairs(limits, size)
-    if pairs is None:
+    if (pairs := listing.pairs(limits, size)) is None:
         return None
     if sums is not None:
         sums.take(listing)
-
     first_pairs = pairs.both_ways() if left is right else pairs
     found = given_lists(nearest(steps, left, right, first_pairs, size), left, right)
     if left is right:
@@ -221,8 +220,7 @@ def _listed_cross(
     real: BallsOf, fake: BallsOf, plan: CrossPlan, sums: KernelSums | None, clipped: Array | None
 ) -> Crossing | None:
     """`read_cross` from a list of pairs; None if there is no list."""
-    steps = steps_for(real[0])
-    if steps is None:
+    if (steps := steps_for(real[0])) is None:
         return None
     listing = Listing(steps, real[0], fake[0], ("real", "fake"))
     readers = (
@@ -233,12 +231,10 @@ def _listed_cross(
     radii = torch.stack([depth.counted_radii for depth in depths], 1)
     of_fake = listing.thresholds(1, max(plan.kept, 2), radii)
     reaches = listing.thresholds(0, plan.kept)[0], of_fake[0]
-    limits = [
-        torch.maximum(reader.tally.squared_radii[:, -1], reach) for reader, reach in zip(readers, reaches, strict=True)
-    ]
+    radii_of = (reader.tally.squared_radii[:, -1] for reader in readers)
+    limits = [torch.maximum(*both) for both in zip(radii_of, reaches, strict=True)]
     neighbors = plan.levels[-1] + plan.kept + 2 * len(depths)
-    pairs = listing.pairs((limits[0], limits[1]), neighbors, of_fake[1:], radii)
-    if pairs is None:
+    if (pairs := listing.pairs((limits[0], limits[1]), neighbors, of_fake[1:], radii)) is None:
         return None
     if sums is not None:
         sums.take(listing)
@@ -286,17 +282,10 @@ class BallReader:
         distances: ExactDistances = squared_distances,
     ) -> None:
         (self.own, radii), self.other, self.plan = own, other, plan
-        self.tallies = [
-            Tally(
-                torch.as_tensor(margins, device=other.device)[self.own.position],
-                plan.ties == "closed",
-                self.own,
-                other,
-                distances,
-            )
-            for margins in (radii, clipped)
-            if margins is not None
+        kept = [
+            torch.as_tensor(one, device=other.device)[self.own.position] for one in (radii, clipped) if one is not None
         ]
+        self.tallies = [Tally(one, plan.ties == "closed", self.own, other, distances) for one in kept]
         self.tally = self.tallies[0]
         self.shortlist = Shortlist(self.own.n, plan.kept, self.tally.settle, other.device)
 
@@ -337,16 +326,6 @@ class BallReader:
             owner=given(self.other, owner),
             nearest=nearest,
         )
-
-
-def frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
-    """Both sets relative to one centre; the same frame twice if they are the same set."""
-    centre = common_centre(left) if left is right else common_centre(left, right)
-    first = Frame(left, centre)
-    both = first, first if left is right else Frame(right, centre)
-    for name, frame in zip(names, both, strict=True):
-        check_range(name, frame.squared_norms)
-    return both
 
 
 def given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:

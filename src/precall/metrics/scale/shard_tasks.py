@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,22 +113,18 @@ def scaled_rows(x: Matrix, mean: Array, exponent: int) -> npt.NDArray[np.float32
 
 def within_tasks(one: Surveyed, size: int, kernel: Kernel | None, key: str) -> Iterator[EngineTask]:
     """One task per pair of shards of a side."""
-    for i, j in _pairs(one):
+    for i, j in combinations_with_replacement(range(len(one.shards)), 2):
         arguments = one.shards[i], None if i == j else one.shards[j], size, kernel
-        n = _length(one.rows[i]) * _length(one.rows[j]) * (1 if i == j else 2)
+        n = one.length(i) * one.length(j) * (1 if i == j else 2)
         of_task = key_of(key, one.sha256[i], one.sha256[j], str(i == j))
         yield EngineTask(f"shards {i} and {j}", within, arguments, of_task, n)
-
-
-def _pairs(one: Surveyed) -> Iterator[tuple[int, int]]:
-    """All pairs i ≤ j of shards of a side."""
-    return ((i, j) for i in range(len(one.shards)) for j in range(i, len(one.shards)))
 
 
 def merge_within(one: Surveyed, size: int, found: Iterable[Arrays]) -> Arrays:
     """The lists of all samples of a side, and the sums of a kernel, from those of the blocks."""
     lists, sums, squares, summed = Lists.empty(one.n, size), np.zeros(one.n), 0.0, False
-    for (i, j), block in zip(_pairs(one), found, strict=True):
+    pairs = combinations_with_replacement(range(len(one.shards)), 2)
+    for (i, j), block in zip(pairs, found, strict=True):
         left, right = one.rows[i], one.rows[j]
         lists.add(lists_of(block, "left."), left, right.start)
         if i != j:
@@ -152,24 +149,19 @@ def cross_tasks(
         [key_of(sha, of_array(of)) for sha, of in zip(one.sha256, own, strict=True)]
         for one, own in zip(sides, radii, strict=True)
     ]
-    for i, j in _grid(sides):
+    for i, j in product(range(len(real.shards)), range(len(fake.shards))):
         arguments = (real.shards[i], fake.shards[j], radii[0][i], radii[1][j], *how)
-        size = 2 * _length(real.rows[i]) * _length(fake.rows[j])
+        size = 2 * real.length(i) * fake.length(j)
         of_task = key_of(key, known[0][i], known[1][j])
         yield EngineTask(f"real shard {i} and fake shard {j}", cross, arguments, of_task, size)
-
-
-def _grid(sides: tuple[Surveyed, Surveyed]) -> Iterator[tuple[int, int]]:
-    """All pairs of a real and a fake shard."""
-    return ((i, j) for i in range(len(sides[0].shards)) for j in range(len(sides[1].shards)))
 
 
 def merge_cross(sides: tuple[Surveyed, Surveyed], plan: CrossPlan, found: Iterable[Arrays]) -> Arrays:
     """The readings of all pairs, and the sums of a kernel, from those of the blocks."""
     total = Crossing.empty(sides[0].n, sides[1].n, plan)
     rows, columns, squares, summed = np.zeros(sides[0].n), np.zeros(sides[1].n), 0.0, False
-    for (i, j), block in zip(_grid(sides), found, strict=True):
-        real, fake = sides[0].rows[i], sides[1].rows[j]
+    pairs = product(sides[0].rows, sides[1].rows)
+    for (real, fake), block in zip(pairs, found, strict=True):
         total.add(crossing_of(block, plan), real, fake)
         if summed := "rows" in block:
             rows[real] += block["rows"]
@@ -183,16 +175,12 @@ def each_shard(
 ) -> Iterator[EngineTask]:
     """One task per shard."""
     for i, shard in enumerate(one.shards):
-        yield EngineTask(f"shard {i}", function, (shard, *arguments), key_of(key, one.sha256[i]), _length(one.rows[i]))
+        yield EngineTask(f"shard {i}", function, (shard, *arguments), key_of(key, one.sha256[i]), one.length(i))
 
 
 def joined(name: str, axis: int = 0) -> Callable[[Iterable[Arrays]], Arrays]:
     """Merges results by joining one of their arrays in the order of the shards."""
     return lambda parts: {name: np.concatenate([one[name] for one in parts], axis=axis)}
-
-
-def _length(rows: slice) -> int:
-    return int(rows.stop - rows.start)
 
 
 def moments_of_arrays(found: Arrays) -> Moments:

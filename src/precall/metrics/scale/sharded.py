@@ -1,9 +1,8 @@
 """A run over samples in shards, through an engine: only hashes, radii, counts, sums and a sample leave the shards.
 
-The pairs of two sets are cut into blocks of two shards: real–real, fake–fake and real–fake. Each block is one task,
-which is computed once and read in both directions. Memory of the driver grows with the number of samples (about 300
-bytes each), not with the features; a worker holds the two shards of its block. Counts are those of `sweep` over all
-samples. Classifiers, and whatever else does not merge, are computed by the driver from a uniform sample of each side.
+The pairs of two sets are cut into blocks of two shards. Each block is one task, which is read in both directions. The
+driver holds about 300 bytes per sample, and a worker the two shards of its block. Counts are those of `sweep` over all
+samples. Whatever does not merge, such as classifiers, is computed by the driver from a uniform sample of each side.
 """
 
 from __future__ import annotations
@@ -83,7 +82,6 @@ class ShardedRun(WholeRun):
 
     @property
     def totals(self) -> tuple[int, int]:
-        """Number of real and of fake samples in all shards."""
         return self.sides["real"].n, self.sides["fake"].n
 
     @property
@@ -104,7 +102,6 @@ class ShardedRun(WholeRun):
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The kernel of KID."""
         real, fake = self.sides["real"], self.sides["fake"]
         first = self._rows("real", np.arange(min(BLOCK, real.n)), "first rows")
         largest = max(float(np.abs(end).max()) for one in (real, fake) for end in (one.low, one.high))
@@ -124,16 +121,13 @@ class ShardedRun(WholeRun):
 
     @cached_property
     def neighborhoods(self) -> Neighborhoods:
-        """The counts over all pairs."""
         found, self._sums_between = self._crossed("neighbors", self._within("real")[0], self._read_kernel)
         return found
 
     def ball_scores(self) -> Mapping[str, Score]:
-        """Every score of the counts."""
         return self.neighborhoods.scores(self.k)
 
     def clipped_scores(self) -> Mapping[str, Score]:
-        """The scores of balls of the reals of at most the median radius."""
         counts = self._crossed("clipped balls", sweep.clipped(self._within("real")[0]), None)[0]
         return clipped_scores(replace(self.neighborhoods, margins_clipped=counts.margins_real), self.k)
 
@@ -150,7 +144,6 @@ class ShardedRun(WholeRun):
 
     @property
     def kernel_sums(self) -> Sequence[Sums]:
-        """Sums of the kernel within the reals, within the fakes and between them."""
         _ = self.neighborhoods
         found = self._within("real")[1], self._within("fake")[1], self._sums_between
         return [one for one in found if one is not None]
@@ -238,7 +231,6 @@ class ShardedRun(WholeRun):
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The shards, and those that were left out."""
         real, fake = self.sides["real"], self.sides["fake"]
         low, high = np.minimum(real.low, fake.low), np.maximum(real.high, fake.high)
         said = [line for side, one in self.sides.items() for line in _left_out(side, one)]

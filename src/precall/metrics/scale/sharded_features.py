@@ -91,6 +91,10 @@ class Surveyed:
         """SHA-256 of all shards in order."""
         return key_of(*self.sha256)
 
+    def length(self, i: int) -> int:
+        """Number of samples of shard i."""
+        return int(self.rows[i].stop - self.rows[i].start)
+
     def places(self, index: Index) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
         """The shards that hold some of the given samples, each with the positions in `index` of those it holds."""
         for i, rows in enumerate(self.rows):
@@ -115,16 +119,12 @@ def encoded(runner: Runner, source: Shards, encoder: object, work: Path) -> Shar
         done[written["item"]] = written
         if runner.progress is not None:
             runner.progress(f"encode {source.side}", count, len(found))
-    return _of_encoded(source, [done[one] for one in found])
-
-
-def _of_encoded(source: Shards, written: Sequence[Mapping[str, Any]]) -> Shards:
-    """The shards that were written; those that could not be encoded remain, so that reading them names them."""
-    kept = [one for one in written if "path" in one]
-    if not kept or (len(kept) < len(written) and not source.skip):
-        raise ValueError(next(one["error"] for one in written if "error" in one))
+    kept = [done[one] for one in found if "path" in done[one]]
+    if not kept or (len(kept) < len(found) and not source.skip):
+        raise ValueError(next(done[one]["error"] for one in found if "error" in done[one]))
     protocol = {"encoder": kept[0]["encoder"], "protocol": kept[0]["protocol"]}
-    paths = tuple(str(one.get("path", json.loads(one["item"])["path"])) for one in written)
+    # those that could not be encoded remain, so that reading them names them
+    paths = tuple(str(done[one].get("path", json.loads(one)["path"])) for one in found)
     return Shards(source.side, paths, None, source.skip, protocol)
 
 
@@ -141,20 +141,13 @@ def surveyed(runner: Runner, source: Shards) -> Surveyed:
     kept = [(*given[i], one) for i, one in enumerate(found) if "error" not in one]
     if not kept:
         raise ValueError(f"no shard of `{source.side}` can be read: {next(iter(faults.values()), 'there is none')}")
-    _check_alike([(name, one) for name, _, _, one in kept])
+    layouts: dict[str, str] = {}  # with the first shard of each
+    for name, _, _, one in kept:
+        layouts.setdefault(f"{one['shape'][1]} columns of {one['dtype']}", name)
+    if len(layouts) > 1:
+        got = " and ".join(f"`{name}` has {layout}" for layout, name in list(layouts.items())[:2])
+        raise ValueError(f"all shards must have the same columns; {got}. Write them in the same way.")
     return _gathered(source, kept, faults)
-
-
-def _check_alike(found: Sequence[tuple[str, Arrays]]) -> None:
-    """Check that all shards have the same dimension and dtype."""
-    layouts = [(name, int(one["shape"][1]), str(one["dtype"])) for name, one in found]
-    for name, dimension, dtype in layouts:
-        if (dimension, dtype) != layouts[0][1:]:
-            expected = f"{layouts[0][1]} columns of {layouts[0][2]}"
-            raise ValueError(
-                f"all shards must have the same columns; `{layouts[0][0]}` has {expected} and `{name}` has {dimension} "
-                f"of {dtype}. Write them in the same way."
-            )
 
 
 def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[str, str]) -> Surveyed:

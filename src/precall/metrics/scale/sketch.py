@@ -30,7 +30,14 @@ from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
 from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.neighbors.successors import clipped_from_totals
 from precall.metrics.neighbors.sweep import clipped
-from precall.metrics.scale.sketch_reference import ROWS, SAVED, SKETCH, RandomSample, SketchReference
+from precall.metrics.scale.sketch_reference import (
+    ROWS,
+    SAVED,
+    SKETCH,
+    RandomSample,
+    SketchReference,
+    checked_moments,
+)
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
 from precall.printing import brief, shown
@@ -110,7 +117,6 @@ class Sketch:
 
     @property
     def n(self) -> int:
-        """Number of fakes."""
         return sum(shard.n for shard in self.shards)
 
     def merge(self, other: Sketch) -> Sketch:
@@ -167,17 +173,7 @@ class Sketch:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the sketch to a `.sketch` file.
-
-        Example:
-            >>> import tempfile
-            >>> from precall import Reference, Sketch
-            >>> x = np.random.default_rng(0).normal(size=(80, 2))
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     sketch = Sketch.load(Reference.fit(x).sketch(x + 1).save(f"{folder}/part.sketch"))
-            >>> sketch.n
-            80
-        """
+        """Write the sketch to a `.sketch` file."""
         about = {"reference": self.reference.about(), "shards": [vars(shard) for shard in self.shards]}
         arrays = {"mean": self.moments.mean, "scatter": self.moments.scatter}
         arrays |= self.reference.arrays() | self.counts.arrays() | self.sample.arrays()
@@ -202,10 +198,11 @@ class Sketch:
         reference = SketchReference.of_saved(about["reference"], arrays)
         if list(shards) != sorted(shards, key=lambda shard: shard.identity) or not len(sizes) or (sizes < 1).any():
             raise ValueError("shards")
-        n, moments = int(sizes.sum()), reference.moments_like(arrays["mean"], arrays["scatter"], int(sizes.sum()))
+        n, d = int(sizes.sum()), reference.moments.mean.size
+        moments = checked_moments(arrays["mean"], arrays["scatter"], n, d)
         named = {name.replace("_", " "): array for name, array in arrays.items()}
         counts = FakeCounts.of_arrays(named, n=reference.n, shards=sizes)
-        sample = RandomSample.of_arrays(arrays, n=n, dimension=moments.mean.size, most=ROWS)
+        sample = RandomSample.of_arrays(arrays, n=n, dimension=d, most=ROWS)
         return cls(reference, shards, moments, counts, sample)
 
     def ball_scores(self) -> dict[str, Score]:
@@ -294,27 +291,23 @@ class Sketcher:
 
     def sketch(self, fakes: Features, name: str, progress: StageProgress | None = None) -> Sketch:
         """Sketch a shard, piece by piece: memory grows with the reference and the piece, not with the shard."""
-        m, d = (int(size) for size in fakes.shape)
+        from precall.metrics.pairs.one_way import count_fakes
+
+        about, (m, d) = self.reference, (int(size) for size in fakes.shape)
         rows = min(PIECE_ROWS[1], max(PIECE_ROWS[0], PIECE_VALUES // d))
         digest = hashlib.sha256(f"{to_numpy(fakes[:0]).dtype.str} {(m, d)}".encode())
         found: Sketch | None = None
         for start in range(0, m, rows):
             piece = moved(fakes[start : start + rows], str(self.balls.cloud.device))
             digest.update(to_numpy(piece).tobytes())
-            part = self._piece(piece, start)
+            counts = count_fakes(self.balls, self.clipped, piece, ties=about.ties, first_row=start, gallery=GALLERY)
+            sample = RandomSample.of(piece, most=ROWS, seed=int(about.settings["seed"]))
+            part = Sketch(about, (), Moments.of_matrix(piece), counts, sample)
             found = part if found is None else found.joined(part)
             if progress is not None:
                 progress(min(start + rows, m), m)
         assert found is not None
         return replace(found, shards=(SketchedShard(digest.hexdigest(), name, m),))
-
-    def _piece(self, fakes: Features, start: int) -> Sketch:
-        from precall.metrics.pairs.one_way import count_fakes
-
-        ties, seed = self.reference.ties, int(self.reference.settings["seed"])
-        counts = count_fakes(self.balls, self.clipped, fakes, ties=ties, first_row=start, gallery=GALLERY)
-        sample = RandomSample.of(fakes, most=ROWS, seed=seed)
-        return Sketch(self.reference, (), Moments.of_matrix(fakes), counts, sample)
 
 
 class SketchedRun(WholeRun):
@@ -327,21 +320,17 @@ class SketchedRun(WholeRun):
 
     @property
     def totals(self) -> tuple[int, int]:
-        """Number of real samples and of sketched fakes."""
         return self.sketch.reference.n, self.sketch.n
 
     def fitted(self, side: str, output: str | None = None) -> Moments:
-        """The moments of all samples of one side."""
         if output is not None:
             raise ValueError(f"a sketch holds the features of an encoder, not its output `{output}`. Use `assess`.")
         return self.sketch.reference.moments if side == "real" else self.sketch.moments
 
     def ball_scores(self) -> Mapping[str, Score]:
-        """The scores that need no distances between fakes."""
         return self.sketch.ball_scores()
 
     def clipped_scores(self) -> Mapping[str, Score]:
-        """The scores of balls with clipped radii."""
         return {name: score for name, score in self.sketch.ball_scores().items() if name.startswith("clipped")}
 
     @property
@@ -356,7 +345,6 @@ class SketchedRun(WholeRun):
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The data, the shards, and the lists of extreme fakes."""
         sketch, about = self.sketch, self.sketch.reference
         lists = {"least_realistic": sketch.least_realistic, "closest_copies": sketch.closest_copies}
         return {

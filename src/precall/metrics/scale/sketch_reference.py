@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, uniform_rows
-from precall.metrics.neighbors.copies import expected_copies
+from precall.metrics.neighbors.ball_scores import expected_copies
 from precall.metrics.neighbors.successors import clipped_ideal
 from precall.samples.archives import ArrayArchive
 from precall.theory.arrays import Array, Counts, Matrix, to_numpy
@@ -52,11 +52,7 @@ ROWS = 5_000  # samples of each side that a sketch keeps, for what does not merg
 
 @dataclass(frozen=True, eq=False)
 class RandomSample:
-    """The rows of a set with the smallest random keys. Samples of disjoint sets merge into that of their union.
-
-    Every row of the union is equally likely to be kept, since its key does not depend on the other rows. Merging is
-    associative and commutative.
-    """
+    """The rows of a set with the smallest random keys: a uniform sample. Those of disjoint sets merge, in any order."""
 
     keys: npt.NDArray[np.uint64]  # key of each row, increasing, shape (m,)
     rows: Matrix  # features, shape (m, d)
@@ -114,19 +110,17 @@ class SketchReference:
 
     @classmethod
     def of(
-        cls,
-        features: Features,
-        balls: Balls,
-        clipped: Balls,
-        settings: Mapping[str, Any],
-        protocol: Mapping[str, Any],
+        cls, features: Features, balls: Balls, clipped: Balls, settings: dict[str, Any], protocol: Mapping[str, Any]
     ) -> SketchReference:
         """What a sketch keeps of the reals."""
+        from precall.samples.hashing import combined, of_array
+
         n, d = (int(size) for size in features.shape)
-        known = {**settings, "n_real": n, "dimension": d}
+        settings = settings | {"n_real": n, "dimension": d}
+        arrays = [of_array(np.asarray(array)) for array in (to_numpy(features), balls.squared_margins)]
         return cls(
-            identity=_identity(features, balls, known),
-            settings=known,
+            identity=combined([*arrays, json.dumps(settings, sort_keys=True)]),
+            settings=settings,
             protocol=protocol,
             moments=Moments.of_matrix(features),
             rows=to_numpy(features[uniform_rows((n, 0), ROWS, int(settings["seed"]))[0]]),
@@ -150,7 +144,7 @@ class SketchReference:
         """The reference that `about` and `arrays` returned, after checking that the parts belong together."""
         settings, neighbors = about["settings"], arrays["real_neighbors"]
         n, k, copies = int(settings["n_real"]), int(settings["k"]), about["expected_copies"]
-        moments = _moments(arrays["real_mean"], arrays["real_scatter"], n, int(settings["dimension"]))
+        moments = checked_moments(arrays["real_mean"], arrays["real_scatter"], n, int(settings["dimension"]))
         rows = checked_rows("real_rows", arrays["real_rows"], (min(n, ROWS), moments.mean.size))
         fits = (
             neighbors.dtype == np.int64 and neighbors.ndim == 2 and len(neighbors) == n > neighbors.shape[1] >= k >= 1
@@ -160,23 +154,16 @@ class SketchReference:
         shares = float(about["ideal"]), None if copies is None else float(copies)
         return cls(str(about["identity"]), settings, about["protocol"], moments, rows, neighbors, *shares)
 
-    def moments_like(self, mean: Array, scatter: Array, n: int) -> Moments:
-        """Moments of other samples of this dimension, checked."""
-        return _moments(mean, scatter, n, self.moments.mean.size)
-
     @property
     def k(self) -> int:
-        """Number of neighbours that defines a ball."""
         return int(self.settings["k"])
 
     @property
     def ties(self) -> str:
-        """ "closed" or "open"."""
         return str(self.settings["ties"])
 
     @property
     def n(self) -> int:
-        """Number of reals."""
         return len(self.neighbors)
 
     def differences(self, other: SketchReference) -> str:
@@ -186,15 +173,9 @@ class SketchReference:
         return ", ".join(pairs) or "the features or the radii of the reals"
 
 
-def _moments(mean: Array, scatter: Array, n: int, dimension: int) -> Moments:
+def checked_moments(mean: Array, scatter: Array, n: int, dimension: int) -> Moments:
+    """Saved moments of n samples, of this dimension, finite and in float64."""
     for array, shape in ((mean, (dimension,)), (scatter, (dimension, dimension))):
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise ValueError("mean, scatter")
     return Moments(n, mean, scatter)
-
-
-def _identity(features: Features, balls: Balls, settings: Mapping[str, Any]) -> str:
-    from precall.samples.hashing import combined, of_array
-
-    arrays = [of_array(np.asarray(array)) for array in (to_numpy(features), balls.squared_margins)]
-    return combined([*arrays, json.dumps(settings, sort_keys=True)])

@@ -16,15 +16,11 @@ computed distance gives a lower bound, and adding it gives an upper bound.
 | TF32, bfloat16 | 2⁻¹⁰, 2⁻⁷ | 2⁻²⁴ | d + 30 |
 | half precision | *measured*: max ‖z − z′‖/‖z‖, about 2⁻¹² | 2⁻²³: tensor cores truncate | 5d/4 + 64 |
 
-Half precision has few exponents. Each row therefore has a scale of its own, a power of two, which is undone after the
-product: an outlier does not push other rows to the end of the range. The 30 further additions of the first two lines
-cover the roundings of the norms and of the bounds themselves. In half precision a further 2⁻²⁰ covers them, and an
-absolute term covers underflow. Tensor cores align up to 16 products and a sum and truncate each of them: 17 errors per
-16 products, 5 per 4 on the oldest.
-
-References:
-    Higham (2002), Accuracy and stability of numerical algorithms, §3.1; Fasi et al. (2021), Numerical behavior of
-    NVIDIA tensor cores.
+In half precision each row has a scale of its own, a power of two, which is undone after the product, so that an outlier
+does not push other rows to the end of the range. The 30 further additions of the first two lines cover the roundings of
+the norms and of the bounds themselves. In half precision a further 2⁻²⁰ covers them, and an absolute term covers
+underflow. Tensor cores align up to 16 products and a sum and truncate each of them: 17 errors per 16 products, 5 per 4
+on the oldest (Higham, 2002, §3.1; Fasi et al., 2021).
 """
 
 from __future__ import annotations

@@ -78,10 +78,8 @@ def round(
     largest = tl.max(tl.abs(z), 0)
     # 2ᵉ is more than the largest value and at most twice as much; the bits of a float64 are its exponent plus 1023
     exponent = tl.minimum(tl.maximum((largest.to(tl.int64, bitcast=True) >> 52) - 1022, -900), 900) - 15
-    scale, inverse = (
-        ((1023 + exponent) << 52).to(tl.float64, bitcast=True),
-        ((1023 - exponent) << 52).to(tl.float64, bitcast=True),
-    )
+    scale = ((1023 + exponent) << 52).to(tl.float64, bitcast=True)
+    inverse = ((1023 - exponent) << 52).to(tl.float64, bitcast=True)
     half = (z * inverse).to(tl.float32).to(tl.float16)
     tl.store(values + row * padded + term, half, mask=term < padded)
     error = z - half.to(tl.float64) * scale

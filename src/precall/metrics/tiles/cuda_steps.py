@@ -65,7 +65,7 @@ class CudaSteps:
         out = torch.empty((len(weights), n, -(-m // group)), device=weights.device)
         given = [rows.values[some], columns.values[chosen], rows.high[some], columns.high[chosen]]
         given += [rows.scale[some], columns.scale[chosen], chosen, weights, out]
-        sizes, shape = (first, n, m, rows.values.shape[1]), _shape(rows.values.shape[1])
+        sizes, shape = (first, n, m, d := rows.values.shape[1]), NARROW if d <= FEW_COLUMNS else BROAD
         how = {"WEIGHTS": len(weights), "GROUP": group, "DEPTH": DEPTH, **shape}
         with _device_of(out):
             kernels.minima[_grid(n, m, shape)](*given, *sizes, **how)
@@ -80,7 +80,8 @@ class CudaSteps:
         """
         n, m, device = len(rows.values), len(columns.values), rows.values.device
         # limits of pairs take registers, which wide tiles do not have
-        shape = EVEN if len(factors[0]) and rows.values.shape[1] > FEW_COLUMNS else _shape(rows.values.shape[1])
+        broad = EVEN if len(factors[0]) else BROAD
+        shape = NARROW if rows.values.shape[1] <= FEW_COLUMNS else broad
         (tiles,) = grid = _grid(n, m, shape)
         segments = max(1, min(SEGMENTS, tiles // 16))
         room = -(-room // segments)
@@ -159,10 +160,6 @@ class CudaSteps:
         with _device_of(values):
             kernels.smallest[(len(values),)](starts, numbers, values, places, size, LANES=64, SLOTS=slots, num_warps=1)
         return values, places
-
-
-def _shape(columns: int) -> dict[str, int]:
-    return NARROW if columns <= FEW_COLUMNS else BROAD
 
 
 def _device_of(tensor: Tensor) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ returns *lower bounds* of d²; adding the slack twice gives upper bounds. If the
 decided; otherwise the exact d² of that pair is computed. Counts and orders therefore equal those of float64 brute
 force, whatever the precision of the product.
 
-This module imports torch. `precall.metrics.neighbors.sweep` therefore imports it only when a sweep starts.
+This module imports torch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 
 from precall.metrics.tiles.bounds import relative_error
-from precall.metrics.tiles.clouds import Cloud, device_kind, fold, ranges
-from precall.metrics.tiles.tile import GROUP, Tile
+from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, check_range, common_centre, device_kind, fold, ranges
 
 TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
@@ -59,6 +58,15 @@ class Frame:
         factors[:count, d + 1] = (self.squared_norms[start:stop] - slack[:count]).to(dtype)
         factors[count:, d + 1] = torch.inf
         return factors, slack
+
+
+def frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
+    """Both sets relative to one centre, the same frame twice for the same set; sets with names are checked."""
+    first = Frame(left, common_centre(left, right))
+    both = first, first if left is right else Frame(right, first.centre)
+    for name, frame in zip(names, both, strict=False):
+        check_range(name, frame.squared_norms)
+    return both
 
 
 @dataclass(frozen=True)

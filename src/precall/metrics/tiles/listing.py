@@ -1,7 +1,6 @@
 """All pairs of two sample sets that can matter for a k-NN quantity, as a list: the sweep on a GPU.
 
-A tile path (`distances.tiles`) writes bounds of all distances to memory and reads them again for each quantity. Here
-kernels (`cuda_kernels`) compute the products in half precision and keep only two things of them:
+Kernels (`cuda_kernels`) compute the products in half precision and keep only two things of them:
 
 1. a *threshold* for each sample that at least `size` others are below: the size-th smallest of the minima of upper
    bounds over groups of columns. A random part of the columns is enough;
@@ -36,20 +35,14 @@ SMALLEST_WEIGHT = 2.0**-120
 
 
 class Listing:
-    """Two sample sets, prepared for lists of pairs. If both are the same set, each pair is listed once, with i < j.
-
-    Attributes:
-        centre: What is subtracted from the samples.
-        sides: Factors of both sets.
-        unit: The unit of the factors' bounds. Everything else is in units of the samples.
-    """
+    """Two sample sets, prepared for lists of pairs. If both are the same set, each pair is listed once, with i < j."""
 
     def __init__(self, steps: CudaSteps, left: Cloud, right: Cloud, names: tuple[str, str]) -> None:
         self.steps, self.left, self.right = steps, left, right
-        self.centre = common_centre(left) if left is right else common_centre(left, right)
+        self.centre = common_centre(left, right)
         first = steps.rounded(left, self.centre)
         self.sides = halves(first, first if left is right else steps.rounded(right, self.centre), left.dimension)
-        self.unit = self.sides[0].unit
+        self.unit = self.sides[0].unit  # of the factors' bounds; everything else is in units of the samples
         if self.unit > 2.0**990:
             for name, side in zip(names, self.sides, strict=True):
                 check_range(name, side.squared_norms)
