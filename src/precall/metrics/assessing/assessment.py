@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 import numpy as np
 
 from precall.devices import check_device
-from precall.engines.registry import ENGINES
+from precall.engines.runner import ENGINES
 from precall.metrics.assessing.monitor import Monitor
 from precall.metrics.assessing.prepared import PreparedReals
 from precall.metrics.assessing.reference_file import check_same_encoder, load_balls, save_side

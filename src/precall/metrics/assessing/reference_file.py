@@ -12,7 +12,7 @@ import numpy as np
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import device_of
 from precall.metrics.inputs.sides import Side
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.sweep import Balls, margin_levels
 from precall.theory.arrays import to_numpy
 
@@ -56,7 +56,7 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
 
 def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
     """The balls that `save_side` wrote, or None if they belong to another k or lie on another device."""
-    from precall.metrics.tiles.distances import Cloud
+    from precall.metrics.tiles.clouds import Cloud
     from precall.samples.references import BALLS
 
     if samples.about["k"] != k or device_of(side.features) != "cpu" or "approximate_radii" in samples.about:

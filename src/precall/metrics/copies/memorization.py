@@ -18,7 +18,7 @@ from precall.lazy import torch
 from precall.metrics.copies.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
 from precall.metrics.inputs.features import Features, as_features, same_dimension, together
 from precall.metrics.inputs.records import twin_records
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
