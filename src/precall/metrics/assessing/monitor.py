@@ -13,21 +13,13 @@ from precall.theory.bands import Certificate
 
 @dataclass(frozen=True)
 class Look:
-    """What one checkpoint shows.
+    """What one checkpoint shows."""
 
-    Attributes:
-        number: t, which look it was: 1, 2, …
-        name: Name of the checkpoint.
-        p_value: P-value of P = Q, corrected for all looks before and after: min(1, δ / (δ_t E)).
-        differs: Whether it is at most δ.
-        certificate: Upper band on the true curve, at the level 1 − δ_t.
-    """
-
-    number: int
-    name: str
-    p_value: float
-    differs: bool
-    certificate: Certificate
+    number: int  # t, which look it was: 1, 2, …
+    name: str  # name of the checkpoint
+    p_value: float  # P-value of P = Q, corrected for all looks before and after: min(1, δ / (δ_t E))
+    differs: bool  # whether it is at most δ
+    certificate: Certificate  # upper band on the true curve, at the level 1 − δ_t
 
     def __str__(self) -> str:
         least = 1 - self.certificate.alpha(1.0)

@@ -34,19 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PreparedReals:
-    """The features of the data and their k-NN balls, which are computed when first needed and then kept.
+    """The features of the data and their k-NN balls, which are computed when first needed and then kept."""
 
-    Attributes:
-        side: The real features, and the samples behind them.
-        request: The settings.
-        holdout: Features of samples that the models have not seen, or None.
-        swept: The k-NN balls so far, by the kernel whose sums they have.
-    """
-
-    side: Side = field(repr=False)
-    request: Request
-    holdout: Side | None = field(default=None, repr=False)
-    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
+    side: Side = field(repr=False)  # the real features, and the samples behind them
+    request: Request  # the settings
+    holdout: Side | None = field(default=None, repr=False)  # features of samples that the models have not seen, or None
+    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)  # the k-NN balls so far
 
     @property
     def k(self) -> int:

@@ -40,30 +40,20 @@ MOST = 20_000  # samples of each side that the curve and the k-NN scores of a qu
 
 @dataclass(eq=False)
 class WholeRun:
-    """The readings of two sample sets in this process (see `Run`).
-
-    Attributes:
-        real: The data.
-        fake: The model's samples.
-        balls_of_reals: Computes the balls of the reals, with the sums of a kernel; a reference keeps them.
-        unseen: Samples that the model has not seen, or None.
-        sampled: Whether a quick assessment may read its curve and its k-NN scores from a part of many samples.
-        preset: The protocol of a published evaluation, or None.
-        progress: Called with (stage, done, total).
-    """
+    """The readings of two sample sets in this process (see `Run`)."""
 
     name: str
     metrics: Sequence[str]
-    real: Side
-    fake: Side
+    real: Side  # the data
+    fake: Side  # the model's samples
     k: int
     ties: str
     seed: int
-    balls_of_reals: Callable[[Kernel | None], sweep.Balls]
-    unseen: Side | None = None
-    sampled: bool = True
-    preset: Preset | None = None
-    progress: Progress | None = None
+    balls_of_reals: Callable[[Kernel | None], sweep.Balls]  # with the sums of a kernel; a reference keeps them
+    unseen: Side | None = None  # samples that the model has not seen, or None
+    sampled: bool = True  # whether a quick assessment may take a part of many samples
+    preset: Preset | None = None  # the protocol of a published evaluation, or None
+    progress: Progress | None = None  # called with (stage, done, total)
     influences: Callable[[str, Any], Array] | None = None
     classifiers: dict[str, ClassifierResult] = field(default_factory=dict)
 

@@ -36,17 +36,11 @@ class Shaped(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Checked features of the data and of a model, with the same dimension.
+    """Checked features of the data and of a model, with the same dimension."""
 
-    Attributes:
-        real: Features of the data, shape (n, d).
-        fake: Features of the model's samples, shape (m, d).
-        units: For each side, the unit that was drawn, such as the prompt, of each sample; None if each sample is one.
-    """
-
-    real: Features
-    fake: Features
-    units: tuple[Index, Index] | None = None
+    real: Features  # features of the data, shape (n, d)
+    fake: Features  # features of the model's samples, shape (m, d)
+    units: tuple[Index, Index] | None = None  # the unit, such as the prompt, that each sample was drawn with
 
     @classmethod
     def checked(cls, *, real: object, fake: object, at_least: int = 2) -> Pair:

@@ -27,47 +27,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prompted:
-    """The prompts of the samples of one side.
+    """The prompts of the samples of one side."""
 
-    Attributes:
-        number: The number of each sample's prompt; both sides number the prompts alike.
-        texts: The prompts as they are shown, by number.
-        features: Features of each sample's prompt, shape (n, d); None if the prompts are mere ids.
-        drawn: Whether the prompts are the units that were drawn; few prompts with many samples each, such as classes,
-            are not.
-        about: What the protocol says about them.
-    """
-
-    number: Index
-    texts: Sequence[str]
-    features: Array | None
-    drawn: bool
-    about: Mapping[str, Any] = field(default_factory=dict)
+    number: Index  # the number of each sample's prompt; both sides number the prompts alike
+    texts: Sequence[str]  # the prompts as they are shown, by number
+    features: Array | None  # features of each sample's prompt, shape (n, d); None if the prompts are mere ids
+    drawn: bool  # whether prompts are the units that were drawn; few prompts, such as classes, are not
+    about: Mapping[str, Any] = field(default_factory=dict)  # what the protocol says about them
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Features of one side (real or fake), with the samples that they were computed from if these are known.
+    """Features of one side (real or fake), with the samples that they were computed from if these are known."""
 
-    Attributes:
-        features: Features, shape (n, d); shape (0, d) if statistics were given.
-        samples: The sample set that was encoded, or None if features were given.
-        rows: Index in `samples` of each row of `features`.
-        protocol: The encoder, its protocol and the fingerprint of the content; empty if features were given.
-        moments: Mean and covariance if statistics were given instead of samples. They are sufficient for FID only.
-        counted: Whether the number of samples is known; a file of statistics may not contain it.
-        outputs: Further outputs of the encoder by name, each of shape (n, width); `features` is its first output.
-        prompted: The prompt of each sample, or None.
-    """
-
-    features: Features
-    samples: SampleSet | None = None
-    rows: Any = None
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    moments: Moments | None = None
-    counted: bool = True
-    outputs: Mapping[str, Features] = field(default_factory=dict)
-    prompted: Prompted | None = None
+    features: Features  # features, shape (n, d); shape (0, d) if statistics were given
+    samples: SampleSet | None = None  # the sample set that was encoded, or None if features were given
+    rows: Any = None  # index in `samples` of each row of `features`
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # encoder, its protocol, fingerprint
+    moments: Moments | None = None  # statistics in place of samples; they give FID only
+    counted: bool = True  # whether the number of samples is known; a file of statistics may not contain it
+    outputs: Mapping[str, Features] = field(default_factory=dict)  # further outputs of the encoder, by name
+    prompted: Prompted | None = None  # the prompt of each sample, or None
 
     def output(self, name: str) -> Features:
         """A further output of the encoder."""

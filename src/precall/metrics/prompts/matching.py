@@ -23,17 +23,11 @@ Encode = Callable[[Sequence[str]], Array]
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The prompts of one side as they were passed.
+    """The prompts of one side as they were passed."""
 
-    Attributes:
-        keys: What identifies the prompt of each sample.
-        kind: "texts", "ids" or "features".
-        values: The features, shape (n, d); None for texts and ids.
-    """
-
-    keys: Sequence[Hashable]
-    kind: str
-    values: Array | None = None
+    keys: Sequence[Hashable]  # what identifies the prompt of each sample
+    kind: str  # "texts", "ids" or "features"
+    values: Array | None = None  # the features, shape (n, d); None for texts and ids
 
     @classmethod
     def of(cls, name: str, prompts: object, side: Side) -> Given:

@@ -29,17 +29,11 @@ Similarity = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Similarity of two samples of one prompt, for each prompt; NaN where there are no two.
+    """Similarity of two samples of one prompt, for each prompt; NaN where there are no two."""
 
-    Attributes:
-        fakes: Mean kernel of two answers.
-        reals: Mean kernel of two references.
-        between: Mean kernel of a reference and an answer.
-    """
-
-    fakes: Array
-    reals: Array
-    between: Array
+    fakes: Array  # mean kernel of two answers
+    reals: Array  # mean kernel of two references
+    between: Array  # mean kernel of a reference and an answer
 
     @property
     def expected(self) -> tuple[Array, str]:

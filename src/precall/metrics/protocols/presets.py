@@ -21,47 +21,26 @@ DEFAULTS: Mapping[str, object] = {"metrics": None, "k": 5, "ties": "closed"}  # 
 
 @dataclass(frozen=True)
 class Preset:
-    """The protocol of a published evaluation.
+    """The protocol of a published evaluation."""
 
-    Attributes:
-        name: Its name in `preset=` and `--preset`.
-        source: The evaluator or paper that defines it.
-        encoder: The encoder of samples that are not features.
-        fallbacks: Encoders in its place, in order, where its weights are not on this machine; each is a departure.
-        n_real: Customary number of real samples, or None for all there are.
-        n_fake: Customary number of fake samples, or None for all there are.
-        k: Number of neighbours that define a ball.
-        ties: "closed" (d ≤ radius) or "open" (d < radius).
-        metrics: The metrics that are computed.
-        scores: The scores that are reported.
-        clusters: Number of k-means cells, in words; "none" if there is no clustering.
-        runs: Number of k-means runs whose curves are averaged; 0 if there is no clustering.
-        normalisation: What is done to the features before they are compared.
-        dtype: Precision of features and of the arithmetic.
-        part: Number of samples per part of the Inception Score; None for all in one part.
-        stored: Whether statistics that are stored beside the samples of a `.npz` are used for the Fréchet distances.
-        balanced: Whether both sets must have the same number of samples.
-        remark: What differs from the original, or needs attention; empty if nothing.
-    """
-
-    name: str
-    source: str
-    encoder: str
-    n_real: int | None
-    n_fake: int | None
-    k: int
-    ties: str
-    metrics: tuple[str, ...]
-    scores: tuple[str, ...]
-    clusters: str = NONE
-    runs: int = 0
-    normalisation: str = NONE
-    dtype: str = EXACT
-    part: int | None = None
-    stored: bool = False
-    balanced: bool = False
-    remark: str = ""
-    fallbacks: tuple[str, ...] = ()
+    name: str  # its name in `preset=` and `--preset`
+    source: str  # the evaluator or paper that defines it
+    encoder: str  # the encoder of samples that are not features
+    n_real: int | None  # customary number of real samples, or None for all there are
+    n_fake: int | None  # customary number of fake samples, or None for all there are
+    k: int  # number of neighbours that define a ball
+    ties: str  # "closed" (d ≤ radius) or "open" (d < radius)
+    metrics: tuple[str, ...]  # the metrics that are computed
+    scores: tuple[str, ...]  # the scores that are reported
+    clusters: str = NONE  # number of k-means cells, in words; "none" if there is no clustering
+    runs: int = 0  # number of k-means runs whose curves are averaged; 0 if there is no clustering
+    normalisation: str = NONE  # what is done to the features before they are compared
+    dtype: str = EXACT  # precision of features and of the arithmetic
+    part: int | None = None  # number of samples per part of the Inception Score; None for all in one part
+    stored: bool = False  # whether statistics beside the samples of a `.npz` are used for Fréchet distances
+    balanced: bool = False  # whether both sets must have the same number of samples
+    remark: str = ""  # what differs from the original, or needs attention; empty if nothing
+    fallbacks: tuple[str, ...] = ()  # encoders in its place, in order, where its weights are missing; a departure
 
     @property
     def default_encoder(self) -> str:

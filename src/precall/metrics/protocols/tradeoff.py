@@ -29,36 +29,22 @@ ROUNDED = 9  # decimals; settings that agree so far are equally good, and α(1) 
 
 @dataclass(frozen=True)
 class ChosenSetting:
-    """The setting to use.
+    """The setting to use."""
 
-    Attributes:
-        model: Name of the model.
-        setting: Value of its knob.
-        name: Key of its assessment in the `Tradeoff`.
-        score: What the choice maximises: α(λ), or precision if a recall was required.
-        alternatives: Names of the other settings whose intervals overlap with that of the choice. They may be as good.
-    """
-
-    model: str
-    setting: float
-    name: str
-    score: Score
-    alternatives: tuple[str, ...]
+    model: str  # name of the model
+    setting: float  # value of its knob
+    name: str  # key of its assessment in the `Tradeoff`
+    score: Score  # what the choice maximises: α(λ), or precision if a recall was required
+    alternatives: tuple[str, ...]  # other settings that may be as good: their intervals overlap
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Which model is ahead for a range of trade-offs.
+    """Which model is ahead for a range of trade-offs."""
 
-    Attributes:
-        low: Smallest slope λ of the range.
-        high: Largest slope λ of the range.
-        model: The model whose best setting has the largest α(λ), or None if intervals overlap and it cannot be told.
-    """
-
-    low: float
-    high: float
-    model: str | None
+    low: float  # smallest slope λ of the range
+    high: float  # largest slope λ of the range
+    model: str | None  # the one with the largest α(λ) at its best setting; None if intervals overlap
 
 
 @brief

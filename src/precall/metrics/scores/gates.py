@@ -16,23 +16,16 @@ KINDS = ("min", "max")
 class Gate:
     """A limit on one score.
 
-    Attributes:
-        score: Name of the score.
-        kind: "min" if the score must be at least the limit, "max" if it must be at most the limit.
-        limit: The limit. A score equal to it meets the gate.
-        cautious: Whether the end of the interval is compared that is further from meeting the gate, in place of the
-            score itself. A score without an interval then misses the gate.
-
     Example:
         >>> gate = Gate("recall", "min", 0.5)
         >>> gate.met({"recall": Score(0.6)}), gate.met({"recall": Score(0.4)}), gate.met({"fid": Score(1.0)})
         (True, False, False)
     """
 
-    score: str
-    kind: str
-    limit: float
-    cautious: bool = False
+    score: str  # name of the score
+    kind: str  # "min" if the score must be at least the limit, "max" if it must be at most the limit
+    limit: float  # the limit. A score equal to it meets the gate
+    cautious: bool = False  # whether the worse end of the interval is compared; without an interval it is missed
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -16,17 +16,11 @@ from precall.theory.spectrum import RatioSpectrum
 
 @dataclass(frozen=True, eq=False)
 class GroupRows:
-    """Rows of each group in both sets, and the groups that are in one set only.
+    """Rows of each group in both sets, and the groups that are in one set only."""
 
-    Attributes:
-        rows: Group label → (rows in real, rows in fake), in sorted order, for groups that are in both sets.
-        only_real: Groups that the model never produces. They have no curve; the recall of the model on them is 0.
-        only_fake: Groups that the model invents. They have no curve; the precision of the model on them is 0.
-    """
-
-    rows: Mapping[Hashable, tuple[Index, Index]]
-    only_real: tuple[Hashable, ...]
-    only_fake: tuple[Hashable, ...]
+    rows: Mapping[Hashable, tuple[Index, Index]]  # group → (rows in real, rows in fake), for groups of both sets
+    only_real: tuple[Hashable, ...]  # groups that the model never produces: its recall on them is 0
+    only_fake: tuple[Hashable, ...]  # groups that the model invents: its precision on them is 0
 
 
 def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> GroupRows:
@@ -65,21 +59,13 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
 
 @dataclass(frozen=True)
 class Gap:
-    """Largest difference between the curves of two groups: `value` at slope `lam`, in favour of `better`.
+    """Largest difference between the curves of two groups: `value` at slope `lam`, in favour of `better`."""
 
-    Attributes:
-        value: The difference.
-        lam: The slope λ at which it is attained.
-        better: The group with the higher curve there.
-        worse: The group with the lower one.
-        interval: Simultaneous interval of all pairs of groups at their slopes, or None if the curves have none.
-    """
-
-    value: float
-    lam: float
-    better: Hashable
-    worse: Hashable
-    interval: Interval | None = None
+    value: float  # the difference
+    lam: float  # the slope λ at which it is attained
+    better: Hashable  # the group with the higher curve there
+    worse: Hashable  # the group with the lower one
+    interval: Interval | None = None  # simultaneous for all pairs of groups, or None
 
     @property
     def clear(self) -> bool:

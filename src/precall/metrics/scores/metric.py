@@ -34,17 +34,11 @@ QUICK = ("auto_quick", "neighbors", "fid", "c2st")
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a metric for one model.
+    """The result of a metric for one model."""
 
-    Attributes:
-        scores: Scores by name.
-        spectrum: The curve, for a curve estimator.
-        curve_intervals: Intervals of its points, if they are known.
-    """
-
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    spectrum: RatioSpectrum | None = None
-    curve_intervals: CurveIntervals | None = None
+    scores: Mapping[str, Score] = field(default_factory=dict)  # scores by name
+    spectrum: RatioSpectrum | None = None  # the curve, for a curve estimator
+    curve_intervals: CurveIntervals | None = None  # intervals of its points, if they are known
 
 
 class Sized(Protocol):
@@ -56,65 +50,36 @@ class Sized(Protocol):
 
 @dataclass(frozen=True)
 class Card:
-    """What to know before a metric is reported: the text of its page in the documentation.
+    """What to know before a metric is reported: the text of its page in the documentation."""
 
-    Attributes:
-        measures: The question that it answers.
-        formula: Its definition in LaTeX, one formula per line.
-        symbols: What the symbols of the formula mean.
-        chance: Its value if the model were the data.
-        protocol: The choices that change its value.
-        limits: What it cannot show.
-        misleads: When it is far from what a reader would conclude.
-        papers: Papers to cite, as `precall cite` names them.
-        figure: What varies in its figure: the "shift" of a Gaussian, the share of "copies", or "none".
-    """
-
-    measures: str
-    formula: str
-    symbols: str
-    chance: str
-    protocol: str
-    limits: str
-    misleads: str
-    papers: tuple[str, ...]
-    figure: Literal["shift", "copies", "none"] = "shift"
+    measures: str  # the question that it answers
+    formula: str  # its definition in LaTeX, one formula per line
+    symbols: str  # what the symbols of the formula mean
+    chance: str  # its value if the model were the data
+    protocol: str  # the choices that change its value
+    limits: str  # what it cannot show
+    misleads: str  # when it is far from what a reader would conclude
+    papers: tuple[str, ...]  # papers to cite, as `precall cite` names them
+    figure: Literal["shift", "copies", "none"] = "shift"  # what varies in its figure
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its name, its scores, its requirements and its computation, in one object.
+    """A metric: its name, its scores, its requirements and its computation, in one object."""
 
-    Attributes:
-        name: Its name in `metrics=` and `--metrics`.
-        reads: What it measures, for the documentation.
-        scores: The scores it yields.
-        interval: How their intervals are computed, for the documentation.
-        compute: Computes it from the shared work of a run.
-        needs: What it needs beyond features, for the documentation; empty if nothing.
-        default: Whether it is computed when no metrics are named.
-        is_curve: Whether it estimates the whole precision-recall curve.
-        from_statistics: Whether stored means and covariances are enough.
-        fewest: Fewest samples per side.
-        shares: Name of the work that it shares with other metrics; they are computed one after another. Empty if it
-            shares none: then it is computed beside them.
-        libraries: What it imports, which takes seconds.
-        card: The text of its page in the documentation.
-    """
-
-    name: str
-    reads: str
-    scores: tuple[ScoreInfo, ...]
-    interval: str
-    compute: Callable[[Run], Found]
-    needs: str = ""
-    default: bool = False
-    is_curve: bool = False
-    from_statistics: bool = False
-    fewest: int = 2
-    shares: str = ""
-    libraries: tuple[str, ...] = LIBRARIES
-    card: Card | None = None
+    name: str  # its name in `metrics=` and `--metrics`
+    reads: str  # what it measures, for the documentation
+    scores: tuple[ScoreInfo, ...]  # the scores it yields
+    interval: str  # how their intervals are computed, for the documentation
+    compute: Callable[[Run], Found]  # computes it from the shared work of a run
+    needs: str = ""  # what it needs beyond features, for the documentation; empty if nothing
+    default: bool = False  # whether it is computed when no metrics are named
+    is_curve: bool = False  # whether it estimates the whole precision-recall curve
+    from_statistics: bool = False  # whether stored means and covariances are enough
+    fewest: int = 2  # fewest samples per side
+    shares: str = ""  # work that it shares with others, which then run one after another
+    libraries: tuple[str, ...] = LIBRARIES  # what it imports, which takes seconds
+    card: Card | None = None  # the text of its page in the documentation
 
 
 def curve_found(

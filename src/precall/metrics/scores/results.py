@@ -46,15 +46,10 @@ NO_LOWER_BOUND = (
 @brief
 @dataclass(frozen=True, eq=False)
 class CertifiedCurve:
-    """The estimated precision-recall curve, with the certificate's upper band if there is one.
+    """The estimated precision-recall curve, with the certificate's upper band if there is one."""
 
-    Attributes:
-        spectrum: The spectrum that the curve is read off.
-        certificate: Simultaneous upper band on the true curve, or None.
-    """
-
-    spectrum: RatioSpectrum
-    certificate: Certificate | None = None
+    spectrum: RatioSpectrum  # the spectrum that the curve is read off
+    certificate: Certificate | None = None  # simultaneous upper band on the true curve, or None
 
     def precision(self, *, recall: float) -> Score:
         """Largest precision at this recall: the estimate, with the upper band as an interval from 0."""
@@ -85,26 +80,15 @@ class CertifiedCurve:
 @brief
 @dataclass(frozen=True, eq=False)
 class PerSample:
-    """Values per sample of one side; None if the metric that computes them was not requested.
+    """Values per sample of one side; None if the metric that computes them was not requested."""
 
-    Attributes:
-        log_ratio: Calibrated log p/q, from a classifier that was not trained on the sample: low for fakes that look
-            invented, high for reals that look missed.
-        member: Whether the sample lies in a k-NN ball of the other side.
-        nearest: Index of the nearest sample of the other side.
-        realism: Realism of a fake (Kynkäänniemi et al. 2019).
-        copy_ratio: Distance of a fake to its nearest real, divided by that real's distance to its nearest other real.
-        cluster: Cell of the sample in the first k-means repeat.
-        group: Label of the sample's group.
-    """
-
-    log_ratio: Array | None = None
-    member: Flags | None = None
-    nearest: npt.NDArray[np.int64] | None = None
-    realism: Array | None = None
-    copy_ratio: Array | None = None
-    cluster: npt.NDArray[np.int32] | None = None
-    group: npt.NDArray[np.generic] | None = None
+    log_ratio: Array | None = None  # held-out log p/q: low for invented fakes, high for missed reals
+    member: Flags | None = None  # whether the sample lies in a k-NN ball of the other side
+    nearest: npt.NDArray[np.int64] | None = None  # index of the nearest sample of the other side
+    realism: Array | None = None  # realism of a fake (Kynkäänniemi et al. 2019)
+    copy_ratio: Array | None = None  # distance to the nearest real over that real's to its nearest real
+    cluster: npt.NDArray[np.int32] | None = None  # cell of the sample in the first k-means repeat
+    group: npt.NDArray[np.generic] | None = None  # label of the sample's group
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -146,26 +146,15 @@ class Score:
 
 @dataclass(frozen=True)
 class ScoreInfo:
-    """What a score is called, its range, and which direction is better.
+    """What a score is called, its range, and which direction is better."""
 
-    Attributes:
-        name: Its key in `Assessment.scores`.
-        label: Its column heading.
-        low: Least possible value.
-        high: Largest possible value.
-        better: "higher" or "lower", or None if neither end is better.
-        meaning: One phrase for the documentation.
-        shown: Where it is shown when it is available: in the printed "table" and on the page, on the "page" only, or
-            only in the "json" results.
-    """
-
-    name: str
-    label: str
-    low: float
-    high: float
-    better: Literal["higher", "lower"] | None
-    meaning: str
-    shown: Literal["table", "page", "json"] = "json"
+    name: str  # its key in `Assessment.scores`
+    label: str  # its column heading
+    low: float  # least possible value
+    high: float  # largest possible value
+    better: Literal["higher", "lower"] | None  # "higher" or "lower", or None if neither end is better
+    meaning: str  # one phrase for the documentation
+    shown: Literal["table", "page", "json"] = "json"  # "table" includes the page
 
 
 def named(label: str, score: str, encoder: str | None, rows: int | None = None) -> str:
@@ -269,23 +258,14 @@ def bounded_interval(
 @brief
 @dataclass(frozen=True, eq=False)
 class CurveIntervals:
-    """Intervals of α(λ) at many slopes, each for itself.
+    """Intervals of α(λ) at many slopes, each for itself."""
 
-    Attributes:
-        lam: Slopes λ, increasing, shape (m,).
-        low: Lower ends for α(λ)/min(1, λ), which lies in [0, 1], shape (m,).
-        high: Upper ends, shape (m,).
-        level: Nominal coverage of each interval.
-        covers: What an interval covers.
-        draws: α(λ)/min(1, λ) of bootstrap samples, shape (draws, m); None if they were not kept.
-    """
-
-    lam: Array
-    low: Array
-    high: Array
-    level: float
-    covers: str
-    draws: Array | None = None
+    lam: Array  # slopes λ, increasing, shape (m,)
+    low: Array  # lower ends for α(λ)/min(1, λ), which lies in [0, 1], shape (m,)
+    high: Array  # upper ends, shape (m,)
+    level: float  # nominal coverage of each interval
+    covers: str  # what an interval covers
+    draws: Array | None = None  # α(λ)/min(1, λ) of bootstrap samples, shape (draws, m); None if they were not kept
 
     @classmethod
     def gathered(
