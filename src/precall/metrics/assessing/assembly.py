@@ -25,10 +25,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
-    """The assessment of a run by the given metrics, whatever road its samples came.
-
-    The first curve estimator gives the curve; scores of the others are prefixed by the name of their estimator.
-    """
+    """The assessment of a run: the first curve estimator gives the curve, and scores of the others carry its name."""
     best = next((metric.name for metric in metrics if metric.is_curve), None)
     if not all(metric.from_statistics for metric in metrics):
         _check_sizes(run.sizes, metrics)
@@ -61,7 +58,6 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
 
 
 def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
-    """Check that there are enough samples for every metric."""
     for metric in metrics:
         for name, n in zip(("real", "fake"), sizes, strict=True):
             if n < metric.fewest:
@@ -84,7 +80,6 @@ def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
 
 
 def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
-    """The results of metrics that share work, by name."""
     found = {}
     for metric in metrics:
         with timed(metric.name):
@@ -114,7 +109,6 @@ def _per_sample(run: Run, classifier: ClassifierResult | None) -> tuple[PerSampl
 
 
 def _record(run: Run) -> RunRecord:
-    """Sizes, settings, seeds and versions that reproduce the numbers."""
     n_real, n_fake = run.totals
     sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
     made = {"date": date.today().isoformat(), "versions": versions()}

@@ -142,19 +142,7 @@ def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) ->
 
 
 def assess_each(*, real: object, fake: Mapping[str, Any], request: Request) -> Iterator[Assessment]:
-    """Assess several models one after the other; each result is available before the next model is assessed.
-
-    Args:
-        real: The data, as in `assess`.
-        fake: The models' samples, by name.
-        request: The settings.
-
-    Example:
-        >>> import numpy as np
-        >>> x = np.random.default_rng(0).normal(size=(60, 2))
-        >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, request=Request(metrics=("fid",)))]
-        ['a', 'b']
-    """
+    """Assess several models one after the other; each result is available before the next model is assessed."""
     metrics = BY_PROMPT if request.prompts is not None and request.metrics is None else request.metrics
     names = requested(metrics)
     request = request.settled(None if request.metrics is None else names)
@@ -283,9 +271,6 @@ class Reference(PreparedReals):
     def save(self, path: str | Path) -> Path:
         """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
 
-        Args:
-            path: The file, whose name must end in `.precall`.
-
         Example:
             >>> import tempfile
             >>> import numpy as np
@@ -301,10 +286,7 @@ class Reference(PreparedReals):
     def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
         """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
 
-        Args:
-            path: The file.
-            encoder: The encoder that made it, if that is your own; a file never names code that is run.
-            device: As in `assess`.
+        Pass the encoder that made it if that is your own: a file never names code that is run.
         """
         from precall.samples.references import open_reference
 
@@ -318,11 +300,6 @@ class Reference(PreparedReals):
         The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
         several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
         merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
-
-        Args:
-            shard: Samples of the model, as `fake` in `assess`.
-            name: Name of the shard; None for its path, or "fake".
-            progress: Called with (stage, done, total).
 
         Example:
             >>> import numpy as np
@@ -347,7 +324,6 @@ class Reference(PreparedReals):
 
     @cached_property
     def _sketcher(self) -> Sketcher:
-        """The data, prepared for sketches."""
         said = notices({"real": self.side}) + pooled_notices(self.side)
         return Sketcher.fit(self.side, self.balls(), ties=self.ties, seed=self.seed, notices=said)
 
@@ -431,7 +407,6 @@ class Reference(PreparedReals):
         return np.asarray(to_numpy(found.features), dtype=np.float64)
 
     def _unseen(self, holdout: object) -> Side:
-        """The holdout as features."""
         found = self._encoded("holdout", holdout, stage_of(self.request.progress, "encode holdout"))
         if found.moments is not None:
             way_out = "Pass the samples or their features."

@@ -43,13 +43,6 @@ class Monitor:
     over pairs of a real x and a fake y that the classifier D was not trained on. It is valid if training and selection
     never see these reals.
 
-    Attributes:
-        features: Computes the checked features of both sides from the samples of a checkpoint.
-        seed: Seed of the classifiers.
-        level: 1 − δ.
-        estimator: Name of the classifier estimator.
-        looks: The checkpoints so far.
-
     Example:
         >>> import numpy as np
         >>> from precall import Reference
@@ -69,12 +62,7 @@ class Monitor:
     looks: list[Look] = field(default_factory=list)
 
     def look(self, fake: object, *, name: str | None = None) -> Look:
-        """Look at the samples of the next checkpoint.
-
-        Args:
-            fake: The samples, as in `assess`.
-            name: Name of the checkpoint; by default its number.
-        """
+        """Look at the samples of the next checkpoint, whose name is its number by default."""
         found, t, delta = (
             classify_pair(self.estimator, self.features(fake), seed=self.seed),
             len(self.looks) + 1,

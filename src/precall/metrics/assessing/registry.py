@@ -85,11 +85,7 @@ def requested(metrics: Iterable[str | Callable[..., Any]] | None) -> tuple[str, 
 
 
 def add_metric(metric: Metric) -> None:
-    """Add a metric that is not precall's own.
-
-    Raises:
-        ValueError: If it is no `Metric`, or the name of it or of one of its scores is taken.
-    """
+    """Add a metric that is not precall's own; its names must be new."""
     if not isinstance(metric, Metric):
         raise ValueError(f"a metric must be a `precall.metrics.scores.metric.Metric`; got {type(metric).__name__}.")
     if taken := {metric.name, *(info.name for info in metric.scores)} & {*METRICS, *SCORES}:
@@ -117,7 +113,6 @@ def _added(function: Callable[..., Any]) -> str:
 
 
 def _quick(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The metrics of "quick", which is not combined with others."""
     if names != ("quick",):
         others = ", ".join(name for name in names if name != "quick")
         raise ValueError(f"`metrics` must be 'quick' alone or names of metrics; got 'quick' and {others}.")

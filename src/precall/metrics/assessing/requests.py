@@ -78,7 +78,7 @@ class Request:
 
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any], *, without: Sequence[str] = ()) -> Request:
-        """The request of a call of `function`. Unknown arguments, and those it is `without`, are refused."""
+        """The request of a call of `function`; other arguments, and those it is `without`, are refused."""
         known = [one.name for one in fields(cls) if one.name not in without]
         if others := [name for name in options if name not in known]:
             raise TypeError(f"{function}() got an unexpected keyword argument {others[0]!r}")

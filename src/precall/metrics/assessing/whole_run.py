@@ -78,17 +78,14 @@ class WholeRun:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of real and of fake samples."""
         return self.pair.sizes
 
     @property
     def totals(self) -> tuple[int | None, int | None]:
-        """The same; None for statistics of an unknown number of samples."""
         return self.real.n, self.fake.n
 
     @property
     def holdout(self) -> Features | None:
-        """Features of samples that the model has not seen, or None."""
         return None if self.unseen is None else self.unseen.features
 
     @property
@@ -98,11 +95,7 @@ class WholeRun:
         return rows, None if self.preset is None else self.preset.part
 
     def fitted(self, side: str, output: str | None = None) -> Features | Moments:
-        """Features of an output of the encoder, or stored statistics.
-
-        Statistics that lie beside the samples of a `.npz` are used if the preset says so. They are those of the whole
-        data set, of which the samples may be a part.
-        """
+        """Features of an output of the encoder, or statistics; a preset may use those beside samples in a `.npz`."""
         one = {"real": self.real, "fake": self.fake}[side]
         stored = one.stored_statistics(output) if self.preset is not None and self.preset.stored else None
         return stored or one.moments or (one.features if output is None else one.output(output))
@@ -111,7 +104,6 @@ class WholeRun:
 
     @cached_property
     def neighborhoods(self) -> Neighborhoods:
-        """The k-nearest-neighbour sweep over all pairs."""
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
         real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls], libraries=["torch"])
         stage = self.stage("neighbors")
@@ -120,14 +112,12 @@ class WholeRun:
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
-        """The k-NN balls of the real samples."""
         if self.kept[0] is self.real:
             return self.balls_of_reals(self._read_kernel)
         return sweep.balls_around(self.pair.real, k=self.k, progress=self.stage("real balls"))
 
     @cached_property
     def fake_balls(self) -> sweep.Balls:
-        """The k-NN balls of the fake samples."""
         stage = self.stage("fake balls")
         return sweep.balls_around(self.pair.fake, k=self.k, progress=stage, kernel=self._read_kernel)
 
@@ -138,15 +128,12 @@ class WholeRun:
         return {name: replace(score, settings={**score.settings, **part}) for name, score in found.items()}
 
     def clipped_scores(self) -> Mapping[str, Score]:
-        """The scores of balls of the reals of at most the median radius."""
         return clipped_scores(self.neighborhoods, self.k)
 
     def classified(self, name: str, pair: Pair) -> ClassifierResult:
-        """The result of the classifier estimator of this name for another pair of samples."""
         return classify_pair(name, pair, seed=self.seed)
 
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
-        """A sweep with another k, over all samples or over a subsample given by row indices."""
         pair = self.pair if real is None or fake is None else self.pair.rows(real, fake)
         return sweep.sweep_pair(pair, k=k, ties=self.ties)
 
@@ -160,7 +147,6 @@ class WholeRun:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The kernel of KID."""
         return kernel_of(self.pair.together())
 
     @property
@@ -189,13 +175,11 @@ class WholeRun:
 
     @cached_property
     def clusters(self) -> Clusters:
-        """Histograms over k-means cells of both sets."""
         self.report("clusters")
         return cells_of_pair(self.pair, seed=self.seed)
 
     @property
     def drift(self) -> ColumnDrift | None:
-        """The drift of each column, if both sides are tables."""
         plan = self.real.table
         if plan is None or self.fake.table is None:
             return None
@@ -215,12 +199,10 @@ class WholeRun:
 
     @property
     def sources(self) -> Mapping[str, Side]:
-        """The sides of `pair` by name."""
         return {"real": self.kept[0], "fake": self.kept[1]}
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The sides, and notices about their samples."""
         sides = {"real": self.real, "fake": self.fake, **({} if self.unseen is None else {"holdout": self.unseen})}
         said = self._notices(sides)
         return {
@@ -259,5 +241,4 @@ class WholeRun:
         return advance
 
     def report(self, stage: str) -> None:
-        """Report that a stage without steps has begun."""
         self.stage(stage)(0, 1)

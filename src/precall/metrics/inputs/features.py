@@ -51,12 +51,10 @@ class Pair:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of real and of fake samples."""
         return len(self.real), len(self.fake)
 
     @property
     def dimension(self) -> int:
-        """Number of columns."""
         return int(self.real.shape[1])
 
     def constant_columns(self) -> list[int]:
@@ -82,7 +80,6 @@ class Pair:
         return real - (centre := real.mean(axis=0)), fake - centre
 
     def to_numpy(self) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
-        """Both matrices as NumPy arrays."""
         return to_numpy(self.real), to_numpy(self.fake)
 
 
@@ -100,15 +97,7 @@ def as_features(name: str, values: object, *, at_least: int = 2) -> Features:
     its device (detached). float16, bfloat16, booleans and integers of at most 16 bits (uint8 pixels) become float32,
     which represents them exactly; wider numbers become float64. Anything else is refused, including NaN and infinities.
 
-    Args:
-        name: The argument's name, for the error message.
-        values: Array, memory-mapped array, tensor, or nested sequence of numbers, shape (n, d).
-        at_least: The fewest samples allowed.
-
     Example:
-        >>> as_features("real", [[1, 2], [3, 4]])
-        array([[1., 2.],
-               [3., 4.]])
         >>> as_features("real", [[1.0, float("nan")], [3.0, 4.0]])
         Traceback (most recent call last):
             ...
@@ -156,24 +145,14 @@ def as_tensor(features: Features, device: str | torch.device) -> torch.Tensor:
 
 
 def uniform_rows(sizes: tuple[int, int], most: int, seed: int) -> tuple[Index, Index]:
-    """Rows of a uniform sample of at most `most` samples of each side, in increasing order.
-
-    Example:
-        >>> [len(rows) for rows in uniform_rows((3, 10), 4, seed=0)]
-        [3, 4]
-    """
+    """Rows of a uniform sample of at most `most` samples of each side, in increasing order."""
     draws = [np.random.default_rng((seed, side)).permutation(n)[:most] for side, n in enumerate(sizes)]
     real, fake = (np.sort(rows) for rows in draws)
     return real, fake
 
 
 def device_of(features: Features) -> str:
-    """The kind of device on which the features lie: "cpu", "cuda", …
-
-    Example:
-        >>> device_of(np.zeros((2, 2)))
-        'cpu'
-    """
+    """The kind of device on which the features lie: "cpu", "cuda", …"""
     return str(features.device.type) if is_tensor(features) else "cpu"
 
 

@@ -15,12 +15,6 @@ def unit_principal_axes(pair: Pair) -> Pair:
     This is how MAUVE and evaluations of language models prepare embeddings. The axes depend on both sets, so that each
     model is compared in its own coordinates. A row of zeros stays as it is.
 
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> x = rng.normal(size=(200, 5)) * [9, 1, 0.1, 0.1, 0.1]
-        >>> unit_principal_axes(Pair(x, x + 1)).dimension
-        2
-
     References:
         Pillutla et al. (2021); Le Bronnec et al. (2024).
     """

@@ -25,11 +25,7 @@ REPEATS = 0.1  # share of rows that a set alone repeats from which this is said
 
 
 def notices(sides: Mapping[str, Side]) -> list[str]:
-    """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ.
-
-    Args:
-        sides: The sides of an assessment by name, with `"real"` first.
-    """
+    """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ."""
     real, *others = sides.items()
     found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
     found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
@@ -103,10 +99,6 @@ def lengths_differ(a: Array, b: Array) -> bool:
 
     They do if their distributions differ more than by chance, sup |F − G| ≥ 0.3, and the 10 %, 50 % or 90 % quantile
     of one is at least 1.5 times that of the other.
-
-    Example:
-        >>> lengths_differ(np.arange(100.0), np.arange(100.0) + 5), lengths_differ(np.arange(100.0), np.full(100, 50.0))
-        (False, True)
     """
     low, high = np.sort([np.quantile(one, [0.1, 0.5, 0.9]) for one in (a, b)], axis=0)
     a, b, both = np.sort(a), np.sort(b), np.concatenate([a, b])
@@ -117,7 +109,6 @@ def lengths_differ(a: Array, b: Array) -> bool:
 
 
 def _text_lengths(side: Side) -> Array:
-    """The lengths of at most `MOST_TEXTS` texts, in characters."""
     samples = side.samples
     assert samples is not None
     places = np.linspace(0, len(side.rows) - 1, min(len(side.rows), MOST_TEXTS)).astype(int)

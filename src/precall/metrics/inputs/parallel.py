@@ -28,16 +28,7 @@ def side_by_side(
 
     The jobs are small for the libraries that they call: more threads per job would wait for each other most of the
     time, above all on a busy machine. A job that calls this function leaves its core to its own jobs while it waits.
-
-    Args:
-        jobs: Functions that release Python's lock while they compute, as NumPy, SciPy, scikit-learn and torch do.
-        progress: Called with (jobs done, number of jobs).
-        libraries: What the jobs import. It is imported first: a thread may meet a module that another one has imported
-            in part.
-
-    Example:
-        >>> side_by_side([lambda: 1, lambda: 2])
-        [1, 2]
+    The libraries of the jobs are imported first: a thread may meet a module that another one has imported in part.
     """
     for library in libraries:
         import_module(library)

@@ -77,13 +77,9 @@ def _copied(x: Matrix, own: Index, other: Index) -> Flags:
 
 
 def of_categories(x: Matrix, count: Index) -> Flags:
-    """Which rows have no value of a continuous column: one in which many values occur in one of the rows alone.
+    """Which rows have no value of a continuous column, one in which many values occur once; `count` 0 leaves rows out.
 
     A single column cannot show this.
-
-    Args:
-        x: The rows.
-        count: How often each row occurs; 0 for those that are left out.
     """
     found, rows = np.ones(len(x), dtype=bool), np.flatnonzero(count)
     if x.shape[1] > 1:
@@ -105,11 +101,6 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     which rows with a smooth density almost never are. Narrow modes have such pairs, too, but they have them between the
     sets as well, or many at the same place. Twins therefore count only if they are far more frequent within the sets
     than between them, and if fewer than `RECURRING` of them are at one place.
-
-    Args:
-        x: The rows.
-        together: The row that each row must stay with, an earlier one or itself.
-        real: Whether each row is real.
     """
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
@@ -127,10 +118,7 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
 
 
 def _without_rare_entries(x: Matrix) -> Matrix:
-    """The columns without those of rare categories: rows of one category are close to each other, but not copies.
-
-    Such a column has two values, one of which is in few of the rows. If there are no others, all columns are returned.
-    """
+    """The columns without two values of which one is rare: rows of a rare category are close, but no copies."""
     chosen = np.flatnonzero(_are_rare_entries(x[:: -(-len(x) // SCREENED_ROWS)], np.inf))
     chosen = chosen[_are_rare_entries(x[:, chosen], RARE)]
     return x if len(chosen) in (0, x.shape[1]) else np.delete(x, chosen, axis=1)
@@ -218,11 +206,7 @@ def independent_rows(together: Index, real: Flags) -> Flags:
 def twin_records(index: Counts, distance: Array) -> Counts:
     """The record of each row: rows much nearer to each other than to their fourth neighbours are twins.
 
-    This is the rule for distinct rows whose exact neighbours are known; `linked_rows` searches for them.
-
-    Args:
-        index: Nearest other rows of each row, shape (n, m).
-        distance: Distances to them in increasing order, shape (n, m).
+    This is the rule for distinct rows whose nearest rows and distances are known, shapes (n, m).
     """
     reach = TWIN * distance[:, min(4, distance.shape[1]) - 1]
     row, place = np.nonzero(distance <= reach[:, None])

@@ -153,16 +153,13 @@ def side(
 
     Args:
         name: Name of the argument, for error messages.
-        source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or anything that
-            `open_samples` accepts.
+        source: As in `assess`, or features from `precall.encoders.encode`.
         encoder: How to encode samples; None means the default encoder for their kind.
         default: The encoder of samples that are not features if `encoder` is None, in place of that of their kind.
         reference: The real side, to which the encoder of tables is fitted.
         table: What the user says about the columns of the real table.
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
-        progress: Called with (number of samples encoded, number of samples).
-        at_least: The fewest samples allowed.
     """
     known = {} if loaded is None else loaded
     checked = partial(as_features, name, at_least=at_least)
@@ -223,7 +220,6 @@ def _split(features: Features, widths: Mapping[str, int]) -> tuple[Features, dic
 
 
 def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
-    """The table with what the user says about its columns."""
     from precall.samples.tables import TableRows
 
     if isinstance(samples, TableRows):

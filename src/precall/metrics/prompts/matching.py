@@ -60,13 +60,6 @@ def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encod
 
     Every prompt must have the same weight on both sides. Of each prompt as many samples are kept as its number of
     references and of answers allow, in a proportion that nine of ten prompts reach; which ones is random.
-
-    Args:
-        real: The data.
-        fake: The model's answers.
-        prompts: `{"real": …, "fake": …}`: texts, ids or features, one per sample.
-        encode: Computes features of texts.
-        seed: Seed of the choice.
     """
     if set(prompts) != {"real", "fake"}:
         raise ValueError(f"`prompts` must map 'real' and 'fake' to prompts; got {', '.join(map(repr, prompts))}.")

@@ -37,10 +37,7 @@ class Alike:
 
     @property
     def expected(self) -> tuple[Array, str]:
-        """The similarity that two answers of the data have: of two references, or of a reference and an answer.
-
-        If the model were the data, both would be the same.
-        """
+        """The similarity of two answers of the data: as of two references, or of a reference and an answer."""
         several = np.isfinite(self.reals).mean() > 0.5
         return (self.reals, "two references") if several else (self.between, "a reference and an answer")
 
@@ -51,11 +48,6 @@ def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
         answers = 1 / mean over prompts of k̄(x, x'),    k(x, x') = exp(−|x − x'|² / 2w²)
 
     over pairs of different answers to one prompt. Empty if no prompt has two answers.
-
-    Args:
-        real: The references, with their prompts.
-        fake: The answers.
-        seed: Seed of the pairs that set the scale.
     """
     a, b = real.prompted, fake.prompted
     assert a is not None  # `matched` sets them
@@ -79,13 +71,8 @@ def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[I
 
         spread = Σ |y − f(c)|² / Σ |x − f(c)|²
 
-    f is a ridge regression of the references on their prompts, fitted to other prompts. Below 1, answers stay too close
-    to the typical answer of their prompt; above 1, they vary too much or do not fit.
-
-    Args:
-        c: Features of the prompt of each real and of each fake sample.
-        x: Features of the samples.
-        number: Numbers of their prompts.
+    f is a ridge regression of the references x on the features c of their prompts, fitted to other prompts. Below 1,
+    answers stay too close to the typical answer of their prompt; above 1, they vary too much or do not fit.
     """
     from scipy.special import stdtrit
 

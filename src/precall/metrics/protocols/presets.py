@@ -57,11 +57,6 @@ class Preset:
     def departures(self, *, encoder: str | None, n_real: int | None, n_fake: int | None) -> list[str]:
         """In which ways a run departs from the protocol, as sentences without a full stop.
 
-        Args:
-            encoder: The encoder that was used, or None if features were given.
-            n_real: Number of real samples.
-            n_fake: Number of fake samples.
-
         Example:
             >>> PRESETS["prdc"].departures(encoder="vgg16", n_real=10_000, n_fake=900)
             ['900 fake samples instead of 10000']
@@ -198,12 +193,7 @@ PRESETS: dict[str, Preset] = {
 def preset_named(
     name: str, *, metrics: Iterable[str] | None = None, k: int | None = None, ties: str | None = None
 ) -> Preset:
-    """The preset of this name, after checking that no other choice than a default is made beside it.
-
-    Example:
-        >>> preset_named("prdc").ties
-        'open'
-    """
+    """The preset of this name, after checking that no other choice than a default is made beside it."""
     found = PRESETS[checks.choice("preset", name, PRESETS)]
     given: Mapping[str, object] = {"metrics": metrics and tuple(metrics), "k": k, "ties": ties}
     for what, value in given.items():

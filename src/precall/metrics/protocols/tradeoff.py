@@ -158,10 +158,7 @@ class Tradeoff(Comparison):
         return cls(comparison.assessments, settings=settings)
 
     def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
-        """Matplotlib figure: precision over recall along the knob, and the envelope of each model.
-
-        With `style="paper"`, it shows the curve of each setting, as for other comparisons.
-        """
+        """Precision over recall along the knob, with envelopes; `style="paper"`: the curve of each setting."""
         figure: Figure = drawing("tradeoff").plot(self) if style == "screen" else super().plot(style)
         return figure
 
@@ -184,7 +181,6 @@ class Tradeoff(Comparison):
         return ChosenSetting(model, setting, best, scores[best], close)
 
     def _place(self, name: str) -> tuple[str, float]:
-        """The model and the setting of an assessment."""
         return next((model, v) for model, each in self.settings.items() for v, one in each.items() if one == name)
 
     def _ahead_at(self, lam: float) -> str | None:
@@ -224,7 +220,6 @@ def named(fake: Mapping[str, Mapping[float, Any]]) -> tuple[dict[str, Any], dict
 
 
 def _knob(model: str, value: object) -> float:
-    """The value of a knob as a number, so that settings have an order."""
     if isinstance(value, bool | str) or not math.isfinite(number := float(checks.numbers("setting", value))):
         raise ValueError(f"a setting of {model!r} must be a number, such as a temperature; got {value!r}.")
     return number

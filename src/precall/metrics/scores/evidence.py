@@ -24,10 +24,7 @@ MENDED = 0.5  # part of the difference between cells that remains if means and v
 
 @dataclass(frozen=True)
 class Moved:
-    """How means, variances and the masses of cells differ.
-
-    The first three are parts of the Kullback-Leibler divergence of two Gaussians with independent coordinates.
-    """
+    """How means, variances and cells differ; the first three are parts of the KL divergence of diagonal Gaussians."""
 
     shift: float  # the part of the means, `½ Σ δ²/v`
     narrow: float  # the part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1

@@ -39,12 +39,7 @@ class Gate:
         return value is not None and self._holds(value)
 
     def missed(self, scores: Mapping[str, Score], label: str) -> str:
-        """How a model misses the gate, as the end of a sentence: "has recall 0.4, below 0.5".
-
-        Args:
-            scores: The scores of the model.
-            label: What the score is called, with its encoder.
-        """
+        """How a model misses the gate, as the end of a sentence: "has recall 0.4, below 0.5"."""
         value, end = self._compared(scores), {"min": "lower", "max": "upper"}[self.kind]
         if value is None:
             return f"has no {'interval of ' if self.cautious else ''}{label}. Pass more samples."
@@ -52,17 +47,13 @@ class Gate:
         return f"has {what} {value:.4g}, {'below' if self.kind == 'min' else 'above'} {self.limit:g}"
 
     def _compared(self, scores: Mapping[str, Score]) -> float | None:
-        """What is compared with the limit, or None if there is nothing to compare."""
         score = scores.get(self.score)
         if score is None or not self.cautious:
             return None if score is None else score.value
         return None if score.interval is None else score.interval.low if self.kind == "min" else score.interval.high
 
     def certain(self, scores: Mapping[str, Score]) -> bool:
-        """Whether the whole interval of the score lies on the side of the limit on which the score lies.
-
-        It is False if the score has no interval.
-        """
+        """Whether the whole interval of the score lies on the side of the limit on which the score lies."""
         interval = scores[self.score].interval if self.score in scores else None
         if interval is None:
             return False
@@ -72,13 +63,11 @@ class Gate:
         return value >= self.limit if self.kind == "min" else value <= self.limit
 
     def to_dict(self) -> dict[str, Any]:
-        """The gate as JSON-ready values."""
         cautious = {"cautious": True} if self.cautious else {}
         return {"score": self.score, "kind": self.kind, "limit": encoded(self.limit), **cautious}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Gate:
-        """The gate that `to_dict` wrote."""
         if not isinstance(saved["score"], str):
             raise ValueError(f"the score of a gate must be text; got {type(saved['score']).__name__}.")
         return cls(saved["score"], saved["kind"], decoded(saved["limit"]), bool(saved.get("cautious", False)))

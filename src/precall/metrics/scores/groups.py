@@ -29,21 +29,10 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
     Groups that are in one set only are reported separately, never dropped silently. A group with a single sample is
     refused, because no curve can be estimated from it.
 
-    Args:
-        groups_real: Label of each real sample, shape (n_real,): strings, integers or booleans.
-        groups_fake: Label of each fake sample, shape (n_fake,).
-        n_real: Number of real samples.
-        n_fake: Number of fake samples.
-
-    Returns:
-        The rows by group, and the groups that are in one set only.
-
     Example:
         >>> groups = split_groups(groups_real=list("abab"), groups_fake=list("bbcc"), n_real=4, n_fake=4)
-        >>> groups.rows["b"]
-        (array([1, 3]), array([0, 1]))
-        >>> groups.only_real, groups.only_fake
-        (('a',), ('c',))
+        >>> groups.rows["b"], groups.only_real, groups.only_fake
+        ((array([1, 3]), array([0, 1])), ('a',), ('c',))
     """
     real = _rows_by_group("groups_real", groups_real, n_real)
     fake = _rows_by_group("groups_fake", groups_fake, n_fake)
@@ -73,14 +62,12 @@ class Gap:
         return self.interval is not None and self.interval.low > 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The gap as JSON-ready values; an infinite `lam` (the end of the curve) is written "inf"."""
         named = {"better": _plain(self.better), "worse": _plain(self.worse)}
         interval = {} if self.interval is None else {"interval": self.interval.to_dict()}
         return {"value": self.value, "lam": encoded(self.lam), **named, **interval}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Gap:
-        """The gap that `to_dict` wrote."""
         interval = Interval.from_dict(saved["interval"]) if "interval" in saved else None
         return cls(saved["value"], decoded(saved["lam"]), saved["better"], saved["worse"], interval)
 
@@ -98,12 +85,10 @@ class FairnessGap:
     recall: Gap
 
     def to_dict(self) -> dict[str, Any]:
-        """The gaps as JSON-ready values."""
         return {"precision": self.precision.to_dict(), "recall": self.recall.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> FairnessGap:
-        """The gaps that `to_dict` wrote."""
         return cls(Gap.from_dict(saved["precision"]), Gap.from_dict(saved["recall"]))
 
 
@@ -120,19 +105,10 @@ def fairness(
     the intervals of the curves, a gap has an interval too: the groups are independent, so the squares of their
     half-widths add up, and the level is that of all pairs of groups together.
 
-    Args:
-        spectra: Group → the spectrum of its real against its fake samples, at least two groups.
-        intervals: Group → the intervals of its curve, if they are known.
-
-    Returns:
-        The gaps, each with the λ at which it occurs and the best and the worst group there.
-
     Example:
-        >>> spectra = {
-        ...     "a": RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5]),
-        ...     "b": RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25]),
-        ... }
-        >>> fairness(spectra).precision
+        >>> a = RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5])
+        >>> b = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25])
+        >>> fairness({"a": a, "b": b}).precision
         Gap(value=0.25, lam=1.0, better='a', worse='b', interval=None)
 
     References:
@@ -169,10 +145,7 @@ def _bounded(gap: Gap, curve: str, spectra: Mapping[Any, RatioSpectrum], interva
 
 
 def _gaps(spectra: Mapping[Any, RatioSpectrum], curve: str, end: float) -> Iterator[Gap]:
-    """For every ordered pair of groups, the largest difference of the first curve minus the second.
-
-    The end of the curve is included, because a curve has no breakpoints if the supports are disjoint.
-    """
+    """The largest lead of each curve over each other one; its end counts: disjoint supports have no breakpoints."""
     for (g, better), (h, worse) in permutations(spectra.items(), 2):
         lam = np.append(better.breakpoints, end)
         lead = getattr(better, curve)(lam) - getattr(worse, curve)(lam)
@@ -199,11 +172,9 @@ def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Index]:
 
 
 def _listed(groups: Any) -> str:
-    """The first few groups, for an error message."""
     names = [repr(_plain(group)) for group in groups]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _plain(label: Any) -> Any:
-    """A label as a Python object instead of a NumPy scalar."""
     return label.item() if isinstance(label, np.generic) else label

@@ -1,15 +1,10 @@
 """What a metric is, and how its intervals and chance levels come from resampling.
 
-A file that computes a metric declares it as one `Metric`; `registry.py` lists them. Everything else that must know
-about metrics (the defaults, the table, the page, the gates of the command line, docs/metrics.md) reads the registry.
-
-Whoever can draw a curve again, from a bootstrap sample or after a permutation of the labels, passes the readings of all
-draws to `over` for their variances (an interval, `bounded_intervals`) or their means (a chance level). Scores for which
-a bootstrap is wrong take disjoint subsamples: a bootstrap repeats samples, and a repeated sample is its own nearest
-neighbour. Assume that the standard deviation of a score of n samples is about c/√n. The score is recomputed on B
-disjoint blocks of n/B samples, and the standard deviation over the blocks divided by √B estimates that of the score.
-The variance is averaged over two random partitions, and the interval uses Student's t with 2 (B − 1) degrees of
-freedom.
+A file that computes a metric declares it as one `Metric`; `registry.py` lists them, and everything else reads the
+registry. A bootstrap is wrong for scores of nearest neighbours, since a repeated sample is its own neighbour. For them
+the score is recomputed on B disjoint blocks of n/B samples: if its standard deviation is about c/√n, that over the
+blocks divided by √B estimates it. The variance is averaged over two random partitions, and the interval uses Student's
+t with 2 (B − 1) degrees of freedom.
 """
 
 from __future__ import annotations
@@ -91,16 +86,7 @@ def curve_found(
     settings: Mapping[str, Any],
     draws: Sequence[Mapping[str, float]] = (),
 ) -> Found:
-    """A curve with its scores.
-
-    Args:
-        run: The run that the curve belongs to, or anything else that knows the sizes.
-        spectrum: The curve.
-        intervals: Interval of each score and, if it is known, of each point of the curve, by name.
-        chance: Scores that are expected at these sample sizes if P = Q, by name.
-        settings: The choices that change the curve.
-        draws: Readings of bootstrap samples, for the kind of the verdict.
-    """
+    """A curve with its scores; `intervals` may hold those of its points, and `draws` serve the kind of the verdict."""
     scores = {
         name: Score(value, intervals[name], chance[name], *run.sizes, settings)
         for name, value in readings(spectrum).items()
@@ -116,12 +102,7 @@ RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectati
 
 
 def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **options: int) -> dict[str, float]:
-    """A summary of each reading over all draws.
-
-    Example:
-        >>> over([{"tv": 0.25}, {"tv": 0.75}], np.mean)
-        {'tv': 0.5}
-    """
+    """A summary of each reading over all draws."""
     return {name: float(summary([draw[name] for draw in draws], **options)) for name in draws[0]}
 
 
@@ -152,12 +133,7 @@ def subsampling_intervals(
 
     Args:
         statistics: Function that maps indices of real and fake samples to scores with the same names as `values`.
-        values: The scores of all samples, which are the centres of the intervals.
-        n_real: Number of real samples.
-        n_fake: Number of fake samples.
         at_least: Fewest real and fake samples per block for which `statistics` is defined.
-        seed: Seed of the partitions.
-        level: Nominal coverage.
         within: Range of each score by name; its interval is clipped to it (coverage lies in [0, 1]).
     """
     from scipy.special import stdtrit

@@ -98,13 +98,11 @@ class RunRecord(Recorded):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> RunRecord:
-        """The record that `to_dict` wrote."""
         parts = {name: kind.from_dict(saved[name]) if saved.get(name) else None for name, kind in PARTS.items()}
         return super().from_dict({**saved, **parts})
 
     @property
     def sides(self) -> list[SideRecord]:
-        """What is known of the real side and of the fake side."""
         return [one for one in (self.real, self.fake) if one is not None]
 
 
@@ -114,26 +112,18 @@ PARTS: dict[str, type[Recorded]] = {**dict.fromkeys(SIDES, SideRecord), "groups"
 
 @dataclass(frozen=True)
 class Trend:
-    """Scores of one model at several values of one setting: the neighbours k, or the sample size n.
-
-    Example:
-        >>> trend = Trend((1, 3), (500, 500), {"recall": (0.25, 0.5)})
-        >>> Trend.from_dict(trend.to_dict()) == trend
-        True
-    """
+    """Scores of one model at several values of one setting: the neighbours k, or the sample size n."""
 
     at: tuple[int, ...]  # the values of the setting, in increasing order
     n: tuple[int, ...]  # number of samples per side at each value
     scores: Mapping[str, tuple[float | None, ...]]  # values of each score, by name; None where it was not computed
 
     def to_dict(self) -> dict[str, Any]:
-        """The trend as JSON-ready values."""
         scores = {name: [None if x is None else encoded(x) for x in values] for name, values in self.scores.items()}
         return {"at": list(self.at), "n": list(self.n), "scores": scores}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Trend:
-        """The trend that `to_dict` wrote."""
         scores = {
             name: tuple(None if x is None else decoded(x) for x in values) for name, values in saved["scores"].items()
         }

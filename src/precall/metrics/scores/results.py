@@ -208,11 +208,7 @@ class Assessment:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
-
-        The curves on 201 angles and the certificate's values there are written for other programs. They are not needed
-        to load the results.
-        """
+        """The results as JSON-ready values (docs/results.md); the curves on 201 angles are for other programs."""
         return {
             "schema": SCHEMA,
             "name": self.name,
@@ -261,12 +257,9 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Mapping[str, Assessment]):
-    """Several models against the same data, by name. It prints as a table and one sentence per model.
+    """Several models against the same data, by name, with the gates that they were required to keep, if any.
 
-    Attributes:
-        assessments: The models, by name.
-        gates: Limits that their scores were required to keep; empty unless some were given.
-        fail_on: Kinds that no verdict may have; empty unless some were given.
+    It prints as a table and one sentence per model. No verdict may have the kinds in `fail_on`.
     """
 
     assessments: Mapping[str, Assessment]

@@ -52,12 +52,10 @@ class Interval:
         return self.low <= value <= self.high
 
     def to_dict(self) -> dict[str, Any]:
-        """The interval as JSON-ready values."""
         return {"low": encoded(self.low), "high": encoded(self.high), "level": self.level, "covers": self.covers}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Interval:
-        """The interval that `to_dict` wrote."""
         return cls(decoded(saved["low"]), decoded(saved["high"]), saved["level"], saved["covers"])
 
 
@@ -105,12 +103,7 @@ class Score:
         return _decimals((self.interval.high - self.interval.low) / 2)
 
     def text(self, decimals: int | None = None) -> str:
-        """The value with its interval, to the decimals that the interval warrants, or to those given.
-
-        Example:
-            >>> Score(0.5, Interval(0.25, 0.75, 0.95, "the mean")).text(3)
-            '0.500 [0.250, 0.750]'
-        """
+        """The value with its interval, to the decimals that the interval warrants, or to those given."""
         if self.interval is None:
             return f"{self.value:.4g}" if decimals is None else f"{self.value:z.{decimals}f}"
         ends = (self.value, self.interval.low, self.interval.high)
@@ -132,7 +125,6 @@ class Score:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Score:
-        """The score that `to_dict` wrote."""
         interval, chance = saved["interval"], saved["chance"]
         return cls(
             decoded(saved["value"]),
@@ -161,13 +153,7 @@ def named(label: str, score: str, encoder: str | None, rows: int | None = None) 
     """The label of a score, with the encoder in brackets if it is a distance between features of another network.
 
     FID is a distance between features of Inception. With any other encoder the same formula gives a number on another
-    scale, which must not be mistaken for it.
-
-    Args:
-        label: The label, such as "FID".
-        score: The name of the score.
-        encoder: The encoder's name, or None if features were given.
-        rows: Number of rows of each side that the score was computed from, if that is a part of them.
+    scale, which must not be mistaken for it. `rows` per side are named if the score was computed from a part of them.
 
     Example:
         >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", None, 5000)
@@ -229,16 +215,8 @@ def bounded_interval(
     """`value ± half_width`, clipped to the range of the score, and never shorter at an end than n samples justify.
 
     If the interval touches an end of the range, nothing was seen there. An event that n samples never show may still
-    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end.
-
-    Args:
-        value: The score.
-        half_width: Quantile times standard deviation, at least 0.
-        low: Least possible value.
-        high: Largest possible value.
-        n: Number of samples of the smaller set.
-        covers: What the interval covers.
-        level: Nominal coverage.
+    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end. n is
+    the number of samples of the smaller set.
 
     Example:
         >>> interval = bounded_interval(0.0, 0.0, low=0.0, high=1.0, n=100, covers="the expectation")
@@ -271,16 +249,7 @@ class CurveIntervals:
     def gathered(
         cls, intervals: Mapping[str, Interval | None], draws: Sequence[Mapping[str, float]] = ()
     ) -> CurveIntervals | None:
-        """The intervals of the points, among those that were computed for the names in `READ`; None if there are none.
-
-        Args:
-            intervals: Intervals by name.
-            draws: Readings of bootstrap samples, by the same names.
-
-        Example:
-            >>> CurveIntervals.gathered({"tv": Interval(0.1, 0.2, 0.95, "the mean")}) is None
-            True
-        """
+        """The intervals and draws of the points, from those of the names in `READ`; None if there are none."""
         points = [interval for info in SHARES if (interval := intervals.get(info.name)) is not None]
         if len(points) < len(SHARES):
             return None
@@ -289,31 +258,18 @@ class CurveIntervals:
         return cls(SLOPES, low, high, points[0].level, points[0].covers, kept)
 
     def at(self, lam: float, alpha: float) -> Interval:
-        """The interval of α(λ) around its estimate, interpolated in log λ.
-
-        Args:
-            lam: Slope λ, positive and finite.
-            alpha: The estimate.
-
-        Example:
-            >>> ends = np.array([0.5, 0.7]), np.array([0.7, 0.9])
-            >>> known = CurveIntervals(np.array([1.0, 4.0]), *ends, 0.95, "the mean")
-            >>> round(known.at(2.0, 0.7).low, 3), round(known.at(2.0, 0.7).high, 3)
-            (0.6, 0.8)
-        """
+        """The interval of α(λ) around its estimate, interpolated in log λ."""
         x, grid = np.log(lam), np.log(self.lam)
         low, high = (float(min(1.0, lam) * np.interp(x, grid, end)) for end in (self.low, self.high))
         return Interval(min(low, alpha), max(high, alpha), self.level, self.covers)
 
     def to_dict(self) -> dict[str, Any]:
-        """The intervals as JSON-ready values."""
         arrays = {"lam": self.lam.tolist(), "low": self.low.tolist(), "high": self.high.tolist()}
         draws = {} if self.draws is None else {"draws": self.draws.tolist()}
         return {**arrays, "level": self.level, "covers": self.covers, **draws}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CurveIntervals:
-        """The intervals that `to_dict` wrote."""
         lam, low, high = (checks.vector(name, checks.entry(saved, name)) for name in ("lam", "low", "high"))
         draws = [checks.vector("draws", one) for one in saved.get("draws", ())]
         checks.same_length(lam=lam, low=low, high=high, **{f"draws[{i}]": one for i, one in enumerate(draws)})
@@ -321,12 +277,7 @@ class CurveIntervals:
 
 
 def encoded(value: float) -> float | str:
-    """A float as JSON can hold it: infinities and NaN become strings.
-
-    Example:
-        >>> encoded(0.5), encoded(float("-inf"))
-        (0.5, '-inf')
-    """
+    """A float as JSON can hold it: infinities and NaN become strings."""
     value = float(value)
     return value if math.isfinite(value) else str(value)
 
