@@ -34,8 +34,7 @@ from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.inputs.features import Pair, check_k, same_dimension
 from precall.metrics.inputs.notices import notices
-from precall.metrics.inputs.sides import Side, side
-from precall.metrics.inputs.storage import on_one_grid
+from precall.metrics.inputs.sides import Side, on_one_grid, side
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
@@ -375,7 +374,7 @@ class Reference(PreparedReals):
             check_prompts_alone(self.preset, groups)
             real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
         if self.preset is not None and found.moments is None:
-            return self.by_preset(self.preset, found, names, name, groups, progress)
+            return self.by_preset(found, names, name, groups, progress)
         shared, found = self._comparable(real, found)
         return shared.assessed(found, names, name, groups, progress)
 

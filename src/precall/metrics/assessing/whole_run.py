@@ -1,14 +1,18 @@
-"""A run over samples that are all in this process."""
+"""A run over samples that are all in this process, and the assessment of any run: its metrics, scores and record."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from datetime import date
+from functools import cache, cached_property, partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from precall import __version__
 from precall.metrics.cells.histograms import Clusters, cells_of_pair
+from precall.metrics.cells.moved import moved
 from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
 from precall.metrics.distances.kernel_distance import KID, kernel_of
 from precall.metrics.inputs.features import Features, Pair, check_k, device_of, uniform_rows
@@ -19,15 +23,17 @@ from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.metrics import CLIPPED
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
-from precall.metrics.scores.metric import QUICK
+from precall.metrics.scores.metric import QUICK, Found, Metric
+from precall.metrics.scores.record import RunRecord
+from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.tables.category_levels import named_category_codes
 from precall.metrics.tables.column_drift import ColumnDrift, column_drift
 from precall.metrics.tables.table_notices import table_notices
-from precall.progress import Progress, StageProgress, stage_of
+from precall.progress import Progress, StageProgress, stage_of, timed
 from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Sums
+    from precall.metrics.assessing.run import Run, Sums
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.distances.moments import Moments
     from precall.metrics.neighbors.scores import Neighborhoods
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from precall.metrics.protocols.presets import Preset
     from precall.metrics.scores.score import Score
 
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 MOST = 20_000  # samples of each side that the curve and the k-NN scores of a quick assessment are computed from
 
 
@@ -203,24 +210,27 @@ class WholeRun:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        sides = {"real": self.real, "fake": self.fake, **({} if self.unseen is None else {"holdout": self.unseen})}
-        said = self._notices(sides)
         return {
             **({} if self.unseen is None else {"n_holdout": self.unseen.n}),
             "dimension": self.pair.dimension,
             "constant_columns": self.pair.constant_columns(),
             "device": device_of(self.pair.fake),
-            **{of: one.protocol for of, one in sides.items() if one.protocol},
+            **{of: one.protocol for of, one in self._sides.items() if one.protocol},
             **({} if self.real.prompted is None else {"prompts": self.real.prompted.about}),
             **({} if self.real.table is None else {"contains": self.real.contents()}),
-            **({"notices": said} if said else {}),
+            **({"notices": said} if (said := self._notices) else {}),
         }
 
-    def _notices(self, sides: Mapping[str, Side]) -> list[str]:
+    @property
+    def _sides(self) -> dict[str, Side]:
+        return {"real": self.real, "fake": self.fake} | ({} if self.unseen is None else {"holdout": self.unseen})
+
+    @property
+    def _notices(self) -> list[str]:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        found = notices(self._sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
         if self.kept != (self.real, self.fake):
             found.append(f"the curve and the k-NN scores are those of {MOST:,} random samples of each side (quick).")
         for one in found:
@@ -242,3 +252,93 @@ class WholeRun:
 
     def report(self, stage: str) -> None:
         self.stage(stage)(0, 1)
+
+
+def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
+    """The assessment of a run: the first curve estimator gives the curve, and scores of the others carry its name."""
+    best = next((metric.name for metric in metrics if metric.is_curve), None)
+    if not all(metric.from_statistics for metric in metrics):
+        _check_sizes(run.sizes, metrics)
+    found = _computed(run, metrics)
+    scores: dict[str, Score] = {}
+    for metric in metrics:
+        prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
+        scores |= {prefix + name: score for name, score in found[metric.name].scores.items()}
+    classifier = next((run.classifiers[name] for name in run.metrics if name in run.classifiers), None)
+    swept, cells = vars(run).get("neighborhoods"), vars(run).get("clusters")
+    real, fake = _per_sample(swept, cells, classifier if run.sources else None)
+    with timed("verdict"):
+        change = None if best is None else moved(run.pair, run.seed)
+    n_real, n_fake = run.totals
+    sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
+    settings = {"metrics": list(run.metrics), "k": run.k, "ties": run.ties, "seed": run.seed}
+    made = {"date": date.today().isoformat(), "versions": versions()}
+    return Assessment(
+        name=run.name,
+        estimator=best,
+        spectra={name: one.spectrum for name, one in found.items() if one.spectrum is not None},
+        scores=scores,
+        certificate=None if classifier is None else classifier.certificate,
+        real=real,
+        fake=fake,
+        record=RunRecord.from_dict({"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made}),
+        neighborhoods=swept,
+        clusters=cells,
+        classifiers=run.classifiers,
+        drift=run.drift,
+        moved=change,
+        sources=run.sources,
+        curve_intervals=None if best is None else found[best].curve_intervals,
+    )
+
+
+def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
+    for metric in metrics:
+        for name, n in zip(("real", "fake"), sizes, strict=True):
+            if n < metric.fewest:
+                way_out = 'with fewer, pass `metrics=("neighbors", "fid", "kid")` (--metrics neighbors,fid,kid)'
+                expected = f"at least {metric.fewest} samples; got {n}"
+                raise ValueError(f"`{name}` must hold {expected}. `{metric.name}` needs them; {way_out}.")
+
+
+def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
+    """The results of the metrics by name; those that share no work are computed side by side."""
+    parts: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        parts.setdefault(metric.shares or metric.name, []).append(metric)
+    jobs = [partial(_in_turn, run, part) for part in parts.values()]
+    libraries = [library for metric in metrics for library in metric.libraries]
+    # a single one may use all threads
+    done = side_by_side(jobs, libraries=libraries) if len(jobs) > 1 else [job() for job in jobs]
+    found = {name: one for part in done for name, one in part.items()}
+    return {metric.name: found[metric.name] for metric in metrics}
+
+
+def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
+    found = {}
+    for metric in metrics:
+        with timed(metric.name):
+            found[metric.name] = metric.compute(run)
+    return found
+
+
+def _per_sample(
+    swept: Neighborhoods | None, cells: Clusters | None, scored: ClassifierResult | None
+) -> tuple[PerSample, PerSample]:
+    """Values of every sample, from what the metrics have computed."""
+    real, fake = dict[str, Any](), dict[str, Any]()
+    if scored is not None:
+        real["log_ratio"], fake["log_ratio"] = scored.log_ratio_real, scored.log_ratio_fake
+    if cells is not None:
+        real["cluster"], fake["cluster"] = cells.labels_real[0], cells.labels_fake[0]
+    if swept is not None:
+        real |= {"member": swept.members_real(), "nearest": swept.real_to_fake.index[:, 0]}
+        fake |= {"member": swept.members_fake(), "nearest": swept.fake_to_real.index[:, 0]}
+        fake |= {"realism": swept.realism(), "copy_ratio": swept.copy_ratios()}
+    return PerSample(**real), PerSample(**fake)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the packages that determine the numbers, read from disk once."""
+    return {"precall": __version__} | {package: version(package) for package in PACKAGES}

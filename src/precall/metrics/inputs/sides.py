@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,10 +11,10 @@ import numpy as np
 
 from precall.devices import exact_device
 from precall.metrics.distances.moments import Moments
-from precall.metrics.inputs.features import Features, as_features, moved
+from precall.metrics.inputs.features import Features, as_features, as_tensor, moved
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Index, check_tensor, is_tensor, to_numpy
+from precall.theory.arrays import Array, Index, Matrix, check_tensor, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from precall.samples.arrays import Statistics
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
+
+BITS = {"bfloat16": 8, "float16": 11}  # significant bits of the types of 16 bits, from the coarsest to the finest
+LOOKED_AT = 1000  # rows that are looked at before all are
+USED = 0.3  # share of values that use the last bit of a type; half of all do, and fewer of whole numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +164,17 @@ def side(
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
     """
-    known = {} if loaded is None else loaded
-    checked = partial(as_features, name, at_least=at_least)
-    found = _side(name, source, (encoder, default), reference, table, known, device, progress, checked)
+    from precall.encoders import encode
+
+    found = _unencoded(name, source, table, at_least)
+    if not isinstance(found, Side):
+        fitted_on = reference.samples if reference is not None else found if name == "real" else None
+        chosen = _loaded(found, (encoder, default), fitted_on, {} if loaded is None else loaded, device)
+        samples = _shown(found, chosen)
+        encoded = encode(samples, chosen, progress=progress)
+        matrix, widths = as_features(name, encoded.array, at_least=at_least), encoded.protocol.get("outputs", {})
+        features, outputs = _split(matrix, widths)
+        found = Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
     if device is None:
         return found
     place = exact_device(device)
@@ -171,18 +182,8 @@ def side(
     return replace(found, features=moved(found.features, place), outputs=outputs)
 
 
-def _side(
-    name: str,
-    source: Any,
-    encoder: tuple[Encoder | str | None, str | None],
-    reference: Side | None,
-    table: TableChoice | None,
-    loaded: dict[str, Encoder],
-    device: str | None,
-    progress: StageProgress | None,
-    checked: Callable[[object], Features],
-) -> Side:
-    """`side`, with the features where they are."""
+def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int) -> Side | SampleSet:
+    """Features, statistics and stored references as a side; anything else as samples that must be encoded."""
     if isinstance(source, Side):
         return source
     if isinstance(source, Moments):
@@ -190,26 +191,19 @@ def _side(
     if is_tensor(source):
         check_tensor(name, source)
     if _is_matrix(source):
-        return Side(checked(source))
-    from precall.encoders import EncodedFeatures, encode
+        return Side(as_features(name, source, at_least=at_least))
+    from precall.encoders import EncodedFeatures
     from precall.samples import open_samples
     from precall.samples.references import ReferenceRows
 
     if isinstance(source, EncodedFeatures):
-        return Side(checked(source.array), protocol=source.to_dict())
+        return Side(as_features(name, source.array, at_least=at_least), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         samples = _chosen(samples, table)
     if isinstance(samples, ReferenceRows):
         return _of_reference(samples)
-    if samples.kind == "moments":
-        return _of_statistics(cast("Statistics", samples))
-    fitted_on = reference.samples if reference is not None else samples if name == "real" else None
-    chosen = _loaded(samples, encoder, fitted_on, loaded, device)
-    samples = _shown(samples, chosen)
-    encoded = encode(samples, chosen, progress=progress)
-    features, outputs = _split(checked(encoded.array), encoded.protocol.get("outputs", {}))
-    return Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
+    return _of_statistics(cast("Statistics", samples)) if samples.kind == "moments" else samples
 
 
 def _split(features: Features, widths: Mapping[str, int]) -> tuple[Features, dict[str, Features]]:
@@ -291,3 +285,67 @@ def _is_matrix(source: Any) -> bool:
     if not isinstance(source, list) or not source:
         return False
     return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)
+
+
+# ------------------------------------------------------------------------------------------------ one type of storage
+
+
+def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
+    """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
+
+    A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of one
+    side are numbers of a coarser type, and those of the other side are not, the other side is rounded to that type.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(2, 50, 3))
+        >>> real, fake = on_one_grid(Side(x[0]), Side(x[1].astype(np.float16).astype(np.float64)))
+        >>> real.protocol["storage"], fake.protocol
+        ('rounded to float16, the type of the other side', {})
+    """
+    if real.moments is not None or fake.moments is not None or real.table is not None:
+        return real, fake
+    types = [_type_of(side.features) for side in (real, fake)]
+    order = [len(BITS) if one is None else list(BITS).index(one) for one in types]
+    if order[0] == order[1]:
+        return real, fake
+    if order[0] < order[1]:
+        return real, _rounded(fake, str(types[0]))
+    return _rounded(real, str(types[1])), fake
+
+
+def _type_of(features: Features) -> str | None:
+    """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
+    some = to_numpy(features[:: max(1, len(features) // LOOKED_AT)])
+    for name, bits in BITS.items():
+        mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
+        odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
+        if odd > USED and _holds(some, name):
+            return name if _holds(to_numpy(features), name) else None
+    return None
+
+
+def _holds(values: Matrix, name: str) -> bool:
+    """Whether a type holds every value exactly."""
+    return bool((_cast(values, name) == values).all())
+
+
+def _cast(values: Matrix, name: str) -> Matrix:
+    """The values rounded to a type, in their own type."""
+    if name == "bfloat16":  # the first 16 bits of float32, rounded to even
+        bits = values.astype(np.float32).view(np.uint32)
+        return (
+            ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(values.dtype)
+        )
+    with np.errstate(over="ignore"):
+        return values.astype(name).astype(values.dtype)
+
+
+def _rounded(side: Side, name: str) -> Side:
+    """The side rounded to a type; as it is if that changes nothing, or if its numbers are too large for the type."""
+    values = to_numpy(side.features)
+    matrix = _cast(values, name)
+    if (matrix == values).all() or not np.isfinite(matrix).all():
+        return side
+    features: Features = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
+    protocol = {**side.protocol, "storage": f"rounded to {name}, the type of the other side"}
+    return replace(side, features=features, protocol=protocol)

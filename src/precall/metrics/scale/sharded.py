@@ -25,10 +25,9 @@ from precall.engines.manifest import key_of
 from precall.engines.registry import engine_named
 from precall.engines.runner import Runner
 from precall.files import check_output_folder, write_atomically
-from precall.metrics.assessing.assembly import assessed
 from precall.metrics.assessing.registry import METRICS, requested
 from precall.metrics.assessing.requests import check_holdout
-from precall.metrics.assessing.whole_run import WholeRun
+from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.cells.histograms import CELLS, REPEATS, STARTS, Clusters, histogram_spectrum
 from precall.metrics.cells.kmeans import drawn_rows
 from precall.metrics.distances.kernel_distance import BLOCK, KID, kernel_around
