@@ -63,11 +63,8 @@ class Monitor:
 
     def look(self, fake: object, *, name: str | None = None) -> Look:
         """Look at the samples of the next checkpoint, whose name is its number by default."""
-        found, t, delta = (
-            classify_pair(self.estimator, self.features(fake), seed=self.seed),
-            len(self.looks) + 1,
-            1 - self.level,
-        )
+        found = classify_pair(self.estimator, self.features(fake), seed=self.seed)
+        t, delta = len(self.looks) + 1, 1 - self.level
         spent = 6 * delta / (math.pi * t) ** 2  # δ_t
         p_value = min(1.0, math.exp(min(0.0, -found.log_e)) * delta / spent)
         look = Look(t, name or str(t), p_value, p_value <= delta, found.certificate.at(1 - spent))

@@ -20,7 +20,7 @@ from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.neighbors.sweep import Balls, balls_around, sweep_pair
-from precall.metrics.protocols.preset_run import available, normalised_sides, reported
+from precall.metrics.protocols.preset_run import NEEDED, normalised_sides, reported
 from precall.metrics.protocols.presets import Preset
 from precall.metrics.protocols.stability import score_trends
 from precall.metrics.scores.groups import FairnessGap, GroupRows, fairness, split_groups
@@ -108,10 +108,10 @@ class PreparedReals:
     ) -> Assessment:
         """The scores of the preset; those that need an output that the encoder does not have are left out and named."""
         assert self.preset is not None
-        kept, left_out = available(names, fake)
+        kept = [metric for metric in names if metric not in NEEDED or NEEDED[metric] in fake.outputs]
         real, prepared = normalised_sides(self.preset, real=self.side, fake=fake)
         found = replace(self, side=real).assessed(prepared, kept, name, groups, progress)
-        return reported(self.preset, found, left_out)
+        return reported(self.preset, found, [metric for metric in names if metric not in kept])
 
     def _assess(
         self, fake: Side, names: Sequence[str], name: str, progress: Progress | None, *, sampled: bool = True

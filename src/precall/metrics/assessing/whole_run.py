@@ -68,10 +68,8 @@ class WholeRun:
     def pair(self) -> Pair:
         """Checked features of both sides."""
         real, fake = self.real.prompted, self.fake.prompted
-        drawn = real is not None and fake is not None and real.drawn
-        units = (real.number, fake.number) if drawn and real is not None and fake is not None else None
-        kept_real, kept_fake = self.kept
-        return Pair(kept_real.features, kept_fake.features, units)
+        units = (real.number, fake.number) if real is not None and fake is not None and real.drawn else None
+        return Pair(self.kept[0].features, self.kept[1].features, units)
 
     @cached_property
     def kept(self) -> tuple[Side, Side]:
@@ -106,8 +104,6 @@ class WholeRun:
         one = {"real": self.real, "fake": self.fake}[side]
         stored = one.stored_statistics(output) if self.preset is not None and self.preset.stored else None
         return stored or one.moments or (one.features if output is None else one.output(output))
-
-    # ---------------------------------------------------------------------------------------------------- pairs
 
     @cached_property
     def neighborhoods(self) -> Neighborhoods:
@@ -163,22 +159,20 @@ class WholeRun:
 
     @cached_property
     def _between(self) -> KernelSums | None:
-        from precall.metrics.pairs.kernels import KernelSums
+        from precall.metrics.pairs.kernels import KernelSums  # with torch
 
         return None if self._read_kernel is None else KernelSums(self._read_kernel)
 
     @property
     def kernel_sums(self) -> Sequence[Sums]:
         """Sums of the kernel, from the sweep if there is one."""
-        from precall.metrics.pairs.kernels import kernel_sums
+        from precall.metrics.pairs.kernels import kernel_sums  # with torch
 
         swept = [self.real_balls.sums, self.fake_balls.sums, self._between] if "neighborhoods" in vars(self) else []
         if None in swept or not swept:
             pair = self.pair.together()
             swept = list(kernel_sums(self.kernel, pair.real, pair.fake))
         return [one.result() for one in swept if one is not None]
-
-    # ------------------------------------------------------------------------------------------ cells and columns
 
     @cached_property
     def clusters(self) -> Clusters:
@@ -201,8 +195,6 @@ class WholeRun:
             names={name: names for name, (_, names) in found.items() if name in named},
             seed=self.seed,
         )
-
-    # -------------------------------------------------------------------------------------------------- protocol
 
     @property
     def sources(self) -> Mapping[str, Side]:
@@ -236,8 +228,6 @@ class WholeRun:
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found
-
-    # -------------------------------------------------------------------------------------------------- progress
 
     def stage(self, name: str) -> StageProgress:
         """The progress callback of one stage. It also ends the stage if the assessment was interrupted."""

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
@@ -44,7 +44,10 @@ def side_by_side(
         except BaseException:
             crew.stopped = True
             raise
-        return _results(futures)
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, _StoppedError)), errors[0])
+        return [future.result() for future in futures]
 
 
 @lru_cache(maxsize=1)
@@ -99,13 +102,6 @@ class _StoppedError(Exception):
 
 
 _here = threading.local()  # the crew of this thread, and whether it has a core
-
-
-def _results(futures: Sequence[Future[R]]) -> list[R]:
-    errors = [error for future in futures if (error := future.exception()) is not None]
-    if errors:
-        raise next((error for error in errors if not isinstance(error, _StoppedError)), errors[0])
-    return [future.result() for future in futures]
 
 
 @contextmanager

@@ -83,8 +83,7 @@ class Side:
     @property
     def table(self) -> Mapping[str, Any] | None:
         """The protocol of the encoder of tables, or None if the samples are no table."""
-        plan: Mapping[str, Any] = self.protocol.get("protocol", {})
-        return plan if self.protocol.get("encoder") == "table" else None
+        return self.protocol.get("protocol", {}) if self.protocol.get("encoder") == "table" else None
 
     def contents(self) -> str:
         """What a report about tables contains of them, in a sentence or two."""
@@ -155,9 +154,6 @@ def side(
     """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
 
     Args:
-        name: Name of the argument, for error messages.
-        source: As in `assess`, or features from `precall.encoders.encode`.
-        encoder: How to encode samples; None means the default encoder for their kind.
         default: The encoder of samples that are not features if `encoder` is None, in place of that of their kind.
         reference: The real side, to which the encoder of tables is fitted.
         table: What the user says about the columns of the real table.
@@ -165,16 +161,22 @@ def side(
         device: Where networks run, and where the features are put; None leaves features where they are.
     """
     from precall.encoders import encode
+    from precall.samples.tables import TableRows
 
     found = _unencoded(name, source, table, at_least)
     if not isinstance(found, Side):
         fitted_on = reference.samples if reference is not None else found if name == "real" else None
         chosen = _loaded(found, (encoder, default), fitted_on, {} if loaded is None else loaded, device)
-        samples = _shown(found, chosen)
+        samples = found
+        if isinstance(found, TableRows) and chosen.name == "table":
+            visible = [name for name, column in chosen.protocol["columns"].items() if not column["private"]]
+            samples = found.showing(visible if chosen.protocol["rows_shown"] else ())
         encoded = encode(samples, chosen, progress=progress)
         matrix, widths = as_features(name, encoded.array, at_least=at_least), encoded.protocol.get("outputs", {})
-        features, outputs = _split(matrix, widths)
-        found = Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
+        ends = np.cumsum([0, *widths.values()])  # the outputs lie side by side in one matrix
+        parts = {output: matrix[:, a:b] for output, a, b in zip(widths, ends, ends[1:], strict=False)}
+        features = parts.pop(next(iter(widths))) if widths else matrix
+        found = Side(features, samples, encoded.indices, encoded.to_dict(), outputs=parts)
     if device is None:
         return found
     place = exact_device(device)
@@ -187,7 +189,7 @@ def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int)
     if isinstance(source, Side):
         return source
     if isinstance(source, Moments):
-        return _of_moments(source)
+        return Side(np.empty((0, source.mean.size)), moments=source)
     if is_tensor(source):
         check_tensor(name, source)
     if _is_matrix(source):
@@ -195,41 +197,19 @@ def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int)
     from precall.encoders import EncodedFeatures
     from precall.samples import open_samples
     from precall.samples.references import ReferenceRows
+    from precall.samples.tables import TableRows
 
     if isinstance(source, EncodedFeatures):
         return Side(as_features(name, source.array, at_least=at_least), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
-        samples = _chosen(samples, table)
+        if not isinstance(samples, TableRows):
+            only = "`columns`, `ignore`, `kinds` and `show_rows` are for tables"
+            raise ValueError(f"{only}; `real` holds {samples.kind}.")
+        samples = samples.chosen(table)
     if isinstance(samples, ReferenceRows):
         return _of_reference(samples)
     return _of_statistics(cast("Statistics", samples)) if samples.kind == "moments" else samples
-
-
-def _split(features: Features, widths: Mapping[str, int]) -> tuple[Features, dict[str, Features]]:
-    """The first output of an encoder, and the further ones by name; they lie side by side in one matrix."""
-    ends = np.cumsum([0, *widths.values()])
-    parts = {name: features[:, a:b] for name, a, b in zip(widths, ends, ends[1:], strict=False)}
-    return (features, {}) if not parts else (parts.pop(next(iter(widths))), parts)
-
-
-def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
-    from precall.samples.tables import TableRows
-
-    if isinstance(samples, TableRows):
-        return samples.chosen(choice)
-    raise ValueError(f"`columns`, `ignore`, `kinds` and `show_rows` are for tables; `real` holds {samples.kind}.")
-
-
-def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
-    """A table with the columns that may be shown."""
-    from precall.samples.tables import TableRows
-
-    if not isinstance(samples, TableRows) or encoder.name != "table":
-        return samples
-    columns = encoder.protocol["columns"]
-    visible = [name for name, column in columns.items() if not column["private"]]
-    return samples.showing(visible if encoder.protocol["rows_shown"] else ())
 
 
 def _loaded(
@@ -264,16 +244,12 @@ def _of_reference(samples: ReferenceRows) -> Side:
     return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
 
 
-def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str, Any] | None = None) -> Side:
-    empty = np.empty((0, moments.mean.size))
-    return Side(empty, protocol=protocol or {}, moments=moments, counted=counted)
-
-
 def _of_statistics(statistics: Statistics) -> Side:
     """The side of stored statistics. If the file has no number of samples, 2 is used: FID does not depend on it."""
     moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
     protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
-    return _of_moments(moments, counted=statistics.n is not None, protocol=protocol)
+    empty = np.empty((0, moments.mean.size))
+    return Side(empty, protocol=protocol, moments=moments, counted=statistics.n is not None)
 
 
 def _is_matrix(source: Any) -> bool:
@@ -287,30 +263,19 @@ def _is_matrix(source: Any) -> bool:
     return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)
 
 
-# ------------------------------------------------------------------------------------------------ one type of storage
-
-
 def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
     """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
 
     A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of one
     side are numbers of a coarser type, and those of the other side are not, the other side is rounded to that type.
-
-    Example:
-        >>> x = np.random.default_rng(0).normal(size=(2, 50, 3))
-        >>> real, fake = on_one_grid(Side(x[0]), Side(x[1].astype(np.float16).astype(np.float64)))
-        >>> real.protocol["storage"], fake.protocol
-        ('rounded to float16, the type of the other side', {})
     """
     if real.moments is not None or fake.moments is not None or real.table is not None:
         return real, fake
-    types = [_type_of(side.features) for side in (real, fake)]
-    order = [len(BITS) if one is None else list(BITS).index(one) for one in types]
-    if order[0] == order[1]:
-        return real, fake
-    if order[0] < order[1]:
-        return real, _rounded(fake, str(types[0]))
-    return _rounded(real, str(types[1])), fake
+    of_real, of_fake = _type_of(real.features), _type_of(fake.features)
+    order = [*BITS, None]
+    if order.index(of_real) < order.index(of_fake):
+        return real, _rounded(fake, str(of_real))
+    return (real, fake) if of_real == of_fake else (_rounded(real, str(of_fake)), fake)
 
 
 def _type_of(features: Features) -> str | None:
@@ -319,23 +284,17 @@ def _type_of(features: Features) -> str | None:
     for name, bits in BITS.items():
         mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
         odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
-        if odd > USED and _holds(some, name):
-            return name if _holds(to_numpy(features), name) else None
+        if odd > USED and (_cast(some, name) == some).all():
+            return name if (_cast(values := to_numpy(features), name) == values).all() else None
     return None
-
-
-def _holds(values: Matrix, name: str) -> bool:
-    """Whether a type holds every value exactly."""
-    return bool((_cast(values, name) == values).all())
 
 
 def _cast(values: Matrix, name: str) -> Matrix:
     """The values rounded to a type, in their own type."""
     if name == "bfloat16":  # the first 16 bits of float32, rounded to even
         bits = values.astype(np.float32).view(np.uint32)
-        return (
-            ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(values.dtype)
-        )
+        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
+        return rounded.view(np.float32).astype(values.dtype)
     with np.errstate(over="ignore"):
         return values.astype(name).astype(values.dtype)
 

@@ -17,12 +17,6 @@ SHARE = 0.9  # of the variance
 NEEDED = {"sfid": "spatial", "is": "classes"}  # metric: the output of the encoder that it needs
 
 
-def available(names: Sequence[str], fake: Side) -> tuple[list[str], list[str]]:
-    """The metrics that can be computed from the outputs of the encoder, and those that must be left out."""
-    left_out = [name for name in names if name in NEEDED and NEEDED[name] not in fake.outputs]
-    return [name for name in names if name not in left_out], left_out
-
-
 def normalised_sides(preset: Preset, *, real: Side, fake: Side) -> tuple[Side, Side]:
     """Both sides with the normalisation of the preset."""
     if preset.normalisation != UNIT_PCA:

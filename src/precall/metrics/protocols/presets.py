@@ -7,7 +7,7 @@ original evaluators is tested in tests/metrics/test_presets.py and tests/peers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from precall.theory import checks
 NONE = "none"
 UNIT_PCA = "rows of length 1, then the principal axes of both sets that hold 90 % of the variance"
 EXACT = "float32 features, float64 comparisons and sums"
-DEFAULTS: Mapping[str, object] = {"metrics": None, "k": 5, "ties": "closed"}  # of `assess`
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,12 @@ class Preset:
     name: str  # its name in `preset=` and `--preset`
     source: str  # the evaluator or paper that defines it
     encoder: str  # the encoder of samples that are not features
-    n_real: int | None  # customary number of real samples, or None for all there are
-    n_fake: int | None  # customary number of fake samples, or None for all there are
-    k: int  # number of neighbours that define a ball
-    ties: str  # "closed" (d ≤ radius) or "open" (d < radius)
     metrics: tuple[str, ...]  # the metrics that are computed
     scores: tuple[str, ...]  # the scores that are reported
+    n_real: int | None = None  # customary number of real samples, or None for all there are
+    n_fake: int | None = None  # customary number of fake samples, or None for all there are
+    k: int = 5  # number of neighbours that define a ball
+    ties: str = "closed"  # "closed" (d ≤ radius) or "open" (d < radius)
     clusters: str = NONE  # number of k-means cells, in words; "none" if there is no clustering
     runs: int = 0  # number of k-means runs whose curves are averaged; 0 if there is no clustering
     normalisation: str = NONE  # what is done to the features before they are compared
@@ -61,16 +60,13 @@ class Preset:
             >>> PRESETS["prdc"].departures(encoder="vgg16", n_real=10_000, n_fake=900)
             ['900 fake samples instead of 10000']
         """
-        found = [] if encoder == self.encoder else [f"{_encoder(encoder)} instead of the encoder {self.encoder}"]
+        used = "given features" if encoder in (None, "identity") else f"the encoder {encoder}"
+        found = [] if encoder == self.encoder else [f"{used} instead of the encoder {self.encoder}"]
         counts = (("real", n_real, self.n_real), ("fake", n_fake, self.n_fake))
         found += [f"{n} {side} samples instead of {usual}" for side, n, usual in counts if usual not in (None, n)]
         if self.balanced and n_real != n_fake:
             found.append(f"unequal numbers of samples, {n_real} and {n_fake}; the original requires equal numbers")
         return found
-
-
-def _encoder(name: str | None) -> str:
-    return "given features" if name in (None, "identity") else f"the encoder {name}"
 
 
 BALLS = ("precision", "recall", "density", "coverage")
@@ -81,10 +77,7 @@ PRESETS: dict[str, Preset] = {
             "fid",
             "Heusel et al. (2017); pytorch-fid, torch-fidelity, clean-fid",
             "inception",
-            n_real=None,
             n_fake=50_000,
-            k=5,
-            ties="closed",
             metrics=("fid",),
             scores=("fid",),
             stored=True,
@@ -94,10 +87,8 @@ PRESETS: dict[str, Preset] = {
             "adm",
             "Dhariwal and Nichol (2021), evaluator of guided-diffusion",
             "inception-adm",
-            n_real=None,
             n_fake=50_000,
             k=3,
-            ties="closed",
             metrics=("neighbors", "fid", "sfid", "is"),
             scores=("inception_score", "fid", "sfid", "precision", "recall"),
             part=5000,
@@ -108,10 +99,8 @@ PRESETS: dict[str, Preset] = {
             "stylegan",
             "Karras et al. (2020), pr50k3_full of stylegan2-ada; Kynkäänniemi et al. (2019)",
             "vgg16",
-            n_real=None,
             n_fake=50_000,
             k=3,
-            ties="closed",
             metrics=("neighbors",),
             scores=("precision", "recall"),
             remark="the original uses at most 200,000 real samples and rounds features and radii to float16",
@@ -122,7 +111,6 @@ PRESETS: dict[str, Preset] = {
             "dinov2",
             n_real=50_000,
             n_fake=50_000,
-            k=5,
             ties="open",
             metrics=("neighbors", "fid"),
             scores=("fid", *BALLS),
@@ -134,7 +122,6 @@ PRESETS: dict[str, Preset] = {
             "vgg16",
             n_real=10_000,
             n_fake=10_000,
-            k=5,
             ties="open",
             metrics=("neighbors",),
             scores=BALLS,
@@ -143,10 +130,6 @@ PRESETS: dict[str, Preset] = {
             "prd",
             "Sajjadi et al. (2018), precision-recall-distributions",
             "inception",
-            n_real=None,
-            n_fake=None,
-            k=5,
-            ties="closed",
             metrics=("clusters",),
             scores=("f8", "f1_8", "area", "tv", "invented", "missed"),
             clusters="20",
@@ -160,8 +143,6 @@ PRESETS: dict[str, Preset] = {
             "gpt2-large",
             n_real=5000,
             n_fake=5000,
-            k=5,
-            ties="closed",
             metrics=("mauve",),
             scores=("mauve",),
             clusters="a tenth of the samples of the smaller set",
@@ -174,9 +155,6 @@ PRESETS: dict[str, Preset] = {
             "llm",
             "Le Bronnec et al. (2024), with strict balls",
             "gpt2-large",
-            n_real=None,
-            n_fake=None,
-            k=5,
             ties="open",
             metrics=("auto", "neighbors", "copies", "mauve", "c2st"),
             scores=(*BALLS, "copies", "mauve", "area", "tv", "invented", "missed", "f8", "f1_8", "c2st"),
@@ -195,8 +173,8 @@ def preset_named(
 ) -> Preset:
     """The preset of this name, after checking that no other choice than a default is made beside it."""
     found = PRESETS[checks.choice("preset", name, PRESETS)]
-    given: Mapping[str, object] = {"metrics": metrics and tuple(metrics), "k": k, "ties": ties}
-    for what, value in given.items():
-        if value not in (None, DEFAULTS[what], getattr(found, what)):
+    given = (("metrics", metrics and tuple(metrics), None), ("k", k, 5), ("ties", ties, "closed"))
+    for what, value, default in given:
+        if value not in (None, default, getattr(found, what)):
             raise ValueError(f"the preset {name!r} chooses `{what}`; got {value!r} as well. Leave out one of the two.")
     return found

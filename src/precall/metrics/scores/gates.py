@@ -7,20 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from precall.metrics.scores.score import Score, decoded, encoded
-
-KINDS = ("min", "max")
+from precall.metrics.scores.score import Score, encoded
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A limit on one score.
-
-    Example:
-        >>> gate = Gate("recall", "min", 0.5)
-        >>> gate.met({"recall": Score(0.6)}), gate.met({"recall": Score(0.4)}), gate.met({"fid": Score(1.0)})
-        (True, False, False)
-    """
+    """A limit on one score, which a score equal to it meets."""
 
     score: str  # name of the score
     kind: str  # "min" if the score must be at least the limit, "max" if it must be at most the limit
@@ -28,7 +20,7 @@ class Gate:
     cautious: bool = False  # whether the worse end of the interval is compared; without an interval it is missed
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if self.kind not in ("min", "max"):
             raise ValueError(f"the kind of a gate must be 'min' or 'max'; got {self.kind!r}.")
         if math.isnan(self.limit):
             raise ValueError(f"the limit of the gate on {self.score!r} must be a number; got nan.")
@@ -55,9 +47,8 @@ class Gate:
     def certain(self, scores: Mapping[str, Score]) -> bool:
         """Whether the whole interval of the score lies on the side of the limit on which the score lies."""
         interval = scores[self.score].interval if self.score in scores else None
-        if interval is None:
-            return False
-        return self._holds(interval.low) == self._holds(interval.high) == self.met(scores)
+        ends = set() if interval is None else {self._holds(interval.low), self._holds(interval.high)}
+        return ends == {self.met(scores)}
 
     def _holds(self, value: float) -> bool:
         return value >= self.limit if self.kind == "min" else value <= self.limit
@@ -70,4 +61,4 @@ class Gate:
     def from_dict(cls, saved: Mapping[str, Any]) -> Gate:
         if not isinstance(saved["score"], str):
             raise ValueError(f"the score of a gate must be text; got {type(saved['score']).__name__}.")
-        return cls(saved["score"], saved["kind"], decoded(saved["limit"]), bool(saved.get("cautious", False)))
+        return cls(saved["score"], saved["kind"], float(saved["limit"]), bool(saved.get("cautious", False)))

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, decoded, encoded
+from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, encoded, plain
 from precall.theory.arrays import Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
+
+CURVES = (("alpha", np.inf), ("beta", 0.0))  # the curves of precision and recall, and their ends
+COVERS = "the gap between these groups at this slope, simultaneously for all pairs of groups"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +37,7 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
         >>> groups.rows["b"], groups.only_real, groups.only_fake
         ((array([1, 3]), array([0, 1])), ('a',), ('c',))
     """
-    real = _rows_by_group("groups_real", groups_real, n_real)
-    fake = _rows_by_group("groups_fake", groups_fake, n_fake)
+    real, fake = _rows_by_group("groups_real", groups_real, n_real), _rows_by_group("groups_fake", groups_fake, n_fake)
     if not real.keys() & fake.keys():
         got = f"{_listed(real)} in `groups_real` and {_listed(fake)} in `groups_fake`"
         raise ValueError(f"The two sets must share at least one group; got {got}. Use the same labels on both sides.")
@@ -62,24 +64,19 @@ class Gap:
         return self.interval is not None and self.interval.low > 0
 
     def to_dict(self) -> dict[str, Any]:
-        named = {"better": _plain(self.better), "worse": _plain(self.worse)}
-        interval = {} if self.interval is None else {"interval": self.interval.to_dict()}
-        return {"value": self.value, "lam": encoded(self.lam), **named, **interval}
+        named = {"better": plain(self.better), "worse": plain(self.worse)}
+        found = {"value": self.value, "lam": encoded(self.lam), **named}
+        return found if self.interval is None else found | {"interval": self.interval.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Gap:
         interval = Interval.from_dict(saved["interval"]) if "interval" in saved else None
-        return cls(saved["value"], decoded(saved["lam"]), saved["better"], saved["worse"], interval)
+        return cls(saved["value"], float(saved["lam"]), saved["better"], saved["worse"], interval)
 
 
 @dataclass(frozen=True)
 class FairnessGap:
-    """The largest gaps in precision and in recall between the curves of any two groups.
-
-    Attributes:
-        precision: Maximum over groups g, h and all λ of α_g(λ) − α_h(λ), with the λ and the groups that attain it.
-        recall: The same for β.
-    """
+    """The largest gaps between the curves of any two groups: of α_g(λ) − α_h(λ) over all λ, and the same for β."""
 
     precision: Gap
     recall: Gap
@@ -116,16 +113,11 @@ def fairness(
     """
     if len(spectra) < 2:
         raise ValueError(f"`spectra` must hold at least two groups to compare; got {len(spectra)}.")
-    largest = [max(_gaps(spectra, curve, end), key=lambda gap: gap.value) for curve, end in CURVES]
+    precision, recall = (max(_gaps(spectra, *curve), key=lambda gap: gap.value) for curve in CURVES)
     known = dict(intervals or {})
     if any(known.get(group) is None for group in spectra):
-        return FairnessGap(*largest)
-    bounded = (_bounded(gap, curve, spectra, known) for gap, (curve, _) in zip(largest, CURVES, strict=True))
-    return FairnessGap(*bounded)
-
-
-CURVES = (("alpha", np.inf), ("beta", 0.0))  # the curves of precision and recall, and their ends
-COVERS = "the gap between these groups at this slope, simultaneously for all pairs of groups"
+        return FairnessGap(precision, recall)
+    return FairnessGap(_bounded(precision, "alpha", spectra, known), _bounded(recall, "beta", spectra, known))
 
 
 def _bounded(gap: Gap, curve: str, spectra: Mapping[Any, RatioSpectrum], intervals: Mapping[Any, Any]) -> Gap:
@@ -172,9 +164,5 @@ def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Index]:
 
 
 def _listed(groups: Any) -> str:
-    names = [repr(_plain(group)) for group in groups]
+    names = [repr(plain(group)) for group in groups]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
     from precall.theory.spectrum import RatioSpectrum
 
-QUICK = ("auto_quick", "neighbors", "fid", "c2st")
-"""The metrics of `metrics="quick"`: the curve of fewer samples, the k-NN scores, FID, and the test."""
+QUICK = ("auto_quick", "neighbors", "fid", "c2st")  # the metrics of `metrics="quick"`
+RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
+BLOCKS, PARTITIONS = 4, 2  # of the samples, for scores that must not be bootstrapped
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,7 @@ class Found:
     curve_intervals: CurveIntervals | None = None  # intervals of its points, if they are known
 
 
-class Sized(Protocol):
-    """Anything that knows the number of real and of fake samples."""
-
+class Sized(Protocol):  # anything that knows the number of real and of fake samples
     @property
     def sizes(self) -> tuple[int, int]: ...
 
@@ -94,13 +93,6 @@ def curve_found(
     return Found(scores, spectrum, CurveIntervals.gathered(intervals, draws))
 
 
-# ----------------------------------------------------------------------------------------------------- resampling
-
-BLOCKS = 4
-PARTITIONS = 2
-RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
-
-
 def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **options: int) -> dict[str, float]:
     """A summary of each reading over all draws."""
     return {name: float(summary([draw[name] for draw in draws], **options)) for name in draws[0]}
@@ -141,8 +133,7 @@ def subsampling_intervals(
     blocks = min(BLOCKS, min(n_real, n_fake) // at_least)
     if blocks < 2:
         return dict.fromkeys(values)
-    rng = np.random.default_rng(seed)
-    spread = np.zeros(len(values))
+    rng, spread = np.random.default_rng(seed), np.zeros(len(values))
     for _ in range(PARTITIONS):
         reals, fakes = (np.array_split(rng.permutation(n), blocks) for n in (n_real, n_fake))
         scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in zip(reals, fakes, strict=True)]
@@ -150,12 +141,9 @@ def subsampling_intervals(
             spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
     # t_{(1 + level)/2, 2(B − 1)} · √(mean variance / B)
     half_widths = stdtrit(PARTITIONS * (blocks - 1), (1 + level) / 2) * np.sqrt(spread / blocks)
-    return {
-        name: _around(values[name], float(half), level, (within or {}).get(name)) if np.isfinite(half) else None
-        for name, half in zip(values, half_widths, strict=True)
-    }
-
-
-def _around(value: float, half: float, level: float, bounds: tuple[float, float] | None) -> Interval:
-    low, high = bounds or (-np.inf, np.inf)
-    return Interval(float(max(low, value - half)), float(min(high, value + half)), level, COVERS)
+    found: dict[str, Interval | None] = {}
+    for (name, value), half in zip(values.items(), half_widths.tolist(), strict=True):
+        low, high = (within or {}).get(name, (-np.inf, np.inf))
+        around = Interval(float(max(low, value - half)), float(min(high, value + half)), level, COVERS)
+        found[name] = around if np.isfinite(half) else None
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from precall.metrics.scores.score import decoded, encoded
+from precall.metrics.scores.score import encoded
 
 R = TypeVar("R", bound="Recorded")
 
@@ -64,14 +64,7 @@ class OneSided(Recorded):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(Recorded):
-    """Sizes, settings, samples and versions that reproduce the numbers of a result.
-
-    Example:
-        >>> saved = {"n_real": 9, "n_fake": 8, "metrics": ["fid"], "k": 5, "ties": "closed", "seed": 0, "versions": {}}
-        >>> record = RunRecord.from_dict(saved | {"dimension": 2, "real": {"encoder": "ngrams", "shards": 3}})
-        >>> record.k, record.real.encoder, record.to_dict()["real"]
-        (5, 'ngrams', {'encoder': 'ngrams', 'shards': 3})
-    """
+    """Sizes, settings, samples and versions that reproduce the numbers of a result."""
 
     n_real: int | None  # number of real samples; None for statistics of an unknown number of samples
     n_fake: int | None  # number of fake samples
@@ -125,6 +118,6 @@ class Trend:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Trend:
         scores = {
-            name: tuple(None if x is None else decoded(x) for x in values) for name, values in saved["scores"].items()
+            name: tuple(None if x is None else float(x) for x in values) for name, values in saved["scores"].items()
         }
         return cls(tuple(map(int, saved["at"])), tuple(map(int, saved["n"])), scores)

@@ -1,7 +1,4 @@
-"""The result of a metric: the number, its interval, what it means, and the protocol needed to read it.
-
-`Score` is one number. `CurveIntervals` holds the intervals of the points of a curve.
-"""
+"""The result of a metric: the number, its interval, what it means, and the protocol needed to read it."""
 
 from __future__ import annotations
 
@@ -30,18 +27,7 @@ INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which t
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval [low, high], with its level and a phrase that describes what it covers.
-
-    Attributes:
-        low: Lower end.
-        high: Upper end.
-        level: Nominal coverage probability.
-        covers: The quantity that is covered with that probability, and what is not covered.
-
-    Example:
-        >>> Interval(0.6, 0.66, 0.95, "the expectation of the score at these sample sizes").to_dict()["low"]
-        0.6
-    """
+    """A confidence interval [low, high] at a level; `covers` describes what is covered with that probability."""
 
     low: float
     high: float
@@ -56,7 +42,7 @@ class Interval:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Interval:
-        return cls(decoded(saved["low"]), decoded(saved["high"]), saved["level"], saved["covers"])
+        return cls(float(saved["low"]), float(saved["high"]), saved["level"], saved["covers"])
 
 
 @dataclass(frozen=True)
@@ -64,19 +50,16 @@ class Score:
     """One number about a model's samples, with its interval and its protocol.
 
     Attributes:
-        value: The estimate.
         interval: Its interval, or None if none is known.
         chance: The value expected at these sample sizes if the model were the data, or None if it is not known.
         n_real: Number of real samples used; None if the metric uses none.
-        n_fake: Number of fake samples used; None if the metric uses none.
         settings: The choices that change the number (k, ties, degree, …), as plain values.
 
     Example:
         >>> score = Score(0.632, Interval(0.604, 0.659, 0.95, "the mean"), n_real=1000, n_fake=1000)
-        >>> print(score)
+        >>> print(score), float(score)
         0.63 [0.60, 0.66]
-        >>> float(score)
-        0.632
+        (None, 0.632)
     """
 
     value: float
@@ -98,9 +81,11 @@ class Score:
         if self.interval is None:
             return None
         largest = max(map(abs, (self.value, self.interval.low, self.interval.high)))
+        half = (self.interval.high - self.interval.low) / 2
         if not 1e-4 <= largest < 1e6 and largest > 0:
             return None
-        return _decimals((self.interval.high - self.interval.low) / 2)
+        # one significant digit of the half-width, at most 6: more would be noise
+        return min(6, max(0, -math.floor(math.log10(half)))) if math.isfinite(half) and half > 0 else 4
 
     def text(self, decimals: int | None = None) -> str:
         """The value with its interval, to the decimals that the interval warrants, or to those given."""
@@ -126,14 +111,9 @@ class Score:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Score:
         interval, chance = saved["interval"], saved["chance"]
-        return cls(
-            decoded(saved["value"]),
-            None if interval is None else Interval.from_dict(interval),
-            None if chance is None else decoded(chance),
-            saved["n_real"],
-            saved["n_fake"],
-            saved["settings"],
-        )
+        known = None if interval is None else Interval.from_dict(interval)
+        others = saved["n_real"], saved["n_fake"], saved["settings"]
+        return cls(float(saved["value"]), known, None if chance is None else float(chance), *others)
 
 
 @dataclass(frozen=True)
@@ -180,8 +160,7 @@ SHARES = tuple(
     ScoreInfo(f"share at {lam:.4g}", f"α({lam:.4g})", 0.0, 1.0, "higher", "α(λ), divided by its maximum min(1, λ)")
     for lam in SLOPES.tolist()
 )
-READ = (*CURVE_SCORES, *SHARES)
-"""What estimators resample: the scores of a curve, and its points."""
+READ = (*CURVE_SCORES, *SHARES)  # what estimators resample: the scores of a curve, and its points
 
 
 def readings(spectrum: RatioSpectrum) -> dict[str, float]:
@@ -197,14 +176,7 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
 
 
 def read(spectrum: RatioSpectrum) -> dict[str, float]:
-    """The scores of a curve and its points α(λ)/min(1, λ), by the names in `READ`.
-
-    Example:
-        >>> from precall.theory.spectrum import RatioSpectrum
-        >>> found = read(RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.25, 0.75]))
-        >>> found["tv"], found["share at 1"], found["share at 2"]
-        (0.25, 0.75, 1.0)
-    """
+    """The scores of a curve and its points α(λ)/min(1, λ), by the names in `READ`."""
     shares = spectrum.alpha(SLOPES) / np.minimum(1.0, SLOPES)
     return readings(spectrum) | dict(zip((info.name for info in SHARES), shares.tolist(), strict=True))
 
@@ -277,14 +249,9 @@ class CurveIntervals:
 
 
 def encoded(value: float) -> float | str:
-    """A float as JSON can hold it: infinities and NaN become strings."""
+    """A float as JSON can hold it: infinities and NaN become strings, which `float` reads."""
     value = float(value)
     return value if math.isfinite(value) else str(value)
-
-
-def decoded(saved: float | str) -> float:
-    """The float that `encoded` wrote."""
-    return float(saved)
 
 
 def plain(value: object) -> Any:
@@ -305,10 +272,3 @@ def normal_quantile(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
-
-
-def _decimals(half_width: float) -> int:
-    """Decimals that show one significant digit of the half-width, at most 6: more would be noise."""
-    if not (math.isfinite(half_width) and half_width > 0):
-        return 4
-    return min(6, max(0, -math.floor(math.log10(half_width))))
