@@ -57,7 +57,6 @@ class TuneOptions:
     Computing:
         precision: Number format: fp32, or bf16 for mixed precision. [default: fp32]
         data_dir (FOLDER): First folder to search for the data.
-        cuda_graphs: Take whole steps as CUDA graphs, which is faster for small networks.
 
     Output:
         assess_every (N): Steps between two assessments on held-out data. [default: 0, at the end only]
@@ -87,7 +86,6 @@ class TuneOptions:
     critic_encoder: str | None = None
     precision: Precision | None = None
     data_dir: Path | None = None
-    cuda_graphs: bool = False
     assess_every: int | None = None
     checkpoint_every: int | None = None
     tensorboard: bool = False
@@ -112,7 +110,7 @@ def tune(options: TuneOptions) -> None:
     run = resumed(out, given) if resume else begun(out, given)
     check_known(run["data"])  # before Lightning is imported
     fabric = fabric_of(options.device, run["precision"])
-    place = Place(fabric, options.data_dir, options.tensorboard, graphs=options.cuda_graphs)
+    place = Place(fabric, options.data_dir, options.tensorboard)
     if isinstance(run["lam"], list):
         found, taken = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)
         emit((out / RUN).read_text().rstrip() if options.as_json else table(found, taken))

@@ -20,7 +20,7 @@ from precall.theory import checks
 
 Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
 Precision = Literal["fp32", "bf16"]
-Model = Literal["mlp", "conv", "nice", "realnvp", "biggan"]
+Model = Literal["mlp", "conv", "realnvp", "biggan"]
 DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 NETWORKS = ("generator", "discriminator", "critic_encoder")

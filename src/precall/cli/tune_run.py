@@ -44,14 +44,12 @@ class Place:
         data_dir: first folder to search for the data.
         tensorboard: whether to write TensorBoard logs.
         resume: the folder to name in the advice on how to resume; None for that of the run itself.
-        graphs: whether to take whole steps as CUDA graphs.
     """
 
     fabric: Fabric
     data_dir: Path | None = None
     tensorboard: bool = False
     resume: Path | None = None
-    graphs: bool = False
 
 
 def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> Result:
@@ -178,7 +176,6 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         out=out,
         fabric=place.fabric,
         loggers=_loggers(out) if place.tensorboard else (),
-        graphs=place.graphs,
         **given,
         **fixed,
     )

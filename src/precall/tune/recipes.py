@@ -183,7 +183,6 @@ class Recipe:
         out: str | Path | None = None,
         fabric: Fabric | None = None,
         loggers: Sequence[Any] = (),
-        graphs: bool = False,
         **overrides: Any,
     ) -> Trainer:
         """A trainer for this recipe; `.fit(recipe.steps)` runs it.
@@ -198,7 +197,6 @@ class Recipe:
             out: folder for the log, checkpoints and pictures.
             fabric: a Lightning `Fabric`.
             loggers: Lightning loggers.
-            graphs: whether to take whole steps as CUDA graphs.
             **overrides: fields of `Settings`.
 
         Returns:
@@ -229,7 +227,6 @@ class Recipe:
             out=out,
             fabric=fabric,
             loggers=loggers,
-            graphs=graphs,
         )
         return made if init is None else made.initialize(init)
 
