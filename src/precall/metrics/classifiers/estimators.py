@@ -31,7 +31,7 @@ from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.panel import INNER, MEMBERS, ROWS, Panel, TrainedPanel, scored
 from precall.metrics.members.panel_members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
-from precall.metrics.members.ranks import NormalScores, row_summaries
+from precall.metrics.members.ranks import NormalScores
 from precall.metrics.members.views import Seen
 from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, ScoreInfo
@@ -115,7 +115,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: eleven classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: twelve classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member estimates a log-ratio for every sample, by K-fold cross-fitting. Features are standardised, and
        projected to 512 principal axes if there are more dimensions; neither uses the labels.
@@ -191,13 +191,14 @@ def _of_all(
 
 def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
     """P-value of the labels of features that were computed without them, from all samples."""
-    points, scores = rows.points.double(), NormalScores.of_task(rows, fit).of(rows)
+    normal = NormalScores.of_task(rows, fit)
+    points, scores = rows.points.double(), normal.of(rows)
     i, j = torch.triu_indices(scores.shape[1], scores.shape[1])
     kinds = (ModeWeights, IslandWeights)
     cells = [kind.densities(rows, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
     members = [torch.nn.functional.one_hot(one) for one in cells]
-    pairs, whole = scores[:, i] * scores[:, j], row_summaries(scores[:, :-1])
-    blocks = [points, points**2, scores, pairs, whole, torch.cat(members, dim=1)]
+    products = scores[:, i] * scores[:, j]
+    blocks = [points, points**2, scores, products, normal.summaries(rows), torch.cat(members, dim=1)]
     counted = samples.independent
     return feature_p_value([to_numpy(one.double())[counted] for one in blocks], samples.real[counted])
 
@@ -272,7 +273,7 @@ def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     )
 
 
-AUTO = _estimator("auto", "a stacked panel of eleven classifiers, cross-fitted and calibrated", default=True)
+AUTO = _estimator("auto", "a stacked panel of twelve classifiers, cross-fitted and calibrated", default=True)
 AUTO_QUICK = _estimator("auto_quick", "`auto` with at most 2,000 samples of each set")
 MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
 BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")

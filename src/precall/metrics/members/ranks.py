@@ -26,6 +26,7 @@ PRODUCTS = 150_000  # most entries of the matrix product that gives the means of
 SEARCHED_ROWS = 4000  # training rows in which products are searched
 KEPT = 24  # largest number of products in the logistic regression
 FAR = 5.0  # number of standard deviations to which a product is clipped
+OUTERMOST = 10  # ranks at each end of a column that summaries do not tell apart
 BENDS = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of a summary at which its function may bend
 
 
@@ -70,6 +71,17 @@ class NormalScores:
         z = (_normal(self.knots, rows.narrow) - self.scale[0]) / self.scale[1]
         radius = (mahalanobis(self.mean, self.root, z) + 1e-9).log()
         return torch.cat([z, ((radius - self.radius[0]) / self.radius[1])[:, None]], dim=1)
+
+    def summaries(self, rows: Seen) -> Tensor:
+        """Mean, mean square, mean cube, spread, least, largest and largest absolute score of each row.
+
+        The outermost ranks of a column count as one, because values that recur would move them.
+        """
+        most = float(torch.special.ndtri(torch.tensor(1 - OUTERMOST / (self.knots.shape[1] + 1.0))))
+        z = self.of(rows)[:, :-1].clamp(-most, most)
+        low, high = torch.aminmax(z, dim=1)
+        powers = [(z**k).mean(dim=1) for k in (1, 2, 3)]
+        return torch.stack([*powers, z.std(dim=1, correction=0), low, high, torch.maximum(-low, high)], dim=1)
 
 
 def _normal(knots: Tensor, x: Tensor) -> Tensor:
@@ -136,7 +148,7 @@ def _regression(x: Tensor, task: Task, ridge: float) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Summaries:
-    """A sum of functions of what a row shows as a whole: mean, spread, powers, least and largest of its normal scores."""
+    """A sum of functions of what a row shows as a whole: mean, spread, powers and ends of its normal scores."""
 
     scores: NormalScores = field(metadata={"of": NormalScores})
     knots: Tensor  # where each function may bend, shape (bends, summaries)
@@ -144,7 +156,7 @@ class Summaries:
     weights: Tensor  # weight of each piece, and the offset
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        pieces = _standardised(_pieces(row_summaries(self.scores.of(rows)[:, :-1]), self.knots), self.scale)
+        pieces = _standardised(_pieces(self.scores.summaries(rows), self.knots), self.scale)
         return pieces @ self.weights[:-1] + self.weights[-1]
 
 
@@ -155,16 +167,9 @@ def summaries(task: Task, seed: int) -> Summaries:
     product of few columns shows this.
     """
     scores = NormalScores.of_task(task.rows, task.fit)
-    found = row_summaries(scores.of(task.rows)[:, :-1])
+    found = scores.summaries(task.rows)
     knots = torch.quantile(found[task.fit], found.new_tensor(BENDS), dim=0)
     return Summaries(scores, knots, *_regression(_pieces(found[task.train], knots), task, ridge=10.0))
-
-
-def row_summaries(z: Tensor) -> Tensor:
-    """Mean, mean square, mean cube, spread, least, largest and largest absolute score of each row."""
-    low, high = torch.aminmax(z, dim=1)
-    powers = [(z**k).mean(dim=1) for k in (1, 2, 3)]
-    return torch.stack([*powers, z.std(dim=1, correction=0), low, high, torch.maximum(-low, high)], dim=1)
 
 
 def _pieces(x: Tensor, knots: Tensor) -> Tensor:
