@@ -78,7 +78,7 @@ class _TwoSets(_Scores):
         assert isinstance(kept, list)
         kept.append(flat)
 
-    def _sides(self) -> Tensors:
+    def _sides(self) -> dict[str, Any]:
         found = {}
         for side, flat in (("real", self.real), ("fake", self.fake)):
             joined = dim_zero_cat(flat) if len(flat) else torch.empty(0, device=self.device)
@@ -240,7 +240,7 @@ class ReferenceScores(_Scores):
     def _one_way(self) -> dict[str, float]:
         frozen, unused = self.reference.frozen, np.zeros(0, dtype=np.int64)  # only intervals need it
         rest = unused, unused, frozen.k, frozen.neighbors, unused
-        counts = [[self._array(f"{of}{what}") for what in ("inside", "histogram")] for of in ("", "clipped_")]
+        counts = [(self._array(f"{of}inside"), self._array(f"{of}histogram")) for of in ("", "clipped_")]
         balls, clipped = (BallTotals(*own, *rest) for own in counts)
         coverage, sizes = cover_share(balls, 1), {"n_real": frozen.n, "n_fake": balls.points}
         found = {"precision": member_share(balls), "density": ball_rate(balls), "coverage": coverage}
