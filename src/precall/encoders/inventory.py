@@ -28,7 +28,7 @@ LEFTOVER = 3600.0  # seconds: a process that writes a file for longer is dead
 
 KEY = rf"(?:{VERSION}-)?[0-9a-f]{{64}}"
 PART = r"(?:features\.npy|done\.json|notices\.json|rows-\d{9,}\.(?:npy|json))"
-STAGE, BLOCK = r"[a-z-]+-[0-9a-f]{32}", r"(?:stage|[0-9a-f]{64})\.npz"  # see `precall.engines.manifest`
+STAGE, BLOCK = r"[a-z-]+-[0-9a-f]{32}", r"(?:stage|[0-9a-f]{64})\.npz"  # see `precall.engines.runner`
 NAMES = {  # what the files of each folder are called
     "features": PART,
     "results": rf"{KEY}\.json",

@@ -109,7 +109,8 @@ class NearestNeighborScores(_TwoSets):
 
     def compute(self) -> Tensors:
         """`precision`, `recall`, `density` and `coverage` of all samples so far."""
-        found = sweep(**self._sides(), k=self.k, ties=self.ties)
+        sides = self._sides()
+        found = sweep(real=sides["real"], fake=sides["fake"], k=self.k, ties=self.ties)
         names = ("precision", "recall", "density", "coverage")
         return self._tensors({name: getattr(found, name)() for name in names})
 
@@ -141,8 +142,10 @@ class PRCurve(_TwoSets):
         return self._tensors(line | scores | {"tv": spectrum.total_variation})
 
     def _spectrum(self) -> RatioSpectrum:
-        found: RatioSpectrum = assess(**self._sides(), metrics=(self.estimator,), seed=self.seed).spectrum
-        return found
+        sides = self._sides()
+        found = assess(real=sides["real"], fake=sides["fake"], metrics=(self.estimator,), seed=self.seed)
+        spectrum: RatioSpectrum = found.spectrum
+        return spectrum
 
 
 class FrechetDistance(_Scores):
