@@ -41,7 +41,7 @@ TYPES: Mapping[str, ColumnKind] = {  # how the name of a type begins in pandas, 
 }
 DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
 CELLS = 1 << 12  # cells of a CSV file that are texts at once: they fit into the cache of a core
-LINE = 1 << 20  # characters of a line that show its delimiter
+LINE, TEXT = 1 << 20, 1 << 16  # characters of a line that show its delimiter, and that are read at once
 HEADER = 1000  # rows that are compared with the first line
 
 
@@ -149,7 +149,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
 def _lines(file: io.TextIOWrapper, path: Path) -> Iterator[list[str]]:
     """The lines of a file in lists: not too many, and none of them a large part of what a file may be."""
     longest, n = max(LINE, reading.limit() // 64), 0
-    while block := file.read(LINE):
+    while block := file.read(TEXT):
         end = file.readline(longest)  # of the last line
         lines = list(io.StringIO(block + end, newline=""))
         if len(lines[-1]) > longest:
