@@ -253,7 +253,10 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
                 {"budget": K, **_points(curve.supported)}
                 for K, curve in (budgeted(one) if improvable(one) else {}).items()
             ],
-            "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
+            "groups": [
+                {"name": str(label), "scores": _scores(group.scores), **_points(group.spectrum)}
+                for label, group in groups.items()
+            ],
             "fairness": " ".join(filter(None, [_missing_groups(one), _gaps(one.fairness) if one.fairness else ""])),
         }
     )

@@ -73,28 +73,30 @@ def _does(one: Assessment) -> str:
     share = {
         name: f"{100 * one.scores[name].value:.0f} %" for name in ("missed", "invented", "tv") if name in one.scores
     }
+    lost = [shown(str(group)) for group in one.record.groups.only_real] if one.record.groups else []
+    said = [f"never produces {_listed(lost, 'the groups ')}"] if lost else []
     if one.estimator is None and Kind.COPIES not in kinds:
-        return "has no verdict without a curve"
-    return " and ".join(_PLAIN[kind].format(**share) for kind in kinds)
+        return " and ".join([*said, "has no verdict without a curve"])
+    return " and ".join([*said, *(_PLAIN[kind].format(**share) for kind in kinds)])
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: list[str], several: str = "each of ") -> str:
     if len(names) == 1:
         return names[0]
     last = names[-1] if len(names) <= MOST else f"{len(names) - MOST + 1} more"
-    return f"each of {', '.join(names[: min(len(names), MOST) - 1])} and {last}"
+    return f"{several}{', '.join(names[: min(len(names), MOST) - 1])} and {last}"
 
 
 def nothing_to_show(one: Assessment) -> set[str]:
     """The galleries of missed or invented samples that would show what the verdict or the scores deny.
 
-    A gallery is shown if the verdict names such a difference and the whole interval of the share lies above chance.
+    A gallery is shown if the verdict names a difference and the whole interval of the share lies above chance.
     """
-    named = set(one.verdict.kinds) - {*_FIXED, Kind.STORAGE}
-    denied = {side for side, other in (("missed", Kind.INVENTS), ("invented", Kind.DROPS)) if not named - {other}}
     shares = {name: one.scores[name] for name in ("missed", "invented") if name in one.scores}
     least = {name: score.value if score.interval is None else score.interval.low for name, score in shares.items()}
-    return denied | {name for name, score in shares.items() if least[name] <= (score.chance or 0.0)}
+    if set(one.verdict.kinds) <= {*_FIXED, Kind.STORAGE}:
+        return {"missed", "invented"}
+    return {name for name, score in shares.items() if least[name] <= (score.chance or 0.0)}
 
 
 def copies(one: Assessment) -> bool:
