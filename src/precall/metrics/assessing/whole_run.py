@@ -45,7 +45,7 @@ class WholeRun:
     Attributes:
         real: The data.
         fake: The model's samples.
-        balls_of_reals: Computes the balls of the reals, with the sums of a kernel; a reference keeps them.
+        balls_of_reals: Computes the balls of the reals, with the sums of a kernel, if a reference keeps them.
         unseen: Samples that the model has not seen, or None.
         sampled: Whether a quick assessment may read its curve and its k-NN scores from a part of many samples.
         preset: The protocol of a published evaluation, or None.
@@ -59,7 +59,7 @@ class WholeRun:
     k: int
     ties: str
     seed: int
-    balls_of_reals: Callable[[Kernel | None], sweep.Balls]
+    balls_of_reals: Callable[[Kernel | None], sweep.Balls] | None = None
     unseen: Side | None = None
     sampled: bool = True
     preset: Preset | None = None
@@ -131,9 +131,10 @@ class WholeRun:
     @cached_property
     def real_balls(self) -> sweep.Balls:
         """The k-NN balls of the real samples."""
-        if self.kept[0] is self.real:
+        if self.balls_of_reals is not None and self.kept[0] is self.real:
             return self.balls_of_reals(self._read_kernel)
-        return sweep.balls_around(self.pair.real, k=self.k, progress=self.stage("real balls"))
+        stage = self.stage("real balls")
+        return sweep.balls_around(self.pair.real, k=self.k, progress=stage, kernel=self._read_kernel)
 
     @cached_property
     def fake_balls(self) -> sweep.Balls:
@@ -249,6 +250,7 @@ class WholeRun:
         from precall.samples.sampleset import SampleWarning
 
         found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        found += [] if self.real.prompted is None else self.real.prompted.about.get("notes", [])
         if self.kept != (self.real, self.fake):
             found.append(f"the curve and the k-NN scores are those of {MOST:,} random samples of each side (quick).")
         for one in found:
