@@ -127,9 +127,8 @@ def _about(comparison: Comparison) -> str:
     """The number of samples and of models, and the day of the results."""
     records = [one.record for one in comparison.values()]
     n_fake = sorted({_count(one.n_fake) for one in records}, key=lambda n: (len(n), n))
-    several = f"{len(records)} models with " if len(records) > 1 else "1 model with "
-    each = " each" if len(records) > 1 and len(n_fake) == 1 else ""
-    models = f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
+    several, each = (f"{len(records)} models", " each" * (len(n_fake) == 1)) if len(records) > 1 else ("1 model", "")
+    models = f"{several} with {n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
     dates = dict.fromkeys(one.date for one in records if one.date is not None)
     return " · ".join([f"{_count(records[0].n_real)} real samples, {models}", *dates])
 
@@ -312,7 +311,7 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
     named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
     return {
         of: [
-            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram")}}
+            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram", "rows")}}
             for name, one in scores.items()
         ]
         for of, scores in named.items()

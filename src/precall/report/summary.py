@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 BUDGETS = (1, 2, 4, 8)
 MOST, LONGEST = 4, 30  # findings, and models of one finding, that are named; characters of a name
 GAIN = 0.05  # least improvement of a share that makes curation worthwhile
-WIDE = 0.2  # an interval of this length that reaches down to UNSURE says little
-UNSURE = 0.05
+WIDE, UNSURE = 0.2, 0.05  # an interval of this length that reaches down to this says little
 SHARES: Mapping[str, Callable[[RatioSpectrum], float]] = {
     "invented": lambda spectrum: 1 - spectrum.alpha(FAR),
     "missed": lambda spectrum: 1 - spectrum.beta(1 / FAR),
