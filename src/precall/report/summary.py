@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.improve.planning import Range, of_assessment, planned
 from precall.metrics.scores.score import FAR
-from precall.metrics.scores.verdict import Kind
+from precall.metrics.scores.verdict import FINE, Kind
 from precall.printing import shown
 from precall.theory.spectrum import RatioSpectrum
 
@@ -74,8 +74,8 @@ def _does(one: Assessment) -> str:
     }
     lost = [shown(str(group)) for group in one.record.groups.only_real] if one.record.groups else []
     said = [f"never produces {_listed(lost, 'the groups ')}"] if lost else []
-    if one.estimator is None and Kind.COPIES not in kinds:
-        return " and ".join([*said, "has no verdict without a curve"])
+    if one.estimator not in FINE and Kind.CANNOT_TELL in kinds:
+        return " and ".join([*said, "has no verdict without the metric auto"])
     return " and ".join([*said, *(_PLAIN[kind].format(**share) for kind in kinds)])
 
 
@@ -113,8 +113,8 @@ def improvable(one: Assessment) -> bool:
 def recommendation(one: Assessment) -> str:
     """What to do next about a model, in one or two sentences."""
     kind = one.verdict.kind
-    if one.estimator is None and kind is Kind.CANNOT_TELL:
-        return "Add `auto` to the metrics: without a curve there is no verdict."
+    if one.estimator not in FINE and kind is Kind.CANNOT_TELL:
+        return "Add `auto` to the metrics: without its curve there is no verdict."
     if kind in _FIXED:
         return _unsure(one, "tv") or _FIXED[kind] if kind is Kind.INDISTINGUISHABLE else _FIXED[kind]
     broader, narrower = _SAMPLING.get(one.encoder or "", _SAMPLING[""])
