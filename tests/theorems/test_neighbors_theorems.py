@@ -67,7 +67,7 @@ def test_ver_19_coverage_of_copies_is_one_above_the_chance_level():
     real = np.random.default_rng(0).normal(size=(80, 2))
     found = sweep(real=real, fake=real + 1e-6, k=3)
     assert found.coverage() == 1 > expected_coverage(n_real=80, n_fake=80, k=3)
-    assert found.corrected_coverage() == 1
+    assert found.scores()["corrected_coverage"].value == 1
     assert chance_corrected(expected_coverage(n_real=80, n_fake=80, k=3), 1 - 2**-3) > 0
 
 
