@@ -28,6 +28,7 @@ from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.tables.category_levels import named_category_codes
 from precall.metrics.tables.column_drift import ColumnDrift, column_drift
+from precall.metrics.tables.gaps import copies_with_gaps
 from precall.metrics.tables.table_notices import table_notices
 from precall.progress import Progress, StageProgress, stage_of, timed
 from precall.theory.arrays import Array, Index, to_numpy
@@ -127,7 +128,9 @@ class WholeRun:
 
     def ball_scores(self) -> Mapping[str, Score]:
         """Every score of the sweep. If that is one of a part of the samples, the settings say of how many."""
-        found = self.neighborhoods.scores(self.k)
+        found = dict(self.neighborhoods.scores(self.k))
+        if (copies := copies_with_gaps(*self.kept, self.ties)) is not None:
+            found["copies"] = copies
         part = {"rows": MOST} if self.kept != (self.real, self.fake) else {}
         return {name: replace(score, settings={**score.settings, **part}) for name, score in found.items()}
 
