@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precall import __version__
 from precall.metrics.cells.moved import moved
@@ -19,6 +19,7 @@ from precall.progress import timed
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
     from precall.metrics.classifiers.result import ClassifierResult
+    from precall.metrics.scores.evidence import Moved
     from precall.metrics.scores.score import Score
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
@@ -32,15 +33,13 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
     best = next((metric.name for metric in metrics if metric.is_curve), None)
     if not all(metric.from_statistics for metric in metrics):
         _check_sizes(run.sizes, metrics)
-    found = _computed(run, metrics)
+    found, change = _computed(run, metrics, best is not None)
     scores: dict[str, Score] = {}
     for metric in metrics:
         prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
         scores |= {prefix + name: score for name, score in found[metric.name].scores.items()}
     classifier = next((run.classifiers[name] for name in run.metrics if name in run.classifiers), None)
     real, fake = _per_sample(run, classifier)
-    with timed("verdict"):
-        change = None if best is None else moved(run.pair, run.seed)
     return Assessment(
         name=run.name,
         estimator=best,
@@ -70,17 +69,24 @@ def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
                 raise ValueError(f"`{name}` must hold {expected}. `{metric.name}` needs them; {way_out}.")
 
 
-def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
-    """The results of the metrics by name; those that share no work are computed side by side."""
+def _computed(run: Run, metrics: Sequence[Metric], curve: bool) -> tuple[dict[str, Found], Moved | None]:
+    """The results of the metrics by name, and what moved if there is a curve; what shares no work runs side by side."""
     parts: dict[str, list[Metric]] = {}
     for metric in metrics:
         parts.setdefault(metric.shares or metric.name, []).append(metric)
-    jobs = [partial(_in_turn, run, part) for part in parts.values()]
-    libraries = [library for metric in metrics for library in metric.libraries]
-    # a single one may use all threads
-    done = side_by_side(jobs, libraries=libraries) if len(jobs) > 1 else [job() for job in jobs]
+    jobs: list[Callable[[], Any]] = [partial(_in_turn, run, part) for part in parts.values()]
+    jobs += [partial(_moved, run)] if curve else []
+    libraries = [library for metric in metrics for library in metric.libraries] + ["torch"] * curve
+    # a single metric may use all threads
+    done = side_by_side(jobs, libraries=libraries) if len(parts) > 1 else [job() for job in jobs]
+    change = done.pop() if curve else None
     found = {name: one for part in done for name, one in part.items()}
-    return {metric.name: found[metric.name] for metric in metrics}
+    return {metric.name: found[metric.name] for metric in metrics}, change
+
+
+def _moved(run: Run) -> Moved:
+    with timed("verdict"):
+        return moved(run.pair, run.seed)
 
 
 def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
