@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -397,7 +397,9 @@ class Reference(PreparedReals):
         real = self.side
         if prompts is not None:
             check_prompts_alone(self.preset, groups)
-            real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
+            notes: list[str] = []
+            encode = partial(self._encoded_prompts, notes)
+            real, found = matched(real, found, prompts, encode=encode, seed=self.seed, notes=notes)
         if self.preset is not None and found.moments is None:
             return self.by_preset(self.preset, found, names, name, groups, progress)
         shared, found = self._comparable(real, found)
@@ -423,11 +425,15 @@ class Reference(PreparedReals):
             check_same_encoder(self.side, found)
         return found
 
-    def _encoded_prompts(self, texts: Sequence[str]) -> Array:
-        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
+    def _encoded_prompts(self, notes: list[str], texts: Sequence[str]) -> Array:
+        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts.
+
+        What should be known about their encoding is added to `notes`.
+        """
         of_texts = self.side.samples is not None and self.side.samples.kind == "text"
         how: dict[str, Any] = {"encoder": self.request.encoder if of_texts else None, "device": self.request.device}
         found = side("prompts", list(texts), loaded=self.loaded, at_least=1, **how)
+        notes += [] if found.samples is None else [f"prompts: {note}" for note in found.samples.notes]
         return np.asarray(to_numpy(found.features), dtype=np.float64)
 
     def _unseen(self, holdout: object) -> Side:

@@ -31,7 +31,7 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
         balls: Its k-NN balls.
         settings: k, ties and seed.
     """
-    from precall.samples.references import OUTPUT, write_reference
+    from precall.samples.references import OUTPUT, REFERENCE
 
     if side.table is not None:
         way_out = "Pass the table itself as `real`."
@@ -50,7 +50,7 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
         "neighbor_distance": balls.nearest.distance,
     }
     about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": dict(side.protocol)}
-    write_reference(Path(path), arrays, about)
+    REFERENCE.write(Path(path), arrays, about)
     return Path(path)
 
 

@@ -250,6 +250,7 @@ class WholeRun:
         from precall.samples.sampleset import SampleWarning
 
         found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        found += [] if self.real.prompted is None else self.real.prompted.about.get("notes", [])
         if self.kept != (self.real, self.fake):
             found.append(f"the curve and the k-NN scores are those of {MOST:,} random samples of each side (quick).")
         for one in found:

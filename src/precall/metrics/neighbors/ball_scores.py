@@ -67,7 +67,7 @@ class BallScores:
         """The number of balls around a point, divided by k."""
         rate, spread = ball_rate(self.balls), influence.density(self.balls)
         bounds = influence.rate_interval(rate, self.balls.points, spread, self.level)
-        return self._score(rate, bounds, chance.expected_density(), k=self.balls.k)
+        return self._score(rate, bounds, 1.0, k=self.balls.k)
 
     def cover(self, required: int) -> Score:
         """The share of the balls with at least `required` points."""

@@ -61,7 +61,9 @@ def _listed(name: str, prompts: object) -> Sequence[object]:
     return list(prompts)
 
 
-def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encode, seed: int) -> tuple[Side, Side]:
+def matched(
+    real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encode, seed: int, notes: Sequence[str] = ()
+) -> tuple[Side, Side]:
     """The samples of both sides that answer common prompts, with these prompts.
 
     Every prompt must have the same weight on both sides. Of each prompt as many samples are kept as its number of
@@ -73,6 +75,7 @@ def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encod
         prompts: `{"real": …, "fake": …}`: texts, ids or features, one per sample.
         encode: Computes features of texts.
         seed: Seed of the choice.
+        notes: Sentences about the prompts, to which `encode` adds.
     """
     if set(prompts) != {"real", "fake"}:
         raise ValueError(f"`prompts` must map 'real' and 'fake' to prompts; got {', '.join(map(repr, prompts))}.")
@@ -95,7 +98,7 @@ def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encod
     number = {name: np.searchsorted(alive, one[kept[name]]) for name, one in all_numbers.items()}
     features, drawn = _features(given, kept, number, texts, encode), len(alive) >= FEWEST
     about: dict[str, Any] = {"number": len(alive), "kind": given["real"].kind, "unit": "prompt" if drawn else "sample"}
-    about |= {"per_prompt": each, "too_few_samples": len(common) - len(alive)}
+    about |= {"per_prompt": each, "too_few_samples": len(common) - len(alive), **({"notes": [*notes]} if notes else {})}
     for name, one in given.items():
         only = list(dict.fromkeys(key for key in one.keys if key not in place))
         about[f"only_{name}"] = [_shown(one.kind, key, i) for i, key in enumerate(only[:NAMED])]

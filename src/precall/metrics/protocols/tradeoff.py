@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -178,11 +177,6 @@ class Tradeoff(Comparison):
         """
         figure: Figure = drawing("tradeoff").plot(self) if style == "screen" else super().plot(style)
         return figure
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the self-contained page of all settings, which begins with the figure of the trade-off."""
-        written: Path = drawing("page").write(self, path, section=drawing("tradeoff").section(self))
-        return written
 
     def __repr__(self) -> str:
         return str(drawing("tradeoff").text(self))

@@ -346,7 +346,7 @@ class Comparison(Mapping[str, Assessment]):
         return str(drawing("table").text(self))
 
     def _repr_html_(self) -> str:
-        return str(drawing("figures").inline(self))
+        return str(drawing("notebook").inline(self))
 
 
 def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:
