@@ -16,8 +16,8 @@ from precall.cli import app
 from precall.encoders import Encoder, load_encoder
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.inputs.features import Pair
-from precall.metrics.inputs.normalisation import unit_principal_axes
 from precall.metrics.protocols import presets
+from precall.metrics.protocols.preset_run import unit_principal_axes
 from precall.metrics.protocols.presets import PRESETS
 from precall.metrics.scores.results import Assessment
 

@@ -11,9 +11,9 @@ import pytest
 
 from precall.encoders import Encoder
 from precall.metrics.assessing.assessment import assess
+from precall.metrics.assessing.prepared import real_against_real
 from precall.metrics.inputs.features import Pair
 from precall.metrics.inputs.sides import Side
-from precall.metrics.protocols.baseline import real_against_real
 from precall.metrics.protocols.stability import score_trends
 from precall.metrics.protocols.tradeoff import Tradeoff, named
 from precall.metrics.scores.gates import Gate

@@ -67,7 +67,6 @@ class TuneOptions:
     Computing:
         precision: Number format: fp32, or bf16 for mixed precision. [default: fp32]
         data_dir (FOLDER): First folder to search for the data.
-        cuda_graphs: Take whole steps as CUDA graphs, which is faster for small networks.
 
     Output:
         assess_every (N): Steps between two assessments on held-out data. [default: 0, at the end only]
@@ -97,7 +96,6 @@ class TuneOptions:
     critic_encoder: str | None = None
     precision: Precision | None = None
     data_dir: Path | None = None
-    cuda_graphs: bool = False
     assess_every: int | None = None
     checkpoint_every: int | None = None
     tensorboard: bool = False
@@ -121,7 +119,7 @@ def tune(options: TuneOptions) -> None:
     run = tune_run.resumed(out, given) if resume else tune_run.begun(out, given)
     check_known(run["data"])  # before Lightning is imported
     fabric = tune_run.fabric_of(options.device, run["precision"])
-    place = Place(fabric, options.data_dir, options.tensorboard, graphs=options.cuda_graphs)
+    place = Place(fabric, options.data_dir, options.tensorboard)
     if isinstance(run["lam"], list):
         results, steps = dial(out, run, place, resume=resume)
         found = pictured(results, out)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SCORES = ("precision", "recall", "density", "coverage")
 Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
 Precision = Literal["fp32", "bf16"]
-Model = Literal["mlp", "conv", "nice", "realnvp", "biggan"]
+Model = Literal["mlp", "conv", "realnvp", "biggan"]
 DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 NETWORKS = ("generator", "discriminator", "critic_encoder")
@@ -207,7 +207,6 @@ class Place:
     data_dir: Path | None = None
     tensorboard: bool = False
     resume: Path | None = None  # the folder to name in the advice on how to resume, if not that of the run
-    graphs: bool = False
 
 
 def told(results: Mapping[float, Result]) -> dict[str, Any]:
@@ -311,7 +310,6 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         out=out,
         fabric=place.fabric,
         loggers=loggers,
-        graphs=place.graphs,
         **given,
         **fixed,
     )

@@ -102,7 +102,7 @@ def text_encoder(
     def cuts(text: str) -> bool:
         return len(text) > most - 2 and bool(len(tokenizer(text, truncation=False, verbose=False)["input_ids"]) > most)
 
-    protocol = _protocol(model, "") | known | {"tokens": most, "pooling": pooling}
+    protocol = _protocol(model, "") | dict(known) | {"tokens": most, "pooling": pooling}
     return Encoder(name, "text", protocol | versions(place), str, forward, cuts=cuts)
 
 

@@ -109,7 +109,8 @@ class NearestNeighborScores(_TwoSets):
 
     def compute(self) -> Tensors:
         """`precision`, `recall`, `density` and `coverage` of all samples so far."""
-        found = sweep(**self._sides(), k=self.k, ties=self.ties)
+        sides = self._sides()
+        found = sweep(real=sides["real"], fake=sides["fake"], k=self.k, ties=self.ties)
         names = ("precision", "recall", "density", "coverage")
         return self._tensors({name: getattr(found, name)() for name in names})
 
@@ -141,8 +142,10 @@ class PRCurve(_TwoSets):
         return self._tensors(line | scores | {"tv": spectrum.total_variation})
 
     def _spectrum(self) -> RatioSpectrum:
-        found: RatioSpectrum = assess(**self._sides(), metrics=(self.estimator,), seed=self.seed).spectrum
-        return found
+        sides = self._sides()
+        found = assess(real=sides["real"], fake=sides["fake"], metrics=(self.estimator,), seed=self.seed)
+        spectrum: RatioSpectrum = found.spectrum
+        return spectrum
 
 
 class FrechetDistance(_Scores):
@@ -239,9 +242,18 @@ class ReferenceScores(_Scores):
 
     def _one_way(self) -> dict[str, float]:
         frozen, unused = self.reference.frozen, np.zeros(0, dtype=np.int64)  # only intervals need it
-        rest = unused, unused, frozen.k, frozen.neighbors, unused
-        counts = [[self._array(f"{of}{what}") for what in ("inside", "histogram")] for of in ("", "clipped_")]
-        balls, clipped = (BallTotals(*own, *rest) for own in counts)
+        balls, clipped = (
+            BallTotals(
+                self._array(f"{of}inside"),
+                self._array(f"{of}histogram"),
+                unused,
+                unused,
+                k=frozen.k,
+                neighbors=frozen.neighbors,
+                nearest=unused,
+            )
+            for of in ("", "clipped_")
+        )
         coverage, sizes = cover_share(balls, 1), {"n_real": frozen.n, "n_fake": balls.points}
         found = {"precision": member_share(balls), "density": ball_rate(balls), "coverage": coverage}
         found["corrected_coverage"] = chance_corrected(coverage, expected_coverage(**sizes, k=frozen.k))

@@ -3,8 +3,8 @@
     x_σ = x + σ ε,    D(x_σ; σ) ≈ E[x | x_σ],    dx/dσ = (x − D(x; σ))/σ
 
 The noise level σ plays the role of time. The functions take numbers, NumPy arrays or torch tensors and return the same
-kind; torch is never imported here. Networks and their training are in `precall.tune.models.diffusion`, rejection inside
-the sampling chain is in `precall.tune.models.diffusion`.
+kind; torch is never imported here. Networks, their training and their sampling are in
+`experiments/common/denoisers.py`.
 """
 
 from __future__ import annotations

@@ -23,14 +23,7 @@ OF_MACHINE = frozenset({"torch", "device", "pillow", "transformers", "scikit-lea
 
 
 def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str, Any]) -> Path:
-    """Write the features of one side, its moments and its balls to a file.
-
-    Args:
-        path: The file, whose name must end in `.precall`.
-        side: The data.
-        balls: Its k-NN balls.
-        settings: k, ties and seed.
-    """
+    """Write features, moments and balls of one side to a `.precall` file; `settings` are k, ties and seed."""
     from precall.samples.references import OUTPUT, REFERENCE
 
     if side.table is not None:
@@ -75,10 +68,7 @@ def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
 
 
 def check_same_encoder(reference: Side, other: Side) -> None:
-    """Refuse samples that were encoded in another way than the stored reference.
-
-    Versions of packages and devices may differ: they change the last bits only.
-    """
+    """Refuse samples encoded in another way than the reference; versions and devices change the last bits only."""
     if not other.protocol:
         return
     ours, theirs = (

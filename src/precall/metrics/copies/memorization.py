@@ -16,7 +16,7 @@ import numpy as np
 
 from precall.lazy import torch
 from precall.metrics.copies.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
-from precall.metrics.inputs.features import Features, as_features, same_dimension, together
+from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
 from precall.metrics.inputs.records import twin_records
 from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.scores.metric import Found, Metric
@@ -95,7 +95,8 @@ class Closest:
         from precall.metrics.tiles.clouds import Cloud
 
         pool, n = _stacked(train, holdout), len(train)
-        fake, pool = together(real=fake, fake=pool)
+        pair = Pair(fake, pool).together()
+        fake, pool = pair.real, pair.fake
         distinct = Cloud(pool, 0)
         rows = pool[distinct.position if is_tensor(pool) else to_numpy(distinct.position)]
         row_of = to_numpy(distinct.stand_in)
@@ -138,7 +139,8 @@ class Closest:
 
 def _stacked(train: Features, holdout: Features) -> Features:
     """Training and holdout samples in one matrix."""
-    train, holdout = together(real=train, fake=holdout)
+    pair = Pair(train, holdout).together()
+    train, holdout = pair.real, pair.fake
     if is_tensor(train) and is_tensor(holdout):
         return torch.cat([train, holdout])
     return np.concatenate([train, holdout])

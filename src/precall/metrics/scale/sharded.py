@@ -22,10 +22,9 @@ from precall import __version__
 from precall.engines.engine import Arrays, EngineTask, Shared
 from precall.engines.runner import Runner, engine_named, key_of
 from precall.files import check_output_folder, write_atomically
-from precall.metrics.assessing.assembly import assessed
 from precall.metrics.assessing.registry import METRICS, requested
 from precall.metrics.assessing.requests import check_holdout
-from precall.metrics.assessing.whole_run import WholeRun
+from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.cells.histograms import CELLS, REPEATS, STARTS, Clusters, histogram_spectrum
 from precall.metrics.cells.kmeans import drawn_rows
 from precall.metrics.distances.kernel_distance import BLOCK, kernel_around

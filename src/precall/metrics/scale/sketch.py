@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precall.metrics.assessing.assembly import assessed
 from precall.metrics.assessing.registry import DEFAULT, METRICS, requested
 from precall.metrics.assessing.requests import check_holdout
-from precall.metrics.assessing.whole_run import WholeRun
+from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, device_of, moved
 from precall.metrics.inputs.sides import Side
