@@ -300,8 +300,9 @@ def _computed(run: Run, metrics: Sequence[Metric], curve: bool) -> tuple[dict[st
     jobs: list[Callable[[], Any]] = [partial(_in_turn, run, part) for part in parts.values()]
     jobs += [partial(_moved, run)] if curve else []
     libraries = [library for metric in metrics for library in metric.libraries] + ["torch"] * curve
-    # a single metric may use all threads
-    done = side_by_side(jobs, libraries=libraries) if len(parts) > 1 else [job() for job in jobs]
+    alone = jobs[:1] if len(parts) == 1 else []  # a single metric may use all threads
+    done = [job() for job in alone]
+    done += side_by_side(jobs[len(alone) :], libraries=libraries) if len(jobs) > len(alone) else []
     change = done.pop() if curve else None
     found = {name: one for part in done for name, one in part.items()}
     return {metric.name: found[metric.name] for metric in metrics}, change
