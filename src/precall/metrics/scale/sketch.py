@@ -334,12 +334,10 @@ class SketchedRun(WholeRun):
 
     @property
     def neighborhoods(self) -> Neighborhoods:
-        """Not in a sketch."""
         raise ValueError(f"a metric {BETWEEN_FAKES}")
 
     @property
     def sources(self) -> Mapping[str, Side]:
-        """None: the samples are gone."""
         return {}
 
     @property
