@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precall.cli.console import emit, note
-from precall.cli.options import takes
+from precall.cli.options import blaming, takes
 from precall.cli.tune_dial import PICTURE, dial, dial_of_bins, sentence, table
 from precall.cli.tune_options import DEFAULTS, RUN, Model, Objective, Precision, begun, resumed
 from precall.cli.tune_run import Place, fabric_of, trained
@@ -27,7 +27,7 @@ class TuneOptions:
         model: Family of networks. The default depends on the data.
         lam (X): Trade-off λ: above 1 favours precision, below 1 favours recall. Give it several times to train at each
             λ and to compare them in a picture. [default: 1]
-        objective: Training objective. pr, tail, smoothed and hinge use --lam; obrs uses --budget. [default: pr]
+        objective: Training objective. pr, tail and smoothed use --lam; obrs uses --budget. [default: pr]
         steps (N): Number of generator steps. The default depends on data and model. With --resume, more steps lengthen
             the run.
         init (FILE): Checkpoint, or folder of a run, whose networks are fine-tuned.
@@ -61,7 +61,9 @@ class TuneOptions:
     Output:
         assess_every (N): Steps between two assessments on held-out data. [default: 0, at the end only]
         checkpoint_every (N): Steps between two checkpoints; 0 for one at the end only. [default: 1000]
-        tensorboard: Also write TensorBoard logs.
+        log (TARGET): Log the numbers of the training to wandb:project, mlflow:experiment, comet:project or
+            tensorboard:folder.
+        tensorboard: The same as --log tensorboard:OUT/tensorboard.
         as_json: Print JSON instead of text.
     """
 
@@ -88,6 +90,7 @@ class TuneOptions:
     data_dir: Path | None = None
     assess_every: int | None = None
     checkpoint_every: int | None = None
+    log: list[str] | None = None
     tensorboard: bool = False
     as_json: bool = False
 
@@ -102,15 +105,20 @@ def tune(options: TuneOptions) -> None:
       precall tune --data digits --steps 30 --lam 5 --out runs/lam5
       precall tune --data digits --steps 30 --lam 0.1 --lam 10 --out runs/dial
     """
+    from precall.integrations.loggers import checked_target
     from precall.tune.data import check_known
 
+    log = (*(options.log or ()), *([f"tensorboard:{options.out / 'tensorboard'}"] if options.tensorboard else []))
+    with blaming("--log"):
+        for target in log:
+            checked_target(target)
     out, resume = options.out, options.resume
     given = {name: getattr(options, name, None) for name in DEFAULTS}
     given["lam"] = options.lam[0] if options.lam is not None and len(options.lam) == 1 else options.lam
     run = resumed(out, given) if resume else begun(out, given)
     check_known(run["data"])  # before Lightning is imported
     fabric = fabric_of(options.device, run["precision"])
-    place = Place(fabric, options.data_dir, options.tensorboard)
+    place = Place(fabric, options.data_dir, log)
     if isinstance(run["lam"], list):
         found, taken = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)
         emit((out / RUN).read_text().rstrip() if options.as_json else table(found, taken))

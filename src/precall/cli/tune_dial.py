@@ -63,7 +63,7 @@ def _pictured(results: Mapping[float, Result], out: Path) -> Scores:
 
 def _parts(out: Path, run: Mapping[str, Any], plain_steps: int, total: int) -> dict[str, dict[str, Any]]:
     """The options of each run by the name of its folder: the plain GAN, if there is one, and one run per λ."""
-    plain = 0 if run["init"] or run["objective"] == "hinge" else plain_steps
+    plain = 0 if run["init"] else plain_steps
     planned = None if run["planned_steps"] is None else run["planned_steps"] - plain
     first = {**run, "lam": None, "objective": "gan", "steps": plain, "planned_steps": None}
     start = str(out / PLAIN) if plain else run["init"]

@@ -18,10 +18,10 @@ from precall.cli.options import flag, wrong
 from precall.samples import reading
 from precall.theory import checks
 
-Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
+Objective = Literal["pr", "tail", "smoothed", "obrs", "gan", "likelihood"]
 Precision = Literal["fp32", "bf16"]
 Model = Literal["mlp", "conv", "realnvp", "biggan"]
-DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
+DIALLED = ("pr", "tail", "smoothed")  # objectives that depend on λ
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 NETWORKS = ("generator", "discriminator", "critic_encoder")
 RUN = "run.json"

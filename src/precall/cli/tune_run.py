@@ -42,13 +42,13 @@ class Place:
     Attributes:
         fabric: devices and precision.
         data_dir: first folder to search for the data.
-        tensorboard: whether to write TensorBoard logs.
+        log: trackers that receive the numbers of the training, such as wandb:project.
         resume: the folder to name in the advice on how to resume; None for that of the run itself.
     """
 
     fabric: Fabric
     data_dir: Path | None = None
-    tensorboard: bool = False
+    log: tuple[str, ...] = ()
     resume: Path | None = None
 
 
@@ -106,6 +106,8 @@ def _trained(
     write_run(out, facts | ({"results": earlier} if earlier else {}))
     with _advice(trainer, total, run, out, place), bars() as progress:
         trainer.fit(total, progress=progress)
+        for logger in trainer.loggers:
+            logger.finalize("success")
     with _advice(trainer, total, run, out, place):
         found = {lam: _finish(made, trainer, folder, lam) for lam, folder in folders.items()}
     write_run(out, facts | {"results": earlier | tell(found)})
@@ -175,7 +177,7 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         tuned=run["init"] is not None,  # a resumed run does not need --init any more
         out=out,
         fabric=place.fabric,
-        loggers=_loggers(out) if place.tensorboard else (),
+        loggers=[_logger(target, out.name) for target in place.log],
         **given,
         **fixed,
     )
@@ -208,13 +210,20 @@ def _advice(trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, pla
         raise typer.Exit(130) from None
 
 
-def _loggers(out: Path) -> list[Any]:
-    from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+def _logger(target: str, name: str) -> Any:
+    """The Lightning logger of a tracker; in a folder of TensorBoard, the run has a folder of its own."""
+    from lightning.pytorch import loggers
 
-    try:
-        return [TensorBoardLogger(root_dir=out, name="tensorboard", version="")]
-    except ImportError:
-        raise ValueError("--tensorboard requires TensorBoard. Install it with: pip install tensorboard.") from None
+    from precall.integrations.loggers import checked_target
+
+    tracker, place = checked_target(target)
+    made = {
+        "tensorboard": lambda: loggers.TensorBoardLogger(place, name=name, version=""),
+        "wandb": lambda: loggers.WandbLogger(project=place, name=name),
+        "mlflow": lambda: loggers.MLFlowLogger(place, run_name=name),
+        "comet": lambda: loggers.CometLogger(project=place),
+    }
+    return made[tracker]()
 
 
 # ------------------------------------------------------------------------------------------------------------- results
