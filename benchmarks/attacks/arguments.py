@@ -61,7 +61,7 @@ CODE = (
 CHOICES = {
     "encoder": ("pixels", "ngrams", "identity", "table", "random-vgg", "clip", *CODE),
     "metrics": METRICS,
-    "estimator": ("linear", "linear", "knn", "boosting", "nonsense"),
+    "estimator": ("linear", "linear", "quadratic", "boosting", "nonsense"),
     "model": ("mlp", "conv", "realnvp", "biggan", "nonsense"),
     "objective": ("pr", "tail", "obrs", "gan", "likelihood", "nonsense"),
     "data": ("real.npy", "digits", "8-gaussians", "mnist", "cifar-10", "real-images", *SOURCES, *STRANGE),

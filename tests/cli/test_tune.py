@@ -287,7 +287,7 @@ def test_without_lightning_one_sentence(run, points, tmp_path, monkeypatch):
         (("--data", "digits", "--model", "gan", "--out", "x"), 2, "gan"),
         (("--data", "digits", "--objective", "gan", "--lam", 2, "--out", "x"), 2, "gan has no λ"),
         (("--data", "digits", "--budget", 2, "--out", "x"), 2, "only the objective obrs"),
-        (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must be positive"),
+        (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must lie between 0 and inf"),
         (("--data", "digits", "--steps", 0, "--out", "x"), 1, "`steps` must be"),
         (("--data", "digits", "--device", "abacus", "--out", "x"), 1, "--device must be available"),
         (("--data", "digits", "--init", "none", "--out", "x"), 1, "there is no such file"),

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from precall.metrics.assessing import assessment
-from precall.metrics.protocols import baseline
-from precall.metrics.protocols.baseline import real_against_real
+from precall.metrics.assessing import assessment, prepared
+from precall.metrics.assessing.prepared import real_against_real
 from precall.metrics.scores.results import Assessment
 
 
@@ -13,7 +12,7 @@ def test_the_halves_are_disjoint_and_of_equal_size(monkeypatch):
     """A sample that were in both halves would be its own neighbour at distance zero."""
     data = np.random.default_rng(0).normal(size=(401, 3))
     seen = []
-    monkeypatch.setattr(baseline, "fid_of_pair", lambda pair, level: seen.append(pair))
+    monkeypatch.setattr(prepared, "fid_of_pair", lambda pair, level: seen.append(pair))
     found = real_against_real(data, k=5, ties="closed", seed=0)
     real, fake = ({tuple(row) for row in side} for side in (seen[0].real, seen[0].fake))
     assert len(real) == len(fake) == 200 == found["precision"].n_real == found["precision"].n_fake

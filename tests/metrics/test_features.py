@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from precall.metrics.inputs import features as module
-from precall.metrics.inputs.features import as_features, same_dimension, tiles, together
+from precall.metrics.inputs.features import Pair, as_features, same_dimension, tiles
 
 
 def test_float_matrices_come_back_as_they_are(tmp_path):
@@ -94,25 +94,25 @@ def test_dimensions_must_agree():
 
 
 def test_an_array_joins_a_tensor():
-    x, y = together(real=np.ones((2, 2)), fake=torch.zeros(3, 2))
-    assert isinstance(x, torch.Tensor)
-    assert isinstance(y, torch.Tensor)
-    x, y = together(real=np.ones((2, 2)), fake=np.zeros((3, 2)))
-    assert isinstance(x, np.ndarray)
-    assert isinstance(y, np.ndarray)
+    pair = Pair(np.ones((2, 2)), torch.zeros(3, 2)).together()
+    assert isinstance(pair.real, torch.Tensor)
+    assert isinstance(pair.fake, torch.Tensor)
+    pair = Pair(np.ones((2, 2)), np.zeros((3, 2))).together()
+    assert isinstance(pair.real, np.ndarray)
+    assert isinstance(pair.fake, np.ndarray)
 
 
 def test_a_read_only_array_joins_a_tensor_by_copy():
     x = np.ones((2, 2))
     x.flags.writeable = False
-    moved, _ = together(real=x, fake=torch.zeros(3, 2))
+    moved = Pair(x, torch.zeros(3, 2)).together().real
     moved += 1
     assert x.tolist() == [[1, 1], [1, 1]]
 
 
 def test_two_devices_are_refused():
     with pytest.raises(ValueError, match="same device; got cpu and meta"):
-        together(real=torch.zeros(2, 2), fake=torch.zeros(2, 2, device="meta"))
+        Pair(torch.zeros(2, 2), torch.zeros(2, 2, device="meta")).together()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int32])

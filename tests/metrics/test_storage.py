@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from precall import assess
-from precall.metrics.inputs.sides import Side
-from precall.metrics.inputs.storage import on_one_grid
+from precall.metrics.inputs.sides import Side, on_one_grid
 from precall.samples.sampleset import SampleWarning
 
 X = np.random.default_rng(0).normal(size=(2, 400, 64)).astype(np.float32)

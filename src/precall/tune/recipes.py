@@ -204,7 +204,7 @@ def recipe(
 
     Args:
         data: a name or path, as accepted by `load_data`, or the data itself.
-        model: "mlp", "conv", "nice", "realnvp" or "biggan"; None for the default of the data.
+        model: "mlp", "conv", "realnvp" or "biggan"; None for the default of the data.
         data_dir: first folder to search for the data.
         generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
             if it accepts them, and trained as a flow if it has `forward_with_log_prob`.

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
 from precall.devices import check_device
-from precall.engines.registry import ENGINES
+from precall.engines.runner import ENGINES
 from precall.metrics.assessing.monitor import Monitor
 from precall.metrics.assessing.prepared import PreparedReals
 from precall.metrics.assessing.reference_file import check_same_encoder, load_balls, save_side
@@ -25,7 +25,6 @@ from precall.metrics.assessing.requests import (
     Request,
     check_holdout,
     check_prompts,
-    check_prompts_alone,
     check_statistics,
     groups_of,
     signed,
@@ -34,8 +33,7 @@ from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.inputs.features import Pair, check_k, same_dimension
 from precall.metrics.inputs.notices import notices
-from precall.metrics.inputs.sides import Side, side
-from precall.metrics.inputs.storage import on_one_grid
+from precall.metrics.inputs.sides import Side, on_one_grid, side
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
@@ -53,8 +51,6 @@ from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
-    from precall.samples.references import ReferenceRows
-
 
 # the settings that shards have; all others need the samples in one process
 SHARDED = ("metrics", "k", "ties", "seed", "encoder", "engine", "ray_address", "work", "progress")
@@ -98,15 +94,13 @@ def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) ->
         preset: The protocol of a published evaluation: "adm", "stylegan", "dgm-eval", "prdc", "prd", "mauve" or "llm"
             (docs/presets.md). It chooses `metrics`, `k` and `ties`, and the encoder if none is
             given. Results list where the run departs from it.
-        columns: For tables, names of the columns to compare; None for all.
-        ignore: For tables, names of columns to leave out.
+        columns: For tables, names of the columns to compare (None for all); `ignore` names columns to leave out.
         kinds: For tables, kinds of columns by name, in place of those that are inferred: "number", "integer",
             "category", "ordered", "date", "boolean", "text" or "identifier".
-        show_rows: For tables, whether reports may contain rows and names of categories. Columns of identifiers and
-            columns that are left out are never shown.
+        show_rows: For tables, whether reports may contain rows and names of categories; identifiers are never shown.
         device: Where encoders, the k-NN sweep, k-means and the perceptrons of the panel run: "cpu", "cuda", "mps" or
-            "auto" (CUDA, else MPS, else the CPU). Arrays are copied there. Comparisons that need float64 run on the
-            CPU instead of MPS. None leaves arrays on the CPU and tensors on their device.
+            "auto" (CUDA, else MPS, else the CPU); what needs float64 runs on the CPU instead of MPS. None leaves
+            arrays on the CPU and tensors on their device.
         engine: Where the work runs: "local" is this process, "ray" a Ray cluster (extra `ray`). With "ray", `real` and
             `fake` are sources in shards (docs/scale.md).
         ray_address: Address of a running Ray cluster, such as "auto"; None starts one on this machine.
@@ -115,9 +109,8 @@ def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) ->
         progress: Called with (stage, done, total).
 
     Returns:
-        An `Assessment`, or a `Comparison` of several if `fake` is a mapping. Every score carries an interval (None if
-        there are too few samples for one), and `interval.covers` states what it covers; docs/metrics.md lists how each
-        is computed.
+        An `Assessment`, or a `Comparison` of several if `fake` is a mapping. `interval.covers` of a score states what
+        its interval covers; docs/metrics.md lists how each is computed.
 
     Example:
         >>> import numpy as np
@@ -142,19 +135,7 @@ def assess(*, real: object, fake: object, **options: Unpack[AssessArguments]) ->
 
 
 def assess_each(*, real: object, fake: Mapping[str, Any], request: Request) -> Iterator[Assessment]:
-    """Assess several models one after the other; each result is available before the next model is assessed.
-
-    Args:
-        real: The data, as in `assess`.
-        fake: The models' samples, by name.
-        request: The settings.
-
-    Example:
-        >>> import numpy as np
-        >>> x = np.random.default_rng(0).normal(size=(60, 2))
-        >>> [one.name for one in assess_each(real=x, fake={"a": x + 1, "b": x - 1}, request=Request(metrics=("fid",)))]
-        ['a', 'b']
-    """
+    """Assess several models one after the other; each result is available before the next model is assessed."""
     metrics = BY_PROMPT if request.prompts is not None and request.metrics is None else request.metrics
     names = requested(metrics)
     request = request.settled(None if request.metrics is None else names)
@@ -172,10 +153,13 @@ def assess_each(*, real: object, fake: Mapping[str, Any], request: Request) -> I
 
 
 def _reference(real: object, request: Request) -> Reference:
-    """The data with these settings; what a given reference has computed is taken over."""
+    """The data with these settings; encoders of a given reference are taken over, and its balls if k is the same."""
     if not isinstance(real, Reference):
         return Reference.fitted(real, request)
-    return Reference.fitted(real.side, request).taking_over(real)
+    found = Reference.fitted(real.side, request)
+    encoder = request.encoder if request.encoder is not None else real.request.encoder
+    swept = real.swept if found.k == real.k and found.features is real.features else found.swept
+    return replace(found, request=replace(request, encoder=encoder), loaded=real.loaded, swept=swept)
 
 
 def tradeoff(
@@ -190,17 +174,16 @@ def tradeoff(
     Args:
         real: The data, as in `assess`.
         fake: For each model, samples by the value of its knob: `{"ours": {0.7: a, 1.0: b}, "theirs": {…}}`.
-        metrics: Metrics to compute, as in `assess`; by default auto and neighbors. They must include an estimator of
-            the curve. The metric neighbors is always computed, because precision and recall are its scores.
+        metrics: By default auto and neighbors; an estimator of the curve must be among them. The metric neighbors is
+            always computed, because precision and recall are its scores.
         **settings: Further arguments of `assess`, such as `k`, `seed`, `encoder` and `progress`.
 
     Example:
         >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(4, 200, 2))
         >>> fake = {"ours": {0.5: 0.5 * x[1], 1.0: x[2]}, "theirs": {1.0: x[3] + 2}}
-        >>> found = tradeoff(real=x[0], fake=fake, metrics=("clusters",))
-        >>> found.setting(lam=0.5).name, list(found)
-        ('ours@1', ['ours@0.5', 'ours@1', 'theirs@1'])
+        >>> tradeoff(real=x[0], fake=fake, metrics=("clusters",)).setting(lam=0.5).name
+        'ours@1'
     """
     names = {*requested(("auto",) if metrics is None else metrics), NEIGHBORS.name}
     if best_estimator(names) is None:
@@ -214,9 +197,6 @@ def tradeoff(
 class Reference(PreparedReals):
     """Real samples with the work on them done once, to assess several models.
 
-    Attributes:
-        loaded: The encoders in use, by name; each is loaded once.
-
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
@@ -225,17 +205,11 @@ class Reference(PreparedReals):
         100
     """
 
-    loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)
+    loaded: dict[str, Encoder] = field(default_factory=dict, repr=False)  # each encoder is loaded once
 
     @classmethod
     def fit(cls, real: object, **options: Unpack[AssessArguments]) -> Reference:
-        """Check the real samples, and encode them if needed.
-
-        Args:
-            real: The data, as in `assess`.
-            **options: Arguments of `assess` about the data and the protocol: `holdout`, `k`, `ties`, `seed`, `encoder`,
-                `preset`, `columns`, `ignore`, `kinds`, `show_rows`, `device` and `progress`.
-        """
+        """Check the real samples, and encode them if needed; options as in `assess`, without those about a model."""
         without = ("metrics", "groups", "prompts", "engine", "ray_address", "work")  # they belong to a model
         return cls.fitted(real, Request.of("fit", options, without=without).settled())
 
@@ -243,6 +217,7 @@ class Reference(PreparedReals):
     def fitted(cls, real: object, request: Request) -> Reference:
         """The real samples, checked and encoded, with the settings of a request."""
         from precall.encoders.registry import named_by_file
+        from precall.samples.references import ReferenceRows
 
         checks.choice("ties", request.ties, ("closed", "open"))
         checks.seed(request.seed)
@@ -255,7 +230,7 @@ class Reference(PreparedReals):
             found = side("real", real, table=request.table, loaded=loaded, progress=stage, **how)
         if found.moments is None:
             check_k(request.k, n_real=len(found.features))
-        stored = _stored(found)
+        stored = found.samples if isinstance(found.samples, ReferenceRows) else None
         if stored is not None and request.encoder is None:
             request = replace(request, encoder=named_by_file(stored.encoder, stored.name))
         fitted = cls(found, request, loaded=loaded)
@@ -264,27 +239,16 @@ class Reference(PreparedReals):
         return fitted if request.holdout is None else replace(fitted, holdout=fitted._unseen(request.holdout))
 
     def subsample(self, n: int, *, seed: int = 0) -> Reference:
-        """This reference with n of its samples, drawn at random without replacement: faster, and an approximation.
+        """This reference with n random samples: faster, and an approximation, which the protocol and the report name.
 
-        The protocol and the report name the subsample. Intervals of k-NN scores cover the expectation of a score with
-        n reals, which depends on n: compare only results with the same n.
+        Intervals of k-NN scores cover the expectation at this n, on which it depends: compare only with the same n.
         """
         side = self.side.subsampled(n, seed)
         check_k(self.k, n_real=n)
         return replace(self, side=side, swept={})
 
-    def taking_over(self, other: Reference) -> Reference:
-        """This reference with the encoders of another one of the same data, and with its balls if k is the same."""
-        encoder = self.request.encoder if self.request.encoder is not None else other.request.encoder
-        same = self.k == other.k and self.features is other.features
-        request = replace(self.request, encoder=encoder)
-        return replace(self, request=request, loaded=other.loaded, swept=other.swept if same else self.swept)
-
     def save(self, path: str | Path) -> Path:
         """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
-
-        Args:
-            path: The file, whose name must end in `.precall`.
 
         Example:
             >>> import tempfile
@@ -301,10 +265,7 @@ class Reference(PreparedReals):
     def load(cls, path: str | Path, *, encoder: Encoder | str | None = None, device: str | None = None) -> Reference:
         """The reference that `save` wrote, with its k, ties and seed. Every array is verified by its SHA-256.
 
-        Args:
-            path: The file.
-            encoder: The encoder that made it, if that is your own; a file never names code that is run.
-            device: As in `assess`.
+        Pass the encoder that made it if that is your own: a file never names code that is run.
         """
         from precall.samples.references import open_reference
 
@@ -318,11 +279,6 @@ class Reference(PreparedReals):
         The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
         several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
         merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
-
-        Args:
-            shard: Samples of the model, as `fake` in `assess`.
-            name: Name of the shard; None for its path, or "fake".
-            progress: Called with (stage, done, total).
 
         Example:
             >>> import numpy as np
@@ -340,29 +296,23 @@ class Reference(PreparedReals):
         found = self._encoded("fake", shard, stage_of(progress, "encode"), at_least=1)
         if self.side.moments is not None or found.moments is not None:
             raise ValueError("a sketch needs samples on both sides; got statistics (mu, sigma). Pass the samples.")
-        same_dimension(real=self.features, fake=found.features)
-        of_source = None if found.samples is None else found.samples.name
-        known = str(name or of_source or "fake")
+        known = str(name or (found.samples and found.samples.name) or "fake")
         return self._sketcher.sketch(found.features, known, stage_of(progress, f"sketch {known}"))
 
     @cached_property
     def _sketcher(self) -> Sketcher:
-        """The data, prepared for sketches."""
         said = notices({"real": self.side}) + pooled_notices(self.side)
         return Sketcher.fit(self.side, self.balls(), ties=self.ties, seed=self.seed, notices=said)
 
     def monitor(self, *, level: float = 0.95, estimator: str = "auto_quick") -> Monitor:
         """Look at the checkpoints of a training run one by one, with tests and certificates that stay valid.
 
-        Args:
-            level: Probability that no certificate fails and no false alarm is raised, over all checkpoints.
-            estimator: Name of the classifier that is trained for each checkpoint.
+        All certificates hold and no false alarm is raised with probability `level`; `estimator` is trained for each.
         """
         return Monitor(self._paired, self.seed, checks.level("level", level), estimator)
 
     def _paired(self, fake: object) -> Pair:
         shared, found = self._comparable(self.side, self._encoded("fake", fake, None))
-        same_dimension(real=shared.features, fake=found.features)
         return Pair(shared.features, found.features)
 
     @property
@@ -385,7 +335,7 @@ class Reference(PreparedReals):
             metrics = BY_PROMPT if metrics is None else {*requested(metrics), *BY_PROMPT}
         names = requested(metrics if metrics is not None or self.preset is None else self.preset.metrics)
         check_holdout(names, self.holdout)
-        check_prompts(names, prompts)
+        check_prompts(names, prompts, preset=self.preset, groups=groups)
         if self.holdout is not None:
             names = requested({*names, MEMORIZATION.name})
         if self.side.moments is not None:
@@ -393,13 +343,13 @@ class Reference(PreparedReals):
         found = self._encoded("fake", fake, stage_of(progress, f"encode {name}"))
         if found.moments is not None:
             check_statistics("fake", [METRICS[metric] for metric in names], groups)
-        same_dimension(real=self.features, fake=found.features)
         real = self.side
         if prompts is not None:
-            check_prompts_alone(self.preset, groups)
-            real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
+            notes: list[str] = []
+            encode = partial(self._encoded_prompts, notes)
+            real, found = matched(real, found, prompts, encode=encode, seed=self.seed, notes=notes)
         if self.preset is not None and found.moments is None:
-            return self.by_preset(self.preset, found, names, name, groups, progress)
+            return self.by_preset(found, names, name, groups, progress)
         shared, found = self._comparable(real, found)
         return shared.assessed(found, names, name, groups, progress)
 
@@ -421,27 +371,23 @@ class Reference(PreparedReals):
             found = side(name, source, reference=self.side, progress=progress, **how)
         if self.side.protocol.get("made_from"):
             check_same_encoder(self.side, found)
+        same_dimension(real=self.features, **{name: found.features})
         return found
 
-    def _encoded_prompts(self, texts: Sequence[str]) -> Array:
-        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
+    def _encoded_prompts(self, notes: list[str], texts: Sequence[str]) -> Array:
+        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts.
+
+        What should be known about their encoding is added to `notes`.
+        """
         of_texts = self.side.samples is not None and self.side.samples.kind == "text"
         how: dict[str, Any] = {"encoder": self.request.encoder if of_texts else None, "device": self.request.device}
         found = side("prompts", list(texts), loaded=self.loaded, at_least=1, **how)
+        notes += [] if found.samples is None else [f"prompts: {note}" for note in found.samples.notes]
         return np.asarray(to_numpy(found.features), dtype=np.float64)
 
     def _unseen(self, holdout: object) -> Side:
-        """The holdout as features."""
         found = self._encoded("holdout", holdout, stage_of(self.request.progress, "encode holdout"))
         if found.moments is not None:
             way_out = "Pass the samples or their features."
             raise ValueError(f"`holdout` must hold samples; got statistics (mu, sigma). {way_out}")
-        same_dimension(real=self.features, holdout=found.features)
         return found
-
-
-def _stored(found: Side) -> ReferenceRows | None:
-    """The file that a side was loaded from, or None."""
-    from precall.samples.references import ReferenceRows
-
-    return found.samples if isinstance(found.samples, ReferenceRows) else None

@@ -13,21 +13,13 @@ from precall.theory.bands import Certificate
 
 @dataclass(frozen=True)
 class Look:
-    """What one checkpoint shows.
+    """What one checkpoint shows."""
 
-    Attributes:
-        number: t, which look it was: 1, 2, …
-        name: Name of the checkpoint.
-        p_value: P-value of P = Q, corrected for all looks before and after: min(1, δ / (δ_t E)).
-        differs: Whether it is at most δ.
-        certificate: Upper band on the true curve, at the level 1 − δ_t.
-    """
-
-    number: int
-    name: str
-    p_value: float
-    differs: bool
-    certificate: Certificate
+    number: int  # t, which look it was: 1, 2, …
+    name: str  # name of the checkpoint
+    p_value: float  # P-value of P = Q, corrected for all looks before and after: min(1, δ / (δ_t E))
+    differs: bool  # whether it is at most δ
+    certificate: Certificate  # upper band on the true curve, at the level 1 − δ_t
 
     def __str__(self) -> str:
         least = 1 - self.certificate.alpha(1.0)
@@ -51,13 +43,6 @@ class Monitor:
     over pairs of a real x and a fake y that the classifier D was not trained on. It is valid if training and selection
     never see these reals.
 
-    Attributes:
-        features: Computes the checked features of both sides from the samples of a checkpoint.
-        seed: Seed of the classifiers.
-        level: 1 − δ.
-        estimator: Name of the classifier estimator.
-        looks: The checkpoints so far.
-
     Example:
         >>> import numpy as np
         >>> from precall import Reference
@@ -77,17 +62,9 @@ class Monitor:
     looks: list[Look] = field(default_factory=list)
 
     def look(self, fake: object, *, name: str | None = None) -> Look:
-        """Look at the samples of the next checkpoint.
-
-        Args:
-            fake: The samples, as in `assess`.
-            name: Name of the checkpoint; by default its number.
-        """
-        found, t, delta = (
-            classify_pair(self.estimator, self.features(fake), seed=self.seed),
-            len(self.looks) + 1,
-            1 - self.level,
-        )
+        """Look at the samples of the next checkpoint, whose name is its number by default."""
+        found = classify_pair(self.estimator, self.features(fake), seed=self.seed)
+        t, delta = len(self.looks) + 1, 1 - self.level
         spent = 6 * delta / (math.pi * t) ** 2  # δ_t
         p_value = min(1.0, math.exp(min(0.0, -found.log_e)) * delta / spent)
         look = Look(t, name or str(t), p_value, p_value <= delta, found.certificate.at(1 - spent))

@@ -7,23 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from precall.metrics.assessing.assembly import assessed
+import numpy as np
+
 from precall.metrics.assessing.registry import METRICS
 from precall.metrics.assessing.requests import Groups, Request, check_groups
-from precall.metrics.assessing.whole_run import WholeRun
+from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.classifiers.estimators import AUTO
 from precall.metrics.copies.memorization import MEMORIZATION
+from precall.metrics.distances.frechet_distance import fid_of_pair
 from precall.metrics.inputs.features import Features, Pair, uniform_rows
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.inputs.sides import Side
 from precall.metrics.neighbors.metrics import NEIGHBORS
-from precall.metrics.neighbors.sweep import Balls, balls_around
-from precall.metrics.protocols.baseline import real_against_real
-from precall.metrics.protocols.preset_run import available, normalised_sides, reported
+from precall.metrics.neighbors.sweep import Balls, balls_around, sweep_pair
+from precall.metrics.protocols.preset_run import NEEDED, normalised_sides, reported
 from precall.metrics.protocols.presets import Preset
 from precall.metrics.protocols.stability import score_trends
 from precall.metrics.scores.groups import FairnessGap, GroupRows, fairness, split_groups
-from precall.metrics.scores.record import OneSided, Trend
+from precall.metrics.scores.record import OneSided
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
 from precall.progress import Progress, stage_of
@@ -31,22 +32,17 @@ from precall.progress import Progress, stage_of
 if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import Kernel
 
+HALF = 2500  # reals per half that are compared: the scores change little beyond, but the time grows with the square
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedReals:
-    """The features of the data and their k-NN balls, which are computed when first needed and then kept.
+    """The features of the data and their k-NN balls, which are computed when first needed and then kept."""
 
-    Attributes:
-        side: The real features, and the samples behind them.
-        request: The settings.
-        holdout: Features of samples that the models have not seen, or None.
-        swept: The k-NN balls so far, by the kernel whose sums they have.
-    """
-
-    side: Side = field(repr=False)
+    side: Side = field(repr=False)  # the real features, and the samples behind them
     request: Request
-    holdout: Side | None = field(default=None, repr=False)
-    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)
+    holdout: Side | None = field(default=None, repr=False)  # features of samples that the models have not seen, or None
+    swept: dict[Kernel | None, Balls] = field(default_factory=dict, repr=False)  # the k-NN balls so far
 
     @property
     def k(self) -> int:
@@ -73,6 +69,11 @@ class PreparedReals:
         """The real features, shape (n, d)."""
         return self.side.features
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """k, ties and seed."""
+        return {"k": self.k, "ties": self.ties, "seed": self.seed}
+
     def balls(self, kernel: Kernel | None = None) -> Balls:
         """The k-NN balls of the real samples, with the sums of a kernel, computed when first needed and then kept."""
         if kernel is None:
@@ -82,11 +83,6 @@ class PreparedReals:
             self.swept[kernel] = balls_around(self.features, k=self.k, progress=stage, kernel=kernel)
         return self.swept[kernel]
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """k, ties and seed."""
-        return {"k": self.k, "ties": self.ties, "seed": self.seed}
-
     @cached_property
     def baseline(self) -> dict[str, Score]:
         """Scores of one half of the data against the other, computed when first needed and then kept."""
@@ -95,37 +91,27 @@ class PreparedReals:
     def assessed(
         self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
     ) -> Assessment:
-        """The assessment with its baseline and its groups."""
+        """The assessment with its baseline, its scores at other k and n, and its groups."""
         overall_of = partial(self._assess, fake, names, name, progress, sampled=groups is None)
-        if AUTO.name in names:  # beside the panel, halves and subsamples take little time
-            overall = self._with_comparisons(overall_of, partial(self._stability, fake, names))
-        else:
+        if AUTO.name not in names:
             overall = overall_of()
+        else:  # beside the panel, halves and subsamples take little time
+            pair = Pair(self.features, fake.features)
+            trends_of = lambda: score_trends(pair, **self.settings) if NEIGHBORS.name in names else {}  # noqa: E731
+            jobs: list[Callable[[], Any]] = [overall_of, lambda: self.baseline, trends_of]
+            found, baseline, trends = side_by_side(jobs)
+            overall = replace(found, baseline=baseline, stability=trends)
         return overall if groups is None else self._with_groups(overall, fake, names, groups)
 
-    def _with_comparisons(
-        self, overall_of: Callable[[], Assessment], stability: Callable[[], dict[str, Trend]]
-    ) -> Assessment:
-        """The assessment with real against real, and with the scores at other k and n, computed side by side."""
-        jobs: list[Callable[[], Any]] = [overall_of, lambda: self.baseline, stability]
-        overall, baseline, trends = side_by_side(jobs)
-        found: Assessment = replace(overall, baseline=baseline, stability=trends)
-        return found
-
     def by_preset(
-        self,
-        preset: Preset,
-        fake: Side,
-        names: Sequence[str],
-        name: str,
-        groups: Groups | None,
-        progress: Progress | None,
+        self, fake: Side, names: Sequence[str], name: str, groups: Groups | None, progress: Progress | None
     ) -> Assessment:
-        """The scores of a preset. Those that need an output that the encoder does not have are left out, and named."""
-        kept, left_out = available(names, fake)
-        real, prepared = normalised_sides(preset, real=self.side, fake=fake)
+        """The scores of the preset; those that need an output that the encoder does not have are left out and named."""
+        assert self.preset is not None
+        kept = [metric for metric in names if metric not in NEEDED or NEEDED[metric] in fake.outputs]
+        real, prepared = normalised_sides(self.preset, real=self.side, fake=fake)
         found = replace(self, side=real).assessed(prepared, kept, name, groups, progress)
-        return reported(preset, found, left_out)
+        return reported(self.preset, found, [metric for metric in names if metric not in kept])
 
     def _assess(
         self, fake: Side, names: Sequence[str], name: str, progress: Progress | None, *, sampled: bool = True
@@ -143,11 +129,6 @@ class PreparedReals:
             progress=progress,
         )
         return assessed(run, [METRICS[metric] for metric in names])
-
-    def _stability(self, fake: Side, names: Sequence[str]) -> dict[str, Trend]:
-        """The k-NN scores and FID at other k and other sample sizes, if k-NN scores were requested."""
-        pair = Pair(self.features, fake.features)
-        return score_trends(pair, **self.settings) if NEIGHBORS.name in names else {}
 
     def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
         """The overall assessment, with one assessment per group and the largest gap between their curves."""
@@ -187,3 +168,19 @@ class PreparedReals:
         k = max(1, min(self.k, *(n - 1 for n in pair.sizes)))
         data = PreparedReals(Side(pair.real), replace(self.request, k=k, preset=None, progress=None))
         return data._assess(Side(pair.fake), metrics, name, None)
+
+
+def real_against_real(features: Features, *, k: int, ties: str, seed: int) -> dict[str, Score]:
+    """Scores of two disjoint random halves of the data, as if one were the model.
+
+    They show what a perfect model would get with as many samples as a half has. Only scores that take little time are
+    computed: precision, recall, density, coverage, and FID without an interval.
+    """
+    half = min(HALF, len(features) // 2)
+    if half <= max(k, 2):
+        return {}
+    rows = np.random.default_rng(seed).permutation(len(features))
+    pair = Pair(features, features).rows(np.sort(rows[:half]), np.sort(rows[half : 2 * half]))
+    scores = sweep_pair(pair, k=k, ties=ties).scores(k)
+    found = {name: scores[name] for name in ("precision", "recall", "density", "coverage")}
+    return found | {"fid": fid_of_pair(pair, level=None)}

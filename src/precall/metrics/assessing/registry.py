@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.metrics.cells.clusters import CLUSTERS, MAUVE
 from precall.metrics.cells.local_curves import LOCAL_KDE
-from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, KNN, LINEAR, MLP, QUADRATIC
+from precall.metrics.classifiers.estimators import AUTO, AUTO_QUICK, BOOSTING, C2ST, LINEAR, MLP, QUADRATIC
 from precall.metrics.classifiers.simon import SIMON
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.distances.frechet_distance import FID, SFID
@@ -29,7 +29,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         # curve estimators, best first: the first one requested gives the curve
-        *(AUTO, AUTO_QUICK, MLP, BOOSTING, KNN, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
+        *(AUTO, AUTO_QUICK, MLP, BOOSTING, QUADRATIC, LINEAR, SIMON, CLUSTERS, COVER, LOCAL_KDE),
         *(NEIGHBORS, SYMMETRIC, CLIPPED, PROBABILISTIC, COPIES, MEMORIZATION, PROMPTS, FID),
         *(SFID, KID, MIND, KAD, CMMD, RKE, VENDI, INCEPTION_SCORE, C2ST, MAUVE),
     )
@@ -45,21 +45,12 @@ SCORES: dict[str, ScoreInfo] = {
 
 
 def metric_of(score: str) -> str:
-    """The metric to request for a score.
-
-    Example:
-        >>> metric_of("coverage"), metric_of("area"), metric_of("fid")
-        ('neighbors', 'auto', 'fid')
-    """
+    """The metric to request for a score: "neighbors" for "coverage"."""
     return next(metric.name for metric in METRICS.values() if score in {info.name for info in metric.scores})
 
 
 def requested(metrics: Iterable[str | Callable[..., Any]] | None) -> tuple[str, ...]:
-    """The requested metrics in the order of the registry; unknown names are refused.
-
-    Args:
-        metrics: Names of metrics, "quick" for those in `QUICK`, or None for those in `DEFAULT`. A function
-            `f(real, fake)` of two feature matrices that returns a number is a metric, too.
+    """The requested metrics in the order of the registry: names, "quick", functions of two matrices, or `DEFAULT`.
 
     Example:
         >>> requested(["fid", "clusters"]), requested("quick")
@@ -69,8 +60,10 @@ def requested(metrics: Iterable[str | Callable[..., Any]] | None) -> tuple[str, 
         raise ValueError(f"`metrics` must be a list of names; got {metrics!r}.")
     given = (metrics,) if isinstance(metrics, str) else DEFAULT if metrics is None else tuple(metrics)
     names = tuple(_added(one) if callable(one) else str(one) for one in given)
-    if "quick" in names:
-        names = _quick(names)
+    if "quick" in names and names != ("quick",):
+        others = ", ".join(name for name in names if name != "quick")
+        raise ValueError(f"`metrics` must be 'quick' alone or names of metrics; got 'quick' and {others}.")
+    names = QUICK if names == ("quick",) else names
     if not names:
         raise ValueError("`metrics` must name at least one metric; got none.")
     for name in names:
@@ -85,11 +78,7 @@ def requested(metrics: Iterable[str | Callable[..., Any]] | None) -> tuple[str, 
 
 
 def add_metric(metric: Metric) -> None:
-    """Add a metric that is not precall's own.
-
-    Raises:
-        ValueError: If it is no `Metric`, or the name of it or of one of its scores is taken.
-    """
+    """Add a metric that is not precall's own; its names must be new."""
     if not isinstance(metric, Metric):
         raise ValueError(f"a metric must be a `precall.metrics.scores.metric.Metric`; got {type(metric).__name__}.")
     if taken := {metric.name, *(info.name for info in metric.scores)} & {*METRICS, *SCORES}:
@@ -100,28 +89,18 @@ def add_metric(metric: Metric) -> None:
 
 def _added(function: Callable[..., Any]) -> str:
     """The name of the metric that a function computes: `function(real, fake)` takes features and returns a number."""
-    name = str(getattr(function, "__name__", type(function).__name__)).strip("<>")
+    name, what = str(getattr(function, "__name__", type(function).__name__)).strip("<>"), "a function of the user"
 
     def compute(run: Run) -> Found:
-        real, fake = run.pair.to_numpy()
-        return Found({name: Score(float(function(real, fake)), None, None, *run.sizes)})
+        return Found({name: Score(float(function(*run.pair.to_numpy())), None, None, *run.sizes)})
 
-    known = METRICS.get(name)
-    if known is None or known.needs == OWN:
-        METRICS.pop(name, None)
-        SCORES.pop(name, None)
-        info = ScoreInfo(name, name, -INFINITY, INFINITY, None, "a function of the user", "table")
-        add_metric(Metric(name, "a function of the user", (info,), "none", compute, needs=OWN))
-        return name
-    raise ValueError(f"a metric needs a name of its own; {name} is taken. Rename the function.")
-
-
-def _quick(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The metrics of "quick", which is not combined with others."""
-    if names != ("quick",):
-        others = ", ".join(name for name in names if name != "quick")
-        raise ValueError(f"`metrics` must be 'quick' alone or names of metrics; got 'quick' and {others}.")
-    return QUICK
+    if name in METRICS and METRICS[name].needs != OWN:
+        raise ValueError(f"a metric needs a name of its own; {name} is taken. Rename the function.")
+    METRICS.pop(name, None)
+    SCORES.pop(name, None)
+    info = ScoreInfo(name, name, -INFINITY, INFINITY, None, what, "table")
+    add_metric(Metric(name, what, (info,), "none", compute, needs=OWN))
+    return name
 
 
 def best_estimator(metrics: Iterable[str]) -> str | None:

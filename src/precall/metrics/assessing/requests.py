@@ -48,14 +48,7 @@ class AssessArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Request:
-    """The settings of an assessment, for `assess`, `Reference`, the command line and the record of the run.
-
-    `assess` says what each of them means.
-
-    Example:
-        >>> Request(k=3, ties="open")
-        Request(k=3, ties='open')
-    """
+    """The settings of an assessment, which `assess` explains; also for `Reference` and the command line."""
 
     holdout: object | None = None
     metrics: Iterable[str | Callable[..., Any]] | None = None
@@ -78,7 +71,7 @@ class Request:
 
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any], *, without: Sequence[str] = ()) -> Request:
-        """The request of a call of `function`. Unknown arguments, and those it is `without`, are refused."""
+        """The request of a call of `function`; other arguments, and those it is `without`, are refused."""
         known = [one.name for one in fields(cls) if one.name not in without]
         if others := [name for name in options if name not in known]:
             raise TypeError(f"{function}() got an unexpected keyword argument {others[0]!r}")
@@ -148,23 +141,18 @@ def check_statistics(name: str, metrics: Sequence[Metric], groups: Groups | None
     """Check that every metric can be computed from the statistics (mu, sigma) that were given instead of samples."""
     if others := [metric.name for metric in metrics if not metric.from_statistics]:
         way_out = 'Pass `metrics=("fid",)` (--metrics fid), or samples instead of statistics.'
-        got = ", ".join(others)
-        raise ValueError(f"`{name}` holds statistics (mu, sigma), which give FID only; got metrics {got}. {way_out}")
+        got = f"which give FID only; got metrics {', '.join(others)}"
+        raise ValueError(f"`{name}` holds statistics (mu, sigma), {got}. {way_out}")
     if groups is not None:
         raise ValueError(f"`groups` needs samples; `{name}` holds statistics (mu, sigma). Leave `groups` out.")
 
 
-def check_prompts(names: Sequence[str], prompts: object | None) -> None:
-    """Check that there are prompts if a metric needs them."""
+def check_prompts(names: Sequence[str], prompts: object | None, **others: object | None) -> None:
+    """Check that there are prompts if a metric needs them, and then no others: no preset, and no groups."""
     if prompts is None and "prompts" in names:
         raise ValueError("the metric 'prompts' needs prompts; got none. Pass `prompts=` (--prompt).")
-
-
-def check_prompts_alone(preset: object | None, groups: Groups | None) -> None:
-    """Check that prompts are not combined with a preset or with groups."""
-    if preset is not None or groups is not None:
-        other = "groups" if preset is None else "preset"
-        raise ValueError(f"`prompts` cannot be combined with `{other}`. Leave one of them out.")
+    if prompts is not None and (given := [name for name, value in others.items() if value is not None]):
+        raise ValueError(f"`prompts` cannot be combined with `{given[0]}`. Leave one of them out.")
 
 
 def groups_of(groups: Groups | None, name: str, argument: str = "groups") -> Groups | None:

@@ -34,23 +34,14 @@ Sums = tuple[Array, Array, float]
 
 
 class Run(Protocol):
-    """Readings of one model against the data; each is computed once, when a metric first needs it.
+    """Readings of one model against the data; each is computed once, when a metric first needs it."""
 
-    Attributes:
-        name: The model's name.
-        metrics: Names of the requested metrics. Work for one of them may serve another.
-        k: Number of neighbours that define a ball.
-        ties: "closed" or "open".
-        seed: Seed of everything random.
-        classifiers: Results of the classifiers so far, by name; a metric that trains one adds it here.
-    """
-
-    name: str
-    metrics: Sequence[str]
-    k: int
-    ties: str
-    seed: int
-    classifiers: dict[str, ClassifierResult]
+    name: str  # the model's name
+    metrics: Sequence[str]  # names of the requested metrics. Work for one of them may serve another
+    k: int  # number of neighbours that define a ball
+    ties: str  # "closed" or "open"
+    seed: int  # seed of everything random
+    classifiers: dict[str, ClassifierResult]  # their results so far; a metric that trains one adds it here
 
     @property
     def totals(self) -> tuple[int | None, int | None]:

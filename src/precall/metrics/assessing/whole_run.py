@@ -1,14 +1,18 @@
-"""A run over samples that are all in this process."""
+"""A run over samples that are all in this process, and the assessment of any run: its metrics, scores and record."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from datetime import date
+from functools import cache, cached_property, partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from precall import __version__
 from precall.metrics.cells.histograms import Clusters, cells_of_pair
+from precall.metrics.cells.moved import moved
 from precall.metrics.classifiers.estimators import AUTO_QUICK, classify_pair
 from precall.metrics.distances.kernel_distance import KID, kernel_of
 from precall.metrics.inputs.features import Features, Pair, check_k, device_of, uniform_rows
@@ -19,15 +23,17 @@ from precall.metrics.neighbors import sweep
 from precall.metrics.neighbors.metrics import CLIPPED
 from precall.metrics.neighbors.successors import clipped_scores
 from precall.metrics.pairs.probabilistic import NEIGHBOR, SoftSupport, soft_supports
-from precall.metrics.scores.metric import QUICK
+from precall.metrics.scores.metric import QUICK, Found, Metric
+from precall.metrics.scores.record import RunRecord
+from precall.metrics.scores.results import Assessment, PerSample
 from precall.metrics.tables.category_levels import named_category_codes
 from precall.metrics.tables.column_drift import ColumnDrift, column_drift
 from precall.metrics.tables.table_notices import table_notices
-from precall.progress import Progress, StageProgress, stage_of
+from precall.progress import Progress, StageProgress, stage_of, timed
 from precall.theory.arrays import Array, Index, to_numpy
 
 if TYPE_CHECKING:
-    from precall.metrics.assessing.run import Sums
+    from precall.metrics.assessing.run import Run, Sums
     from precall.metrics.classifiers.result import ClassifierResult
     from precall.metrics.distances.moments import Moments
     from precall.metrics.neighbors.scores import Neighborhoods
@@ -35,35 +41,26 @@ if TYPE_CHECKING:
     from precall.metrics.protocols.presets import Preset
     from precall.metrics.scores.score import Score
 
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 MOST = 20_000  # samples of each side that the curve and the k-NN scores of a quick assessment are computed from
 
 
 @dataclass(eq=False)
 class WholeRun:
-    """The readings of two sample sets in this process (see `Run`).
-
-    Attributes:
-        real: The data.
-        fake: The model's samples.
-        balls_of_reals: Computes the balls of the reals, with the sums of a kernel; a reference keeps them.
-        unseen: Samples that the model has not seen, or None.
-        sampled: Whether a quick assessment may read its curve and its k-NN scores from a part of many samples.
-        preset: The protocol of a published evaluation, or None.
-        progress: Called with (stage, done, total).
-    """
+    """The readings of two sample sets in this process (see `Run`)."""
 
     name: str
     metrics: Sequence[str]
-    real: Side
-    fake: Side
+    real: Side  # the data
+    fake: Side  # the model's samples
     k: int
     ties: str
     seed: int
-    balls_of_reals: Callable[[Kernel | None], sweep.Balls]
-    unseen: Side | None = None
-    sampled: bool = True
-    preset: Preset | None = None
-    progress: Progress | None = None
+    balls_of_reals: Callable[[Kernel | None], sweep.Balls] | None = None  # with a kernel's sums; a reference keeps them
+    unseen: Side | None = None  # samples that the model has not seen, or None
+    sampled: bool = True  # whether a quick assessment may take a part of many samples
+    preset: Preset | None = None  # the protocol of a published evaluation, or None
+    progress: Progress | None = None  # called with (stage, done, total)
     influences: Callable[[str, Any], Array] | None = None
     classifiers: dict[str, ClassifierResult] = field(default_factory=dict)
 
@@ -71,10 +68,8 @@ class WholeRun:
     def pair(self) -> Pair:
         """Checked features of both sides."""
         real, fake = self.real.prompted, self.fake.prompted
-        drawn = real is not None and fake is not None and real.drawn
-        units = (real.number, fake.number) if drawn and real is not None and fake is not None else None
-        kept_real, kept_fake = self.kept
-        return Pair(kept_real.features, kept_fake.features, units)
+        units = (real.number, fake.number) if real is not None and fake is not None and real.drawn else None
+        return Pair(self.kept[0].features, self.kept[1].features, units)
 
     @cached_property
     def kept(self) -> tuple[Side, Side]:
@@ -88,17 +83,14 @@ class WholeRun:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of real and of fake samples."""
         return self.pair.sizes
 
     @property
     def totals(self) -> tuple[int | None, int | None]:
-        """The same; None for statistics of an unknown number of samples."""
         return self.real.n, self.fake.n
 
     @property
     def holdout(self) -> Features | None:
-        """Features of samples that the model has not seen, or None."""
         return None if self.unseen is None else self.unseen.features
 
     @property
@@ -108,20 +100,13 @@ class WholeRun:
         return rows, None if self.preset is None else self.preset.part
 
     def fitted(self, side: str, output: str | None = None) -> Features | Moments:
-        """Features of an output of the encoder, or stored statistics.
-
-        Statistics that lie beside the samples of a `.npz` are used if the preset says so. They are those of the whole
-        data set, of which the samples may be a part.
-        """
+        """Features of an output of the encoder, or statistics; a preset may use those beside samples in a `.npz`."""
         one = {"real": self.real, "fake": self.fake}[side]
         stored = one.stored_statistics(output) if self.preset is not None and self.preset.stored else None
         return stored or one.moments or (one.features if output is None else one.output(output))
 
-    # ---------------------------------------------------------------------------------------------------- pairs
-
     @cached_property
     def neighborhoods(self) -> Neighborhoods:
-        """The k-nearest-neighbour sweep over all pairs."""
         check_k(self.k, n_real=self.sizes[0], n_fake=self.sizes[1])
         real, fake = side_by_side([lambda: self.real_balls, lambda: self.fake_balls], libraries=["torch"])
         stage = self.stage("neighbors")
@@ -130,14 +115,13 @@ class WholeRun:
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
-        """The k-NN balls of the real samples."""
-        if self.kept[0] is self.real:
+        if self.balls_of_reals is not None and self.kept[0] is self.real:
             return self.balls_of_reals(self._read_kernel)
-        return sweep.balls_around(self.pair.real, k=self.k, progress=self.stage("real balls"))
+        stage = self.stage("real balls")
+        return sweep.balls_around(self.pair.real, k=self.k, progress=stage, kernel=self._read_kernel)
 
     @cached_property
     def fake_balls(self) -> sweep.Balls:
-        """The k-NN balls of the fake samples."""
         stage = self.stage("fake balls")
         return sweep.balls_around(self.pair.fake, k=self.k, progress=stage, kernel=self._read_kernel)
 
@@ -148,15 +132,12 @@ class WholeRun:
         return {name: replace(score, settings={**score.settings, **part}) for name, score in found.items()}
 
     def clipped_scores(self) -> Mapping[str, Score]:
-        """The scores of balls of the reals of at most the median radius."""
         return clipped_scores(self.neighborhoods, self.k)
 
     def classified(self, name: str, pair: Pair) -> ClassifierResult:
-        """The result of the classifier estimator of this name for another pair of samples."""
         return classify_pair(name, pair, seed=self.seed)
 
     def swept(self, k: int, real: Index | None = None, fake: Index | None = None) -> Neighborhoods:
-        """A sweep with another k, over all samples or over a subsample given by row indices."""
         pair = self.pair if real is None or fake is None else self.pair.rows(real, fake)
         return sweep.sweep_pair(pair, k=k, ties=self.ties)
 
@@ -170,7 +151,6 @@ class WholeRun:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The kernel of KID."""
         return kernel_of(self.pair.together())
 
     @property
@@ -180,14 +160,14 @@ class WholeRun:
 
     @cached_property
     def _between(self) -> KernelSums | None:
-        from precall.metrics.pairs.kernels import KernelSums
+        from precall.metrics.pairs.kernels import KernelSums  # with torch
 
         return None if self._read_kernel is None else KernelSums(self._read_kernel)
 
     @property
     def kernel_sums(self) -> Sequence[Sums]:
         """Sums of the kernel, from the sweep if there is one."""
-        from precall.metrics.pairs.kernels import kernel_sums
+        from precall.metrics.pairs.kernels import kernel_sums  # with torch
 
         swept = [self.real_balls.sums, self.fake_balls.sums, self._between] if "neighborhoods" in vars(self) else []
         if None in swept or not swept:
@@ -195,17 +175,13 @@ class WholeRun:
             swept = list(kernel_sums(self.kernel, pair.real, pair.fake))
         return [one.result() for one in swept if one is not None]
 
-    # ------------------------------------------------------------------------------------------ cells and columns
-
     @cached_property
     def clusters(self) -> Clusters:
-        """Histograms over k-means cells of both sets."""
         self.report("clusters")
         return cells_of_pair(self.pair, seed=self.seed)
 
     @property
     def drift(self) -> ColumnDrift | None:
-        """The drift of each column, if both sides are tables."""
         plan = self.real.table
         if plan is None or self.fake.table is None:
             return None
@@ -221,41 +197,39 @@ class WholeRun:
             seed=self.seed,
         )
 
-    # -------------------------------------------------------------------------------------------------- protocol
-
     @property
     def sources(self) -> Mapping[str, Side]:
-        """The sides of `pair` by name."""
         return {"real": self.kept[0], "fake": self.kept[1]}
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The sides, and notices about their samples."""
-        sides = {"real": self.real, "fake": self.fake, **({} if self.unseen is None else {"holdout": self.unseen})}
-        said = self._notices(sides)
         return {
             **({} if self.unseen is None else {"n_holdout": self.unseen.n}),
             "dimension": self.pair.dimension,
             "constant_columns": self.pair.constant_columns(),
             "device": device_of(self.pair.fake),
-            **{of: one.protocol for of, one in sides.items() if one.protocol},
+            **{of: one.protocol for of, one in self._sides.items() if one.protocol},
             **({} if self.real.prompted is None else {"prompts": self.real.prompted.about}),
             **({} if self.real.table is None else {"contains": self.real.contents()}),
-            **({"notices": said} if said else {}),
+            **({"notices": said} if (said := self._notices) else {}),
         }
 
-    def _notices(self, sides: Mapping[str, Side]) -> list[str]:
+    @property
+    def _sides(self) -> dict[str, Side]:
+        return {"real": self.real, "fake": self.fake} | ({} if self.unseen is None else {"holdout": self.unseen})
+
+    @property
+    def _notices(self) -> list[str]:
         """Notices about the samples, which are issued as warnings too."""
         from precall.samples.sampleset import SampleWarning
 
-        found = notices(sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        found = notices(self._sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        found += [] if self.real.prompted is None else self.real.prompted.about.get("notes", [])
         if self.kept != (self.real, self.fake):
             found.append(f"the curve and the k-NN scores are those of {MOST:,} random samples of each side (quick).")
         for one in found:
             warnings.warn(one, SampleWarning, stacklevel=2)
         return found
-
-    # -------------------------------------------------------------------------------------------------- progress
 
     def stage(self, name: str) -> StageProgress:
         """The progress callback of one stage. It also ends the stage if the assessment was interrupted."""
@@ -269,5 +243,94 @@ class WholeRun:
         return advance
 
     def report(self, stage: str) -> None:
-        """Report that a stage without steps has begun."""
         self.stage(stage)(0, 1)
+
+
+def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
+    """The assessment of a run: the first curve estimator gives the curve, and scores of the others carry its name."""
+    best = next((metric.name for metric in metrics if metric.is_curve), None)
+    if not all(metric.from_statistics for metric in metrics):
+        _check_sizes(run.sizes, metrics)
+    found = _computed(run, metrics)
+    scores: dict[str, Score] = {}
+    for metric in metrics:
+        prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
+        scores |= {prefix + name: score for name, score in found[metric.name].scores.items()}
+    classifier = next((run.classifiers[name] for name in run.metrics if name in run.classifiers), None)
+    swept, cells = vars(run).get("neighborhoods"), vars(run).get("clusters")
+    real, fake = _per_sample(swept, cells, classifier if run.sources else None)
+    with timed("verdict"):
+        change = None if best is None else moved(run.pair, run.seed)
+    n_real, n_fake = run.totals
+    sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
+    settings = {"metrics": list(run.metrics), "k": run.k, "ties": run.ties, "seed": run.seed}
+    made = {"date": date.today().isoformat(), "versions": versions()}
+    return Assessment(
+        name=run.name,
+        estimator=best,
+        spectra={name: one.spectrum for name, one in found.items() if one.spectrum is not None},
+        scores=scores,
+        certificate=None if classifier is None else classifier.certificate,
+        real=real,
+        fake=fake,
+        record=RunRecord.from_dict({"n_real": n_real, "n_fake": n_fake, **sampled, **settings, **run.about, **made}),
+        neighborhoods=swept,
+        clusters=cells,
+        classifiers=run.classifiers,
+        drift=run.drift,
+        moved=change,
+        sources=run.sources,
+        curve_intervals=None if best is None else found[best].curve_intervals,
+    )
+
+
+def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
+    for metric in metrics:
+        for name, n in zip(("real", "fake"), sizes, strict=True):
+            if n < metric.fewest:
+                way_out = 'with fewer, pass `metrics=("neighbors", "fid", "kid")` (--metrics neighbors,fid,kid)'
+                expected = f"at least {metric.fewest} samples; got {n}"
+                raise ValueError(f"`{name}` must hold {expected}. `{metric.name}` needs them; {way_out}.")
+
+
+def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
+    """The results of the metrics by name; those that share no work are computed side by side."""
+    parts: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        parts.setdefault(metric.shares or metric.name, []).append(metric)
+    jobs = [partial(_in_turn, run, part) for part in parts.values()]
+    libraries = [library for metric in metrics for library in metric.libraries]
+    # a single one may use all threads
+    done = side_by_side(jobs, libraries=libraries) if len(jobs) > 1 else [job() for job in jobs]
+    found = {name: one for part in done for name, one in part.items()}
+    return {metric.name: found[metric.name] for metric in metrics}
+
+
+def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
+    found = {}
+    for metric in metrics:
+        with timed(metric.name):
+            found[metric.name] = metric.compute(run)
+    return found
+
+
+def _per_sample(
+    swept: Neighborhoods | None, cells: Clusters | None, scored: ClassifierResult | None
+) -> tuple[PerSample, PerSample]:
+    """Values of every sample, from what the metrics have computed."""
+    real, fake = dict[str, Any](), dict[str, Any]()
+    if scored is not None:
+        real["log_ratio"], fake["log_ratio"] = scored.log_ratio_real, scored.log_ratio_fake
+    if cells is not None:
+        real["cluster"], fake["cluster"] = cells.labels_real[0], cells.labels_fake[0]
+    if swept is not None:
+        real |= {"member": swept.members_real(), "nearest": swept.real_to_fake.index[:, 0]}
+        fake |= {"member": swept.members_fake(), "nearest": swept.fake_to_real.index[:, 0]}
+        fake |= {"realism": swept.realism(), "copy_ratio": swept.copy_ratios()}
+    return PerSample(**real), PerSample(**fake)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the packages that determine the numbers, read from disk once."""
+    return {"precall": __version__} | {package: version(package) for package in PACKAGES}

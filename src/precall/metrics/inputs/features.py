@@ -36,17 +36,11 @@ class Shaped(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Checked features of the data and of a model, with the same dimension.
+    """Checked features of the data and of a model, with the same dimension."""
 
-    Attributes:
-        real: Features of the data, shape (n, d).
-        fake: Features of the model's samples, shape (m, d).
-        units: For each side, the unit that was drawn, such as the prompt, of each sample; None if each sample is one.
-    """
-
-    real: Features
-    fake: Features
-    units: tuple[Index, Index] | None = None
+    real: Features  # features of the data, shape (n, d)
+    fake: Features  # features of the model's samples, shape (m, d)
+    units: tuple[Index, Index] | None = None  # the unit, such as the prompt, that each sample was drawn with
 
     @classmethod
     def checked(cls, *, real: object, fake: object, at_least: int = 2) -> Pair:
@@ -57,21 +51,19 @@ class Pair:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Number of real and of fake samples."""
         return len(self.real), len(self.fake)
 
     @property
     def dimension(self) -> int:
-        """Number of columns."""
         return int(self.real.shape[1])
 
     def constant_columns(self) -> list[int]:
         """Columns that have one value in all samples of both sets: they carry no information."""
         if not min(self.sizes):
             return []  # statistics instead of samples
-        low = np.minimum(*(_ends(x)[0] for x in (self.real, self.fake)))
-        high = np.maximum(*(_ends(x)[1] for x in (self.real, self.fake)))
-        return [int(column) for column in np.flatnonzero(low == high)]
+        ends = [(x.amin(0), x.amax(0)) if is_tensor(x) else (x.min(0), x.max(0)) for x in (self.real, self.fake)]
+        low, high = (np.array([to_numpy(end) for end in side]) for side in zip(*ends, strict=True))
+        return [int(column) for column in np.flatnonzero(low.min(axis=0) == high.max(axis=0))]
 
     def rows(self, real: Index, fake: Index) -> Pair:
         """The pair of a subsample, given by row indices."""
@@ -80,7 +72,15 @@ class Pair:
 
     def together(self) -> Pair:
         """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
-        return Pair(*together(real=self.real, fake=self.fake), self.units)
+        if not (is_tensor(self.real) or is_tensor(self.fake)):
+            return self
+        import torch
+
+        devices = {str(one.device) for one in (self.real, self.fake) if isinstance(one, torch.Tensor)}
+        if len(devices) > 1:
+            raise ValueError(f"`real` and `fake` must be on the same device; got {' and '.join(sorted(devices))}.")
+        (device,) = devices
+        return Pair(as_tensor(self.real, device), as_tensor(self.fake, device), self.units)
 
     def centred(self) -> tuple[Array, Array]:
         """Both matrices as float64 arrays around the mean of the reals."""
@@ -88,15 +88,7 @@ class Pair:
         return real - (centre := real.mean(axis=0)), fake - centre
 
     def to_numpy(self) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
-        """Both matrices as NumPy arrays."""
         return to_numpy(self.real), to_numpy(self.fake)
-
-
-def _ends(x: Features) -> tuple[Array, Array]:
-    """Least and largest value of each column."""
-    if is_tensor(x):
-        return to_numpy(x.amin(0)), to_numpy(x.amax(0))
-    return np.asarray(x).min(axis=0), np.asarray(x).max(axis=0)
 
 
 def as_features(name: str, values: object, *, at_least: int = 2) -> Features:
@@ -106,22 +98,20 @@ def as_features(name: str, values: object, *, at_least: int = 2) -> Features:
     its device (detached). float16, bfloat16, booleans and integers of at most 16 bits (uint8 pixels) become float32,
     which represents them exactly; wider numbers become float64. Anything else is refused, including NaN and infinities.
 
-    Args:
-        name: The argument's name, for the error message.
-        values: Array, memory-mapped array, tensor, or nested sequence of numbers, shape (n, d).
-        at_least: The fewest samples allowed.
-
     Example:
-        >>> as_features("real", [[1, 2], [3, 4]])
-        array([[1., 2.],
-               [3., 4.]])
         >>> as_features("real", [[1.0, float("nan")], [3.0, 4.0]])
         Traceback (most recent call last):
             ...
         ValueError: `real` must be finite; row 0 holds NaN or an infinity. Drop or repair such samples first.
     """
     matrix = _float_tensor(name, values) if is_tensor(values) else _float_array(name, values)
-    _check_shape(name, tuple(matrix.shape), at_least)
+    if matrix.ndim != 2:
+        way_out = "Use `x[:, None]` for one feature, or encode and flatten each sample to one row."
+        got = f"got shape {tuple(matrix.shape)}"
+        raise ValueError(f"`{name}` must be a matrix (samples, dimensions); {got}. {way_out}")
+    check_count(name, matrix.shape[0], at_least)
+    if matrix.shape[1] == 0:
+        raise ValueError(f"`{name}` must have at least one dimension; got shape {tuple(matrix.shape)}.")
     _check_finite(name, matrix)
     return matrix
 
@@ -132,20 +122,6 @@ def same_dimension(**matrices: Shaped) -> None:
         got = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in matrices.items())
         names = "` and `".join(matrices)
         raise ValueError(f"`{names}` must have the same dimension; got {got}. Encode both with the same encoder.")
-
-
-def together(*, real: Features, fake: Features) -> tuple[Features, Features]:
-    """Both sets in one place: if only one is a tensor, the other moves to its device; two devices are refused."""
-    if not (is_tensor(real) or is_tensor(fake)):
-        return real, fake
-    import torch
-
-    devices = {str(features.device) for features in (real, fake) if isinstance(features, torch.Tensor)}
-    if len(devices) > 1:
-        raise ValueError(f"`real` and `fake` must be on the same device; got {' and '.join(sorted(devices))}.")
-    (device,) = devices
-
-    return as_tensor(real, device), as_tensor(fake, device)
 
 
 def moved(features: Features, device: str) -> Features:
@@ -162,24 +138,14 @@ def as_tensor(features: Features, device: str | torch.device) -> torch.Tensor:
 
 
 def uniform_rows(sizes: tuple[int, int], most: int, seed: int) -> tuple[Index, Index]:
-    """Rows of a uniform sample of at most `most` samples of each side, in increasing order.
-
-    Example:
-        >>> [len(rows) for rows in uniform_rows((3, 10), 4, seed=0)]
-        [3, 4]
-    """
+    """Rows of a uniform sample of at most `most` samples of each side, in increasing order."""
     draws = [np.random.default_rng((seed, side)).permutation(n)[:most] for side, n in enumerate(sizes)]
     real, fake = (np.sort(rows) for rows in draws)
     return real, fake
 
 
 def device_of(features: Features) -> str:
-    """The kind of device on which the features lie: "cpu", "cuda", …
-
-    Example:
-        >>> device_of(np.zeros((2, 2)))
-        'cpu'
-    """
+    """The kind of device on which the features lie: "cpu", "cuda", …"""
     return str(features.device.type) if is_tensor(features) else "cpu"
 
 
@@ -227,26 +193,14 @@ def _float_array(name: str, values: object) -> npt.NDArray[np.floating[Any]]:
         ) from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"`{name}` must hold real numbers; got dtype {array.dtype}. Encode the samples first.")
-    wanted = _exact_float(array.dtype)
-    if array.dtype == wanted:
-        return array
-    return (
-        _mapped(array, np.dtype(wanted)) if isinstance(array, np.memmap) and array.ndim == 2 else array.astype(wanted)
-    )
-
-
-def _mapped(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.floating[Any]]:
-    """A memory-mapped matrix in another dtype, in a temporary file, so that it need not fit into memory."""
-    from precall.files import mapped_copy
+    wanted = np.dtype(np.float32 if np.can_cast(array.dtype, np.float32) else np.float64)  # exact
+    if array.dtype == wanted or not (isinstance(array, np.memmap) and array.ndim == 2):
+        return array.astype(wanted, copy=False)
+    from precall.files import mapped_copy  # in a temporary file, so that it need not fit into memory
 
     rows = tile_rows(array.shape[1])
-    blocks = (np.asarray(array[start : start + rows], dtype=dtype) for start in range(0, len(array), rows))
-    return mapped_copy(blocks, array.shape, dtype)
-
-
-def _exact_float(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """float32 if it represents every value of `dtype` exactly, else float64."""
-    return np.float32 if np.can_cast(dtype, np.float32) else np.float64
+    blocks = (np.asarray(array[start : start + rows], dtype=wanted) for start in range(0, len(array), rows))
+    return mapped_copy(blocks, array.shape, wanted)
 
 
 def _float_tensor(name: str, values: torch.Tensor) -> torch.Tensor:
@@ -255,15 +209,6 @@ def _float_tensor(name: str, values: torch.Tensor) -> torch.Tensor:
     check_tensor(name, values)
     wide = {torch.float64, torch.int32, torch.int64, torch.uint32, torch.uint64}
     return values.detach().to(torch.float64 if values.dtype in wide else torch.float32)
-
-
-def _check_shape(name: str, shape: tuple[int, ...], at_least: int) -> None:
-    if len(shape) != 2:
-        way_out = "Use `x[:, None]` for one feature, or encode and flatten each sample to one row."
-        raise ValueError(f"`{name}` must be a matrix (samples, dimensions); got shape {shape}. {way_out}")
-    check_count(name, shape[0], at_least)
-    if shape[1] == 0:
-        raise ValueError(f"`{name}` must have at least one dimension; got shape {shape}.")
 
 
 def check_count(name: str, n: int, at_least: int) -> None:

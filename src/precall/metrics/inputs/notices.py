@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precall.encoders.registry import FORMER
-from precall.metrics.inputs.records import first_places, of_categories, row_keys
-from precall.theory.arrays import Array, Index, Matrix
+from precall.metrics.inputs.records import first_equal_row, of_categories
+from precall.printing import shown
+from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.inputs.sides import Side
@@ -25,11 +26,7 @@ REPEATS = 0.1  # share of rows that a set alone repeats from which this is said
 
 
 def notices(sides: Mapping[str, Side]) -> list[str]:
-    """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ.
-
-    Args:
-        sides: The sides of an assessment by name, with `"real"` first.
-    """
+    """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ."""
     real, *others = sides.items()
     found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
     found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
@@ -50,13 +47,8 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
 def _extra_columns(real: SampleSet, other: SampleSet, name: str) -> list[str]:
     """Columns of a table that the real one does not have."""
     known, given = (getattr(samples, "columns", ()) for samples in (real, other))
-    extra = [column for column in given if column not in known]
-    if not known or not extra:
-        return []
-    from precall.printing import shown
-
-    listed = shown(", ".join(extra[:20]))
-    return [f"{name}: columns that `real` does not have are ignored: {listed}."]
+    extra = shown(", ".join([column for column in given if column not in known][:20]))
+    return [f"{name}: columns that `real` does not have are ignored: {extra}."] if known and extra else []
 
 
 def _repeats(real: Side, other: Side, name: str) -> list[str]:
@@ -64,24 +56,21 @@ def _repeats(real: Side, other: Side, name: str) -> list[str]:
     a, b = real.features, other.features
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or len(a) + len(b) > MOST_ROWS:
         return []
-    first = first_places(row_keys(a) + row_keys(b))
+    rows, found = np.concatenate([a, b]), []
+    first = first_equal_row(rows)
     p, q = (np.bincount(one, minlength=len(first)) for one in (first[: len(a)], first[len(a) :]))
-    return _repeats_of(name, "real", q, p, [a, b]) + _repeats_of("real", name, p, q, [a, b])
-
-
-def _repeats_of(name: str, other: str, own: Index, others: Index, sides: Sequence[Matrix]) -> list[str]:
-    """A sentence if many samples of a side are repeats, most of which the other side does not contain."""
-    enough = max(FEWEST, REPEATS * own.sum(), own[own > 1].sum() / 2)
-    alone = (own > 1) & (others == 0)
-    if own[alone].sum() > enough:
-        alone &= ~of_categories(np.concatenate(sides), own)
-    if own[alone].sum() <= enough:
-        return []
-    cause = "" if name == "real" else "; if the model drew them, it has collapsed onto them"
-    return [
-        f"{name}: {own[alone].sum():,} of the {own.sum():,} samples are repeats of {alone.sum():,} distinct ones that "
-        f"`{other}` does not contain. If they were repeated when the file was made, remove the repeats{cause}."
-    ]
+    for of, missing_in, own, others in ((name, "real", q, p), ("real", name, p, q)):
+        enough, alone = max(FEWEST, REPEATS * own.sum(), own[own > 1].sum() / 2), (own > 1) & (others == 0)
+        if own[alone].sum() > enough:
+            alone &= ~of_categories(rows, own)
+        if own[alone].sum() > enough:
+            cause = "" if of == "real" else "; if the model drew them, it has collapsed onto them"
+            found.append(
+                f"{of}: {own[alone].sum():,} of the {own.sum():,} samples are repeats of {alone.sum():,} distinct ones "
+                f"that `{missing_in}` does not contain. If they were repeated when the file was made, remove the "
+                f"repeats{cause}."
+            )
+    return found
 
 
 def _lengths(real: Side, other: Side, name: str) -> list[str]:
@@ -91,9 +80,10 @@ def _lengths(real: Side, other: Side, name: str) -> list[str]:
     a, b = (_text_lengths(side) for side in (real, other))
     if not lengths_differ(a, b):
         return []
+    spans = " and ".join("{:.0f} to {:.0f}".format(*np.quantile(one, [0.1, 0.9])) for one in (a, b))
     return [
         f"the lengths of the texts differ: the median is {np.median(a):.0f} characters in `real` and "
-        f"{np.median(b):.0f} in `{name}` (of four in five: {_span(a)} and {_span(b)}). Features depend on the length, "
+        f"{np.median(b):.0f} in `{name}` (of four in five: {spans}). Features depend on the length, "
         "so the scores may measure length rather than content; cut both sides to the same length to compare content."
     ]
 
@@ -103,10 +93,6 @@ def lengths_differ(a: Array, b: Array) -> bool:
 
     They do if their distributions differ more than by chance, sup |F − G| ≥ 0.3, and the 10 %, 50 % or 90 % quantile
     of one is at least 1.5 times that of the other.
-
-    Example:
-        >>> lengths_differ(np.arange(100.0), np.arange(100.0) + 5), lengths_differ(np.arange(100.0), np.full(100, 50.0))
-        (False, True)
     """
     low, high = np.sort([np.quantile(one, [0.1, 0.5, 0.9]) for one in (a, b)], axis=0)
     a, b, both = np.sort(a), np.sort(b), np.concatenate([a, b])
@@ -117,13 +103,7 @@ def lengths_differ(a: Array, b: Array) -> bool:
 
 
 def _text_lengths(side: Side) -> Array:
-    """The lengths of at most `MOST_TEXTS` texts, in characters."""
     samples = side.samples
     assert samples is not None
     places = np.linspace(0, len(side.rows) - 1, min(len(side.rows), MOST_TEXTS)).astype(int)
     return np.array([len(samples[int(side.rows[place])]) for place in places], dtype=np.float64)
-
-
-def _span(lengths: Array) -> str:
-    low, high = np.quantile(lengths, [0.1, 0.9])
-    return f"{low:.0f} to {high:.0f}"

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
@@ -28,16 +28,7 @@ def side_by_side(
 
     The jobs are small for the libraries that they call: more threads per job would wait for each other most of the
     time, above all on a busy machine. A job that calls this function leaves its core to its own jobs while it waits.
-
-    Args:
-        jobs: Functions that release Python's lock while they compute, as NumPy, SciPy, scikit-learn and torch do.
-        progress: Called with (jobs done, number of jobs).
-        libraries: What the jobs import. It is imported first: a thread may meet a module that another one has imported
-            in part.
-
-    Example:
-        >>> side_by_side([lambda: 1, lambda: 2])
-        [1, 2]
+    The libraries of the jobs are imported first: a thread may meet a module that another one has imported in part.
     """
     for library in libraries:
         import_module(library)
@@ -53,7 +44,10 @@ def side_by_side(
         except BaseException:
             crew.stopped = True
             raise
-        return _results(futures)
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, _StoppedError)), errors[0])
+        return [future.result() for future in futures]
 
 
 @lru_cache(maxsize=1)
@@ -108,13 +102,6 @@ class _StoppedError(Exception):
 
 
 _here = threading.local()  # the crew of this thread, and whether it has a core
-
-
-def _results(futures: Sequence[Future[R]]) -> list[R]:
-    errors = [error for future in futures if (error := future.exception()) is not None]
-    if errors:
-        raise next((error for error in errors if not isinstance(error, _StoppedError)), errors[0])
-    return [future.result() for future in futures]
 
 
 @contextmanager

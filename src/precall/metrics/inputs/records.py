@@ -11,7 +11,6 @@ like a distribution of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -35,25 +34,15 @@ TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance t
 
 
 def first_equal_row(x: Matrix) -> Index:
-    """Index of the first row that is equal to each row, which is the row itself if all rows differ.
-
-    Example:
-        >>> first_equal_row(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
-        array([0, 1, 0])
-    """
-    return first_places(row_keys(x))
+    """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
+    first: dict[bytes, int] = {}
+    return np.array([first.setdefault(key, i) for i, key in enumerate(row_keys(x))], dtype=np.int64)
 
 
 def row_keys(x: Matrix) -> list[bytes]:
     """A key of each row, which equal rows share."""
     blocks = (np.ascontiguousarray(x[i : i + BLOCK] + 0.0) for i in range(0, len(x), BLOCK))  # −0 becomes 0
     return [blake2b(row, digest_size=16).digest() for block in blocks for row in block]
-
-
-def first_places(keys: Sequence[bytes]) -> Index:
-    """Index of the first key that is equal to each key."""
-    first: dict[bytes, int] = {}
-    return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], dtype=np.int64)
 
 
 def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
@@ -77,24 +66,16 @@ def _copied(x: Matrix, own: Index, other: Index) -> Flags:
 
 
 def of_categories(x: Matrix, count: Index) -> Flags:
-    """Which rows have no value of a continuous column: one in which many values occur in one of the rows alone.
+    """Which rows have no value of a continuous column, one in which many values occur once; `count` 0 leaves rows out.
 
     A single column cannot show this.
-
-    Args:
-        x: The rows.
-        count: How often each row occurs; 0 for those that are left out.
     """
     found, rows = np.ones(len(x), dtype=bool), np.flatnonzero(count)
     if x.shape[1] > 1:
-        once = np.stack([_occurs_once(column) for column in x[rows].T])
+        counted = [np.unique(column, return_inverse=True, return_counts=True)[1:] for column in x[rows].T]
+        once = np.stack([counts[inverse] == 1 for inverse, counts in counted])
         found[rows] = ~np.any(once[once.mean(axis=1) > UNIQUE], axis=0)
     return found
-
-
-def _occurs_once(values: Matrix) -> Flags:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray(counts[inverse] == 1)
 
 
 def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
@@ -105,11 +86,6 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     which rows with a smooth density almost never are. Narrow modes have such pairs, too, but they have them between the
     sets as well, or many at the same place. Twins therefore count only if they are far more frequent within the sets
     than between them, and if fewer than `RECURRING` of them are at one place.
-
-    Args:
-        x: The rows.
-        together: The row that each row must stay with, an earlier one or itself.
-        real: Whether each row is real.
     """
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
@@ -117,7 +93,8 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     rows = _sketched(_without_rare_entries(x)[single])
     queries = np.random.default_rng(0).permutation(len(rows))[:QUERIES]
     a, b = _twins(rows, queries)
-    if len(np.unique(a)) <= FEW * len(queries) or not _within_sets(real[single[a]], real[single[b]], real):
+    same, (n, m) = real[single[a]] == real[single[b]], (real.sum(), (~real).sum())
+    if len(np.unique(a)) <= FEW * len(queries) or not _repeated(same.sum(), (~same).sum() / 2, n, m):
         return together
     groups = _components(*_twins(rows, np.arange(len(rows))), len(rows))
     crowded = np.bincount(groups, minlength=len(rows)) >= RECURRING
@@ -127,10 +104,7 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
 
 
 def _without_rare_entries(x: Matrix) -> Matrix:
-    """The columns without those of rare categories: rows of one category are close to each other, but not copies.
-
-    Such a column has two values, one of which is in few of the rows. If there are no others, all columns are returned.
-    """
+    """The columns without two values of which one is rare: rows of a rare category are close, but no copies."""
     chosen = np.flatnonzero(_are_rare_entries(x[:: -(-len(x) // SCREENED_ROWS)], np.inf))
     chosen = chosen[_are_rare_entries(x[:, chosen], RARE)]
     return x if len(chosen) in (0, x.shape[1]) else np.delete(x, chosen, axis=1)
@@ -183,11 +157,9 @@ def _nearest(rows: Matrix, queries: Index) -> tuple[Array, Index]:
     return np.concatenate(distance), np.concatenate(near)
 
 
-def _within_sets(a: Flags, b: Flags, real: Flags) -> bool:
-    """Whether pairs of rows of the sets `a` and `b` are far more often of one set than of both."""
-    n, m = real.sum(), (~real).sum()
-    within, between = (a == b).sum() / (n * (n - 1) + m * (m - 1)), (a != b).sum() / (2 * n * m)
-    return bool(within > REPEATED * between)
+def _repeated(within: float, between: float, n: int, m: int) -> bool:
+    """Whether rows are far more often equal within the sets, of n and m rows, than between them."""
+    return bool(within / (n * (n - 1) + m * (m - 1)) > REPEATED * between / (n * m))
 
 
 def _components(a: Index, b: Index, n: int) -> Index:
@@ -208,9 +180,7 @@ def independent_rows(together: Index, real: Flags) -> Flags:
     """
     _, first, inverse = np.unique(2 * together + real, return_index=True, return_inverse=True)
     p, q = (np.bincount(together[mask], minlength=len(real)).astype(np.float64) for mask in (real, ~real))
-    n, m = p.sum(), q.sum()
-    within = (p @ (p - 1) + q @ (q - 1)) / (n * (n - 1) + m * (m - 1))
-    if within <= REPEATED * (p @ q) / (n * m):
+    if not _repeated(float(p @ (p - 1) + q @ (q - 1)), float(p @ q), p.sum(), q.sum()):
         return np.ones(len(real), dtype=bool)
     return np.asarray(first[inverse] == np.arange(len(real)))
 
@@ -218,11 +188,7 @@ def independent_rows(together: Index, real: Flags) -> Flags:
 def twin_records(index: Counts, distance: Array) -> Counts:
     """The record of each row: rows much nearer to each other than to their fourth neighbours are twins.
 
-    This is the rule for distinct rows whose exact neighbours are known; `linked_rows` searches for them.
-
-    Args:
-        index: Nearest other rows of each row, shape (n, m).
-        distance: Distances to them in increasing order, shape (n, m).
+    This is the rule for distinct rows whose nearest rows and distances are known, shapes (n, m).
     """
     reach = TWIN * distance[:, min(4, distance.shape[1]) - 1]
     row, place = np.nonzero(distance <= reach[:, None])

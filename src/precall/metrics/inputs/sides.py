@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,10 +11,10 @@ import numpy as np
 
 from precall.devices import exact_device
 from precall.metrics.distances.moments import Moments
-from precall.metrics.inputs.features import Features, as_features, moved
+from precall.metrics.inputs.features import Features, as_features, as_tensor, moved
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Index, check_tensor, is_tensor, to_numpy
+from precall.theory.arrays import Array, Index, Matrix, check_tensor, is_tensor, to_numpy
 
 if TYPE_CHECKING:
     from precall.encoders import Encoder
@@ -24,50 +23,34 @@ if TYPE_CHECKING:
     from precall.samples.columns import TableChoice
     from precall.samples.references import ReferenceRows
 
+BITS = {"bfloat16": 8, "float16": 11}  # significant bits of the types of 16 bits, from the coarsest to the finest
+LOOKED_AT = 1000  # rows that are looked at before all are
+USED = 0.3  # share of values that use the last bit of a type; half of all do, and fewer of whole numbers
+
 
 @dataclass(frozen=True, eq=False)
 class Prompted:
-    """The prompts of the samples of one side.
+    """The prompts of the samples of one side."""
 
-    Attributes:
-        number: The number of each sample's prompt; both sides number the prompts alike.
-        texts: The prompts as they are shown, by number.
-        features: Features of each sample's prompt, shape (n, d); None if the prompts are mere ids.
-        drawn: Whether the prompts are the units that were drawn; few prompts with many samples each, such as classes,
-            are not.
-        about: What the protocol says about them.
-    """
-
-    number: Index
-    texts: Sequence[str]
-    features: Array | None
-    drawn: bool
-    about: Mapping[str, Any] = field(default_factory=dict)
+    number: Index  # the number of each sample's prompt; both sides number the prompts alike
+    texts: Sequence[str]  # the prompts as they are shown, by number
+    features: Array | None  # features of each sample's prompt, shape (n, d); None if the prompts are mere ids
+    drawn: bool  # whether prompts are the units that were drawn; few prompts, such as classes, are not
+    about: Mapping[str, Any] = field(default_factory=dict)  # what the protocol says about them
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Features of one side (real or fake), with the samples that they were computed from if these are known.
+    """Features of one side (real or fake), with the samples that they were computed from if these are known."""
 
-    Attributes:
-        features: Features, shape (n, d); shape (0, d) if statistics were given.
-        samples: The sample set that was encoded, or None if features were given.
-        rows: Index in `samples` of each row of `features`.
-        protocol: The encoder, its protocol and the fingerprint of the content; empty if features were given.
-        moments: Mean and covariance if statistics were given instead of samples. They are sufficient for FID only.
-        counted: Whether the number of samples is known; a file of statistics may not contain it.
-        outputs: Further outputs of the encoder by name, each of shape (n, width); `features` is its first output.
-        prompted: The prompt of each sample, or None.
-    """
-
-    features: Features
-    samples: SampleSet | None = None
-    rows: Any = None
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    moments: Moments | None = None
-    counted: bool = True
-    outputs: Mapping[str, Features] = field(default_factory=dict)
-    prompted: Prompted | None = None
+    features: Features  # features, shape (n, d); shape (0, d) if statistics were given
+    samples: SampleSet | None = None  # the sample set that was encoded, or None if features were given
+    rows: Any = None  # index in `samples` of each row of `features`
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # encoder, its protocol, fingerprint
+    moments: Moments | None = None  # statistics in place of samples; they give FID only
+    counted: bool = True  # whether the number of samples is known; a file of statistics may not contain it
+    outputs: Mapping[str, Features] = field(default_factory=dict)  # further outputs of the encoder, by name
+    prompted: Prompted | None = None  # the prompt of each sample, or None
 
     def output(self, name: str) -> Features:
         """A further output of the encoder."""
@@ -100,8 +83,7 @@ class Side:
     @property
     def table(self) -> Mapping[str, Any] | None:
         """The protocol of the encoder of tables, or None if the samples are no table."""
-        plan: Mapping[str, Any] = self.protocol.get("protocol", {})
-        return plan if self.protocol.get("encoder") == "table" else None
+        return self.protocol.get("protocol", {}) if self.protocol.get("encoder") == "table" else None
 
     def contents(self) -> str:
         """What a report about tables contains of them, in a sentence or two."""
@@ -172,21 +154,29 @@ def side(
     """`source` as features. A matrix is used as it is; anything else goes through `open_samples` and `encode`.
 
     Args:
-        name: Name of the argument, for error messages.
-        source: A matrix (n, d), `Moments`, features from `precall.encoders.encode`, a sample set, or anything that
-            `open_samples` accepts.
-        encoder: How to encode samples; None means the default encoder for their kind.
         default: The encoder of samples that are not features if `encoder` is None, in place of that of their kind.
         reference: The real side, to which the encoder of tables is fitted.
         table: What the user says about the columns of the real table.
         loaded: Encoders that are loaded already, by name. Sides that share this dict load each encoder once.
         device: Where networks run, and where the features are put; None leaves features where they are.
-        progress: Called with (number of samples encoded, number of samples).
-        at_least: The fewest samples allowed.
     """
-    known = {} if loaded is None else loaded
-    checked = partial(as_features, name, at_least=at_least)
-    found = _side(name, source, (encoder, default), reference, table, known, device, progress, checked)
+    from precall.encoders import encode
+    from precall.samples.tables import TableRows
+
+    found = _unencoded(name, source, table, at_least)
+    if not isinstance(found, Side):
+        fitted_on = reference.samples if reference is not None else found if name == "real" else None
+        chosen = _loaded(found, (encoder, default), fitted_on, {} if loaded is None else loaded, device)
+        samples = found
+        if isinstance(found, TableRows) and chosen.name == "table":
+            visible = [name for name, column in chosen.protocol["columns"].items() if not column["private"]]
+            samples = found.showing(visible if chosen.protocol["rows_shown"] else ())
+        encoded = encode(samples, chosen, progress=progress)
+        matrix, widths = as_features(name, encoded.array, at_least=at_least), encoded.protocol.get("outputs", {})
+        ends = np.cumsum([0, *widths.values()])  # the outputs lie side by side in one matrix
+        parts = {output: matrix[:, a:b] for output, a, b in zip(widths, ends, ends[1:], strict=False)}
+        features = parts.pop(next(iter(widths))) if widths else matrix
+        found = Side(features, samples, encoded.indices, encoded.to_dict(), outputs=parts)
     if device is None:
         return found
     place = exact_device(device)
@@ -194,72 +184,32 @@ def side(
     return replace(found, features=moved(found.features, place), outputs=outputs)
 
 
-def _side(
-    name: str,
-    source: Any,
-    encoder: tuple[Encoder | str | None, str | None],
-    reference: Side | None,
-    table: TableChoice | None,
-    loaded: dict[str, Encoder],
-    device: str | None,
-    progress: StageProgress | None,
-    checked: Callable[[object], Features],
-) -> Side:
-    """`side`, with the features where they are."""
+def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int) -> Side | SampleSet:
+    """Features, statistics and stored references as a side; anything else as samples that must be encoded."""
     if isinstance(source, Side):
         return source
     if isinstance(source, Moments):
-        return _of_moments(source)
+        return Side(np.empty((0, source.mean.size)), moments=source)
     if is_tensor(source):
         check_tensor(name, source)
     if _is_matrix(source):
-        return Side(checked(source))
-    from precall.encoders import EncodedFeatures, encode
+        return Side(as_features(name, source, at_least=at_least))
+    from precall.encoders import EncodedFeatures
     from precall.samples import open_samples
     from precall.samples.references import ReferenceRows
+    from precall.samples.tables import TableRows
 
     if isinstance(source, EncodedFeatures):
-        return Side(checked(source.array), protocol=source.to_dict())
+        return Side(as_features(name, source.array, at_least=at_least), protocol=source.to_dict())
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
-        samples = _chosen(samples, table)
+        if not isinstance(samples, TableRows):
+            only = "`columns`, `ignore`, `kinds` and `show_rows` are for tables"
+            raise ValueError(f"{only}; `real` holds {samples.kind}.")
+        samples = samples.chosen(table)
     if isinstance(samples, ReferenceRows):
         return _of_reference(samples)
-    if samples.kind == "moments":
-        return _of_statistics(cast("Statistics", samples))
-    fitted_on = reference.samples if reference is not None else samples if name == "real" else None
-    chosen = _loaded(samples, encoder, fitted_on, loaded, device)
-    samples = _shown(samples, chosen)
-    encoded = encode(samples, chosen, progress=progress)
-    features, outputs = _split(checked(encoded.array), encoded.protocol.get("outputs", {}))
-    return Side(features, samples, encoded.indices, encoded.to_dict(), outputs=outputs)
-
-
-def _split(features: Features, widths: Mapping[str, int]) -> tuple[Features, dict[str, Features]]:
-    """The first output of an encoder, and the further ones by name; they lie side by side in one matrix."""
-    ends = np.cumsum([0, *widths.values()])
-    parts = {name: features[:, a:b] for name, a, b in zip(widths, ends, ends[1:], strict=False)}
-    return (features, {}) if not parts else (parts.pop(next(iter(widths))), parts)
-
-
-def _chosen(samples: SampleSet, choice: TableChoice) -> SampleSet:
-    """The table with what the user says about its columns."""
-    from precall.samples.tables import TableRows
-
-    if isinstance(samples, TableRows):
-        return samples.chosen(choice)
-    raise ValueError(f"`columns`, `ignore`, `kinds` and `show_rows` are for tables; `real` holds {samples.kind}.")
-
-
-def _shown(samples: SampleSet, encoder: Encoder) -> SampleSet:
-    """A table with the columns that may be shown."""
-    from precall.samples.tables import TableRows
-
-    if not isinstance(samples, TableRows) or encoder.name != "table":
-        return samples
-    columns = encoder.protocol["columns"]
-    visible = [name for name, column in columns.items() if not column["private"]]
-    return samples.showing(visible if encoder.protocol["rows_shown"] else ())
+    return _of_statistics(cast("Statistics", samples)) if samples.kind == "moments" else samples
 
 
 def _loaded(
@@ -294,16 +244,12 @@ def _of_reference(samples: ReferenceRows) -> Side:
     return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
 
 
-def _of_moments(moments: Moments, *, counted: bool = True, protocol: Mapping[str, Any] | None = None) -> Side:
-    empty = np.empty((0, moments.mean.size))
-    return Side(empty, protocol=protocol or {}, moments=moments, counted=counted)
-
-
 def _of_statistics(statistics: Statistics) -> Side:
     """The side of stored statistics. If the file has no number of samples, 2 is used: FID does not depend on it."""
     moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
     protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
-    return _of_moments(moments, counted=statistics.n is not None, protocol=protocol)
+    empty = np.empty((0, moments.mean.size))
+    return Side(empty, protocol=protocol, moments=moments, counted=statistics.n is not None)
 
 
 def _is_matrix(source: Any) -> bool:
@@ -315,3 +261,50 @@ def _is_matrix(source: Any) -> bool:
     if not isinstance(source, list) or not source:
         return False
     return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)
+
+
+def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
+    """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
+
+    A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of one
+    side are numbers of a coarser type, and those of the other side are not, the other side is rounded to that type.
+    """
+    if real.moments is not None or fake.moments is not None or real.table is not None:
+        return real, fake
+    of_real, of_fake = _type_of(real.features), _type_of(fake.features)
+    order = [*BITS, None]
+    if order.index(of_real) < order.index(of_fake):
+        return real, _rounded(fake, str(of_real))
+    return (real, fake) if of_real == of_fake else (_rounded(real, str(of_fake)), fake)
+
+
+def _type_of(features: Features) -> str | None:
+    """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
+    some = to_numpy(features[:: max(1, len(features) // LOOKED_AT)])
+    for name, bits in BITS.items():
+        mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
+        odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
+        if odd > USED and (_cast(some, name) == some).all():
+            return name if (_cast(values := to_numpy(features), name) == values).all() else None
+    return None
+
+
+def _cast(values: Matrix, name: str) -> Matrix:
+    """The values rounded to a type, in their own type."""
+    if name == "bfloat16":  # the first 16 bits of float32, rounded to even
+        bits = values.astype(np.float32).view(np.uint32)
+        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
+        return rounded.view(np.float32).astype(values.dtype)
+    with np.errstate(over="ignore"):
+        return values.astype(name).astype(values.dtype)
+
+
+def _rounded(side: Side, name: str) -> Side:
+    """The side rounded to a type; as it is if that changes nothing, or if its numbers are too large for the type."""
+    values = to_numpy(side.features)
+    matrix = _cast(values, name)
+    if (matrix == values).all() or not np.isfinite(matrix).all():
+        return side
+    features: Features = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
+    protocol = {**side.protocol, "storage": f"rounded to {name}, the type of the other side"}
+    return replace(side, features=features, protocol=protocol)

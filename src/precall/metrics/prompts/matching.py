@@ -23,25 +23,19 @@ Encode = Callable[[Sequence[str]], Array]
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The prompts of one side as they were passed.
+    """The prompts of one side as they were passed."""
 
-    Attributes:
-        keys: What identifies the prompt of each sample.
-        kind: "texts", "ids" or "features".
-        values: The features, shape (n, d); None for texts and ids.
-    """
-
-    keys: Sequence[Hashable]
-    kind: str
-    values: Array | None = None
+    keys: Sequence[Hashable]  # what identifies the prompt of each sample
+    kind: str  # "texts", "ids" or "features"
+    values: Array | None = None  # the features, shape (n, d); None for texts and ids
 
     @classmethod
     def of(cls, name: str, prompts: object, side: Side) -> Given:
         """Check the prompts of a side: texts, ids, or a matrix of features, one per sample."""
-        if is_tensor(prompts) or (isinstance(prompts, np.ndarray) and prompts.dtype.kind not in "OUS"):
-            values = side.of_rows(prompts)
-        else:
-            values = side.of_rows(np.array([*_listed(name, prompts)], dtype=object))
+        numbers = is_tensor(prompts) or (isinstance(prompts, np.ndarray) and prompts.dtype.kind not in "OUS")
+        if not numbers and (isinstance(prompts, str | bytes) or not hasattr(prompts, "__iter__")):
+            raise ValueError(f"`prompts[{name!r}]` must hold one prompt per sample; got {type(prompts).__name__}.")
+        values = side.of_rows(prompts if numbers else np.array(list(prompts), dtype=object))  # type: ignore[call-overload]
         if len(values) != len(side.features):
             got = f"got {len(values)} for {len(side.features)} samples"
             raise ValueError(f"`prompts[{name!r}]` must hold one prompt per sample; {got}.")
@@ -55,28 +49,18 @@ class Given:
         raise ValueError(f"`prompts[{name!r}]` must hold texts, whole numbers, or rows of features.")
 
 
-def _listed(name: str, prompts: object) -> Sequence[object]:
-    if isinstance(prompts, str | bytes) or not hasattr(prompts, "__iter__"):
-        raise ValueError(f"`prompts[{name!r}]` must hold one prompt per sample; got {type(prompts).__name__}.")
-    return list(prompts)
-
-
-def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encode, seed: int) -> tuple[Side, Side]:
+def matched(
+    real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encode, seed: int, notes: Sequence[str] = ()
+) -> tuple[Side, Side]:
     """The samples of both sides that answer common prompts, with these prompts.
 
     Every prompt must have the same weight on both sides. Of each prompt as many samples are kept as its number of
     references and of answers allow, in a proportion that nine of ten prompts reach; which ones is random.
-
-    Args:
-        real: The data.
-        fake: The model's answers.
-        prompts: `{"real": …, "fake": …}`: texts, ids or features, one per sample.
-        encode: Computes features of texts.
-        seed: Seed of the choice.
+    `notes` are sentences about the prompts, to which `encode` adds.
     """
-    if set(prompts) != {"real", "fake"}:
-        raise ValueError(f"`prompts` must map 'real' and 'fake' to prompts; got {', '.join(map(repr, prompts))}.")
     sides = {"real": real, "fake": fake}
+    if set(prompts) != set(sides):
+        raise ValueError(f"`prompts` must map 'real' and 'fake' to prompts; got {', '.join(map(repr, prompts))}.")
     given = {name: Given.of(name, prompts[name], side) for name, side in sides.items()}
     if given["real"].kind != given["fake"].kind:
         kinds = f"{given['real'].kind} for `real` and {given['fake'].kind} for `fake`"
@@ -93,9 +77,16 @@ def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encod
         raise ValueError("`prompts` must name prompts that both sides answer about equally often; none is left.")
     texts = [_shown(given["real"].kind, common[i], i) for i in alive.tolist()]
     number = {name: np.searchsorted(alive, one[kept[name]]) for name, one in all_numbers.items()}
-    features, drawn = _features(given, kept, number, texts, encode), len(alive) >= FEWEST
+    features, drawn = dict[str, Array | None].fromkeys(sides), len(alive) >= FEWEST
+    if not drawn:  # few prompts, like classes: a column for each
+        features |= {name: np.eye(len(texts))[one] for name, one in number.items()}
+    elif given["real"].kind == "features":
+        features |= {name: one.values[kept[name]] for name, one in given.items() if one.values is not None}
+    elif given["real"].kind == "texts":
+        encoded = encode(texts)
+        features |= {name: encoded[one] for name, one in number.items()}
     about: dict[str, Any] = {"number": len(alive), "kind": given["real"].kind, "unit": "prompt" if drawn else "sample"}
-    about |= {"per_prompt": each, "too_few_samples": len(common) - len(alive)}
+    about |= {"per_prompt": each, "too_few_samples": len(common) - len(alive), **({"notes": [*notes]} if notes else {})}
     for name, one in given.items():
         only = list(dict.fromkeys(key for key in one.keys if key not in place))
         about[f"only_{name}"] = [_shown(one.kind, key, i) for i, key in enumerate(only[:NAMED])]
@@ -124,24 +115,6 @@ def _kept(number: Mapping[str, Index], prompts: int, seed: int) -> tuple[dict[st
         rank = np.arange(len(order)) - start[one[order]]
         kept[name] = np.sort(order[rank < (units * each[name])[one[order]]])
     return kept, each
-
-
-def _features(
-    given: Mapping[str, Given],
-    kept: Mapping[str, Index],
-    number: Mapping[str, Index],
-    texts: Sequence[str],
-    encode: Encode,
-) -> dict[str, Array | None]:
-    """Features of the prompt of each kept sample: one column per prompt if there are few, like classes."""
-    if len(texts) < FEWEST:
-        return {name: np.eye(len(texts))[one] for name, one in number.items()}
-    if given["real"].kind == "features":
-        return {name: None if one.values is None else one.values[kept[name]] for name, one in given.items()}
-    if given["real"].kind == "texts":
-        encoded = encode(texts)
-        return {name: encoded[one] for name, one in number.items()}
-    return dict.fromkeys(number)
 
 
 def _shown(kind: str, key: Hashable, i: int) -> str:

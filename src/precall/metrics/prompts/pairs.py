@@ -27,11 +27,6 @@ def swapped(number: Index, seed: int) -> tuple[Index, Index, Index]:
     """Prompts in couples that exchange their answers: the rows, the rows whose prompts they get, and their couples.
 
     A couple of prompts is in one fold, so that no answer is trained on in one pairing and tested in the other.
-
-    Example:
-        >>> rows, partners, couples = swapped(np.array([0, 1, 2, 3]), seed=0)
-        >>> sorted(partners.tolist()), len(set(couples.tolist())), bool((rows == partners).any())
-        ([0, 1, 2, 3], 2, False)
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(number))
@@ -90,12 +85,12 @@ def _examples(found: ClassifierResult, prompted: Prompted) -> dict[str, Any]:
     return {"examples": list(texts)[:8]}
 
 
-SHOWN: dict[str, Literal["table", "page", "json"]] = {
-    "area": "table",
-    "invented": "table",
-    "missed": "table",
-    "tv": "page",
-}
+def _of_pairs(info: ScoreInfo) -> ScoreInfo:
+    shown: Literal["table", "page", "json"] = "table" if info.name in ("area", "invented", "missed") else "json"
+    shown = "page" if info.name == "tv" else shown
+    return replace(info, name=f"pairs_{info.name}", label=f"{info.label} of pairs", meaning="of the pairs", shown=shown)
+
+
 WITHIN = (
     ScoreInfo("prompt_dependence", "dependence on prompt", 0, 1, None, "tv of real pairs and exchanged ones", "page"),
     ScoreInfo(
@@ -108,15 +103,7 @@ WITHIN = (
 PROMPTS = Metric(
     name="prompts",
     reads="pairs of prompt and answer, and answers within prompts",
-    scores=(
-        *(
-            replace(
-                info, name=f"pairs_{info.name}", label=f"{info.label} of pairs", meaning="of the pairs", shown=shown
-            )
-            for info, shown in ((info, SHOWN.get(info.name, "json")) for info in CURVE_SCORES)
-        ),
-        *WITHIN,
-    ),
+    scores=(*map(_of_pairs, CURVE_SCORES), *WITHIN),
     interval="bootstrap of the prompts with a new calibration; answers: Student's t over the prompts",
     compute=_compute,
     needs="prompts (`prompts=`, `--prompt`), and is then always computed",

@@ -24,29 +24,18 @@ EXAMPLES = 8  # prompts that are named
 LEVEL = 0.95
 COVERS = "the expectation for new prompts"
 
-Similarity = Callable[[Array], Array]
-
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Similarity of two samples of one prompt, for each prompt; NaN where there are no two.
+    """Similarity of two samples of one prompt, for each prompt; NaN where there are no two."""
 
-    Attributes:
-        fakes: Mean kernel of two answers.
-        reals: Mean kernel of two references.
-        between: Mean kernel of a reference and an answer.
-    """
-
-    fakes: Array
-    reals: Array
-    between: Array
+    fakes: Array  # mean kernel of two answers
+    reals: Array  # mean kernel of two references
+    between: Array  # mean kernel of a reference and an answer
 
     @property
     def expected(self) -> tuple[Array, str]:
-        """The similarity that two answers of the data have: of two references, or of a reference and an answer.
-
-        If the model were the data, both would be the same.
-        """
+        """The similarity of two answers of the data: as of two references, or of a reference and an answer."""
         several = np.isfinite(self.reals).mean() > 0.5
         return (self.reals, "two references") if several else (self.between, "a reference and an answer")
 
@@ -57,11 +46,6 @@ def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
         answers = 1 / mean over prompts of k̄(x, x'),    k(x, x') = exp(−|x − x'|² / 2w²)
 
     over pairs of different answers to one prompt. Empty if no prompt has two answers.
-
-    Args:
-        real: The references, with their prompts.
-        fake: The answers.
-        seed: Seed of the pairs that set the scale.
     """
     a, b = real.prompted, fake.prompted
     assert a is not None  # `matched` sets them
@@ -72,10 +56,18 @@ def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
         return {}
     width, close = WIDTH * float(np.median(apart)), float(np.quantile(apart, CLOSE))
     rows = [_rows(number, len(a.texts)) for _, number in sides]
-    kernel, near = (_alike(sides[0][0], sides[1][0], rows, of) for of in (_gaussian(width), _nearer(close)))
+    x, y = sides[0][0], sides[1][0]
+    kernel = _alike(x, y, rows, lambda squared: np.exp(-squared / (2 * width**2)))
+    near = _alike(x, y, rows, lambda squared: (squared <= close**2).astype(np.float64))
     if not np.isfinite(kernel.fakes).any():
         return {}
-    found = {"answers_per_prompt": _answers(kernel, a, width), "near_duplicates": _share(near, close)}
+    expected, against = near.expected
+    values, settings = (
+        [float(np.nanmean(one)) for one in (near.fakes, expected)],
+        {"distance": close, "against": against},
+    )
+    duplicates = Score(values[0], chance=values[1], settings=settings)  # chance: as many as in the data
+    found = {"answers_per_prompt": _answers(kernel, a, width), "near_duplicates": duplicates}
     distinct = _distinct(fake, rows[1])
     return found if distinct is None else {**found, "distinct_2": distinct}
 
@@ -85,13 +77,8 @@ def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[I
 
         spread = Σ |y − f(c)|² / Σ |x − f(c)|²
 
-    f is a ridge regression of the references on their prompts, fitted to other prompts. Below 1, answers stay too close
-    to the typical answer of their prompt; above 1, they vary too much or do not fit.
-
-    Args:
-        c: Features of the prompt of each real and of each fake sample.
-        x: Features of the samples.
-        number: Numbers of their prompts.
+    f is a ridge regression of the references x on the features c of their prompts, fitted to other prompts. Below 1,
+    answers stay too close to the typical answer of their prompt; above 1, they vary too much or do not fit.
     """
     from scipy.special import stdtrit
 
@@ -100,9 +87,8 @@ def spread_score(c: tuple[Array, Array], x: tuple[Array, Array], number: tuple[I
     real, fake = (np.bincount(i, one, prompts) / len(one) for i, one in zip(number, off, strict=True))
     value = float(fake.sum() / max(real.sum(), 1e-300))
     # delta method for a ratio of sums over prompts, on the log scale
-    error = (
-        float(np.sqrt(prompts) * (fake - value * real).std(ddof=1) / max(fake.sum(), 1e-300)) if prompts > 1 else 0.0
-    )
+    spread = (fake - value * real).std(ddof=1) if prompts > 1 else 0.0
+    error = float(np.sqrt(prompts) * spread / max(fake.sum(), 1e-300))
     factor = float(np.exp(min(stdtrit(max(1, prompts - 1), (1 + LEVEL) / 2) * error, 700.0)))
     interval = Interval(value / factor, value * factor, LEVEL, COVERS)
     return Score(value, interval, 1.0, len(x[0]), len(x[1]))
@@ -153,13 +139,6 @@ def _answers(alike: Alike, prompted: Prompted, width: float) -> Score:
     return Score(1 / max(mean, 1e-12), interval, 1 / max(float(expected[known].mean()), 1e-12), settings=settings)
 
 
-def _share(near: Alike, close: float) -> Score:
-    """Share of pairs of answers to one prompt that are near-duplicates; expected as many as in the data."""
-    expected, against = near.expected
-    value, chance = float(np.nanmean(near.fakes)), float(np.nanmean(expected))
-    return Score(value, chance=chance, settings={"distance": close, "against": against})
-
-
 def _distances_apart(x: Array, number: Index, seed: int) -> Array | None:
     """Distances between references to different prompts; None if they are all equal."""
     rng = np.random.default_rng(seed)
@@ -171,14 +150,6 @@ def _distances_apart(x: Array, number: Index, seed: int) -> Array | None:
     return found if len(found) and np.median(found) > 0 else None
 
 
-def _gaussian(width: float) -> Similarity:
-    return lambda squared: np.exp(-squared / (2 * width**2))
-
-
-def _nearer(distance: float) -> Similarity:
-    return lambda squared: (squared <= distance**2).astype(np.float64)
-
-
 def _rows(number: Index, prompts: int) -> list[Index]:
     """The rows of each prompt, at most `MOST` of them."""
     order = np.argsort(number, kind="stable")
@@ -186,21 +157,17 @@ def _rows(number: Index, prompts: int) -> list[Index]:
     return [part[:MOST] for part in np.split(order, ends[:-1])]
 
 
-def _alike(real: Array, fake: Array, rows: Sequence[Sequence[Index]], kernel: Similarity) -> Alike:
-    found = np.full((3, len(rows[0])), np.nan)
-    for i, (a, b) in enumerate(zip(*rows, strict=True)):
-        x, y = real[a], fake[b]
-        found[:, i] = _within(y, kernel), _within(x, kernel), kernel(_squared(x, y)).mean()
-    return Alike(*found)
+def _alike(real: Array, fake: Array, rows: Sequence[Sequence[Index]], kernel: Callable[[Array], Array]) -> Alike:
+    """Means of a kernel of squared distances; NaN where there are no two samples."""
 
+    def mean(x: Array, y: Array) -> float:
+        squared = ((x[:, None] - y[None]) ** 2).sum(axis=2)
+        if x is y:
+            squared = squared[np.triu_indices(len(x), 1)]
+        return float(kernel(squared).mean()) if squared.size else np.nan
 
-def _within(x: Array, kernel: Similarity) -> float:
-    """Mean kernel of two different samples; NaN if there are no two."""
-    return float(kernel(_squared(x, x)[np.triu_indices(len(x), 1)]).mean()) if len(x) > 1 else np.nan
-
-
-def _squared(x: Array, y: Array) -> Array:
-    return np.asarray(((x[:, None] - y[None]) ** 2).sum(axis=2))
+    each = [(real[a], fake[b]) for a, b in zip(*rows, strict=True)]
+    return Alike(*np.array([(mean(y, y), mean(x, x), mean(x, y)) for x, y in each]).T)
 
 
 def _distinct(fake: Side, rows: Sequence[Index]) -> Score | None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from precall.metrics.inputs.features import Pair
-from precall.metrics.inputs.normalisation import unit_principal_axes
+import numpy as np
+
+from precall.metrics.inputs.features import Pair, device_of, moved
 from precall.metrics.inputs.sides import Side
 from precall.metrics.protocols.presets import UNIT_PCA, Preset
 from precall.metrics.scores.record import PresetRecord
 from precall.metrics.scores.results import Assessment
 
+SHARE = 0.9  # of the variance
 NEEDED = {"sfid": "spatial", "is": "classes"}  # metric: the output of the encoder that it needs
-
-
-def available(names: Sequence[str], fake: Side) -> tuple[list[str], list[str]]:
-    """The metrics that can be computed from the outputs of the encoder, and those that must be left out."""
-    left_out = [name for name in names if name in NEEDED and NEEDED[name] not in fake.outputs]
-    return [name for name in names if name not in left_out], left_out
 
 
 def normalised_sides(preset: Preset, *, real: Side, fake: Side) -> tuple[Side, Side]:
@@ -37,3 +33,26 @@ def reported(preset: Preset, found: Assessment, left_out: Sequence[str]) -> Asse
     scores = {score: found.scores[score] for score in preset.scores if score in found.scores}
     about = PresetRecord.from_dict({**preset.to_dict(), "departures": departures})
     return replace(found, scores=scores, record=replace(found.record, preset=about))
+
+
+def unit_principal_axes(pair: Pair) -> Pair:
+    """Rows scaled to length 1, on the principal axes of both sets together that hold 90 % of the variance.
+
+    This is how MAUVE and evaluations of language models prepare embeddings. The axes depend on both sets, so that each
+    model is compared in its own coordinates. A row of zeros stays as it is.
+
+    References:
+        Pillutla et al. (2021); Le Bronnec et al. (2024).
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import normalize
+
+    real, fake = (np.asarray(x, dtype=np.float64) for x in pair.to_numpy())
+    union = normalize(np.concatenate([real, fake]))
+    # Rounding errors of identical rows are no variance.
+    if np.ptp(union, axis=0).max() <= 1e-12:
+        axes = np.zeros((len(union), 1))
+    else:
+        axes = PCA(SHARE, svd_solver="full").fit_transform(union)
+    device = device_of(pair.real)
+    return Pair(moved(axes[: len(real)], device), moved(axes[len(real) :], device))

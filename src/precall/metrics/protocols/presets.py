@@ -7,7 +7,7 @@ original evaluators is tested in tests/metrics/test_presets.py and tests/peers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,52 +16,30 @@ from precall.theory import checks
 NONE = "none"
 UNIT_PCA = "rows of length 1, then the principal axes of both sets that hold 90 % of the variance"
 EXACT = "float32 features, float64 comparisons and sums"
-DEFAULTS: Mapping[str, object] = {"metrics": None, "k": 5, "ties": "closed"}  # of `assess`
 
 
 @dataclass(frozen=True)
 class Preset:
-    """The protocol of a published evaluation.
+    """The protocol of a published evaluation."""
 
-    Attributes:
-        name: Its name in `preset=` and `--preset`.
-        source: The evaluator or paper that defines it.
-        encoder: The encoder of samples that are not features.
-        fallbacks: Encoders in its place, in order, where its weights are not on this machine; each is a departure.
-        n_real: Customary number of real samples, or None for all there are.
-        n_fake: Customary number of fake samples, or None for all there are.
-        k: Number of neighbours that define a ball.
-        ties: "closed" (d ≤ radius) or "open" (d < radius).
-        metrics: The metrics that are computed.
-        scores: The scores that are reported.
-        clusters: Number of k-means cells, in words; "none" if there is no clustering.
-        runs: Number of k-means runs whose curves are averaged; 0 if there is no clustering.
-        normalisation: What is done to the features before they are compared.
-        dtype: Precision of features and of the arithmetic.
-        part: Number of samples per part of the Inception Score; None for all in one part.
-        stored: Whether statistics that are stored beside the samples of a `.npz` are used for the Fréchet distances.
-        balanced: Whether both sets must have the same number of samples.
-        remark: What differs from the original, or needs attention; empty if nothing.
-    """
-
-    name: str
-    source: str
-    encoder: str
-    n_real: int | None
-    n_fake: int | None
-    k: int
-    ties: str
-    metrics: tuple[str, ...]
-    scores: tuple[str, ...]
-    clusters: str = NONE
-    runs: int = 0
-    normalisation: str = NONE
-    dtype: str = EXACT
-    part: int | None = None
-    stored: bool = False
-    balanced: bool = False
-    remark: str = ""
-    fallbacks: tuple[str, ...] = ()
+    name: str  # its name in `preset=` and `--preset`
+    source: str  # the evaluator or paper that defines it
+    encoder: str  # the encoder of samples that are not features
+    metrics: tuple[str, ...]  # the metrics that are computed
+    scores: tuple[str, ...]  # the scores that are reported
+    n_real: int | None = None  # customary number of real samples, or None for all there are
+    n_fake: int | None = None  # customary number of fake samples, or None for all there are
+    k: int = 5  # number of neighbours that define a ball
+    ties: str = "closed"  # "closed" (d ≤ radius) or "open" (d < radius)
+    clusters: str = NONE  # number of k-means cells, in words; "none" if there is no clustering
+    runs: int = 0  # number of k-means runs whose curves are averaged; 0 if there is no clustering
+    normalisation: str = NONE  # what is done to the features before they are compared
+    dtype: str = EXACT  # precision of features and of the arithmetic
+    part: int | None = None  # number of samples per part of the Inception Score; None for all in one part
+    stored: bool = False  # whether statistics beside the samples of a `.npz` are used for Fréchet distances
+    balanced: bool = False  # whether both sets must have the same number of samples
+    remark: str = ""  # what differs from the original, or needs attention; empty if nothing
+    fallbacks: tuple[str, ...] = ()  # encoders in its place, in order, where its weights are missing; a departure
 
     @property
     def default_encoder(self) -> str:
@@ -78,25 +56,17 @@ class Preset:
     def departures(self, *, encoder: str | None, n_real: int | None, n_fake: int | None) -> list[str]:
         """In which ways a run departs from the protocol, as sentences without a full stop.
 
-        Args:
-            encoder: The encoder that was used, or None if features were given.
-            n_real: Number of real samples.
-            n_fake: Number of fake samples.
-
         Example:
             >>> PRESETS["prdc"].departures(encoder="vgg16", n_real=10_000, n_fake=900)
             ['900 fake samples instead of 10000']
         """
-        found = [] if encoder == self.encoder else [f"{_encoder(encoder)} instead of the encoder {self.encoder}"]
+        used = "given features" if encoder in (None, "identity") else f"the encoder {encoder}"
+        found = [] if encoder == self.encoder else [f"{used} instead of the encoder {self.encoder}"]
         counts = (("real", n_real, self.n_real), ("fake", n_fake, self.n_fake))
         found += [f"{n} {side} samples instead of {usual}" for side, n, usual in counts if usual not in (None, n)]
         if self.balanced and n_real != n_fake:
             found.append(f"unequal numbers of samples, {n_real} and {n_fake}; the original requires equal numbers")
         return found
-
-
-def _encoder(name: str | None) -> str:
-    return "given features" if name in (None, "identity") else f"the encoder {name}"
 
 
 BALLS = ("precision", "recall", "density", "coverage")
@@ -107,10 +77,7 @@ PRESETS: dict[str, Preset] = {
             "fid",
             "Heusel et al. (2017); pytorch-fid, torch-fidelity, clean-fid",
             "inception",
-            n_real=None,
             n_fake=50_000,
-            k=5,
-            ties="closed",
             metrics=("fid",),
             scores=("fid",),
             stored=True,
@@ -120,10 +87,8 @@ PRESETS: dict[str, Preset] = {
             "adm",
             "Dhariwal and Nichol (2021), evaluator of guided-diffusion",
             "inception-adm",
-            n_real=None,
             n_fake=50_000,
             k=3,
-            ties="closed",
             metrics=("neighbors", "fid", "sfid", "is"),
             scores=("inception_score", "fid", "sfid", "precision", "recall"),
             part=5000,
@@ -134,10 +99,8 @@ PRESETS: dict[str, Preset] = {
             "stylegan",
             "Karras et al. (2020), pr50k3_full of stylegan2-ada; Kynkäänniemi et al. (2019)",
             "vgg16",
-            n_real=None,
             n_fake=50_000,
             k=3,
-            ties="closed",
             metrics=("neighbors",),
             scores=("precision", "recall"),
             remark="the original uses at most 200,000 real samples and rounds features and radii to float16",
@@ -148,7 +111,6 @@ PRESETS: dict[str, Preset] = {
             "dinov2",
             n_real=50_000,
             n_fake=50_000,
-            k=5,
             ties="open",
             metrics=("neighbors", "fid"),
             scores=("fid", *BALLS),
@@ -160,7 +122,6 @@ PRESETS: dict[str, Preset] = {
             "vgg16",
             n_real=10_000,
             n_fake=10_000,
-            k=5,
             ties="open",
             metrics=("neighbors",),
             scores=BALLS,
@@ -169,10 +130,6 @@ PRESETS: dict[str, Preset] = {
             "prd",
             "Sajjadi et al. (2018), precision-recall-distributions",
             "inception",
-            n_real=None,
-            n_fake=None,
-            k=5,
-            ties="closed",
             metrics=("clusters",),
             scores=("f8", "f1_8", "area", "tv", "invented", "missed"),
             clusters="20",
@@ -186,8 +143,6 @@ PRESETS: dict[str, Preset] = {
             "gpt2-large",
             n_real=5000,
             n_fake=5000,
-            k=5,
-            ties="closed",
             metrics=("mauve",),
             scores=("mauve",),
             clusters="a tenth of the samples of the smaller set",
@@ -200,9 +155,6 @@ PRESETS: dict[str, Preset] = {
             "llm",
             "Le Bronnec et al. (2024), with strict balls",
             "gpt2-large",
-            n_real=None,
-            n_fake=None,
-            k=5,
             ties="open",
             metrics=("auto", "neighbors", "copies", "mauve", "c2st"),
             scores=(*BALLS, "copies", "mauve", "area", "tv", "invented", "missed", "f8", "f1_8", "c2st"),
@@ -219,15 +171,10 @@ PRESETS: dict[str, Preset] = {
 def preset_named(
     name: str, *, metrics: Iterable[str] | None = None, k: int | None = None, ties: str | None = None
 ) -> Preset:
-    """The preset of this name, after checking that no other choice than a default is made beside it.
-
-    Example:
-        >>> preset_named("prdc").ties
-        'open'
-    """
+    """The preset of this name, after checking that no other choice than a default is made beside it."""
     found = PRESETS[checks.choice("preset", name, PRESETS)]
-    given: Mapping[str, object] = {"metrics": metrics and tuple(metrics), "k": k, "ties": ties}
-    for what, value in given.items():
-        if value not in (None, DEFAULTS[what], getattr(found, what)):
+    given = (("metrics", metrics and tuple(metrics), None), ("k", k, 5), ("ties", ties, "closed"))
+    for what, value, default in given:
+        if value not in (None, default, getattr(found, what)):
             raise ValueError(f"the preset {name!r} chooses `{what}`; got {value!r} as well. Leave out one of the two.")
     return found

@@ -20,11 +20,7 @@ ORDERED = {"area": -1, "fid": 1, "precision": -1, "recall": -1}  # score: the si
 
 
 def encoders_of(encoder: Encoder | str | Sequence[Encoder | str] | None) -> list[Encoder | str | None]:
-    """The encoders that were requested.
-
-    Raises:
-        ValueError: If the list is empty or repeats an encoder.
-    """
+    """The encoders that were requested, each once."""
     if not isinstance(encoder, list | tuple):
         return [encoder]  # type: ignore[list-item]
     names = [one if isinstance(one, str) else one.name for one in encoder]
@@ -59,9 +55,6 @@ def disagreements(comparison: Mapping[str, Assessment]) -> list[str]:
 
     Two encoders disagree about a score if each puts another model first and the intervals of the two models do not
     overlap with either of them. An order that is within the uncertainty is no disagreement.
-
-    Args:
-        comparison: The models, by name.
     """
     pairs = combinations(comparison.items(), 2)
     return [line for first, second in pairs for line in _of_pair(first, second)]
@@ -81,7 +74,6 @@ def _of_pair(first: tuple[str, Assessment], second: tuple[str, Assessment]) -> I
 
 
 def _leads(one: Assessment, other: Assessment, score: str, sign: int) -> bool | None:
-    """Whether the first model is better, or None if the order is within the uncertainty or not known."""
     mine, theirs = one.scores.get(score), other.scores.get(score)
     if mine is None or theirs is None or _overlap(mine, theirs):
         return None

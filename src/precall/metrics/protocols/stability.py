@@ -24,13 +24,6 @@ def score_trends(pair: Pair, *, k: int, ties: str, seed: int) -> dict[str, Trend
     Both are computed on nested subsamples of equal size on both sides, so that they cost little beside the assessment.
     The subsample for several k has 300 samples per side, or a twentieth of all samples if that is more, and at most
     2,000. The sample sizes are halved from 2,000, or from half of the smaller set, down to 100.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> pair = Pair(rng.normal(size=(900, 2)), rng.normal(size=(700, 2)))
-        >>> found = score_trends(pair, k=5, ties="closed", seed=0)
-        >>> found["k"].at, found["k"].n[0], found["n"].at
-        ((1, 2, 3, 5, 8, 13, 21), 300, (175, 350))
     """
     rng = np.random.default_rng(seed)
     order = [rng.permutation(size) for size in pair.sizes]
@@ -40,20 +33,12 @@ def score_trends(pair: Pair, *, k: int, ties: str, seed: int) -> dict[str, Trend
         return pair.rows(real, fake)
 
     smaller = min(pair.sizes)
-    some, sizes = min(smaller, max(SOME, min(MOST, smaller // 20))), _sizes(smaller, k)
+    some, largest = min(smaller, max(SOME, min(MOST, smaller // 20))), min(MOST, smaller // 2)
+    sizes = [size for halved in range(5, -1, -1) if (size := largest >> halved) >= max(FEWEST, k + 2)]
     trends = {"k": _against_k(part(some), k, ties)} if some > k + 1 else {}
     if sizes:
         trends["n"] = _against_n({n: part(n) for n in sizes}, k, ties)
     return trends
-
-
-def _sizes(n: int, k: int) -> list[int]:
-    """Sizes of subsamples in increasing order, each half of the next one."""
-    sizes, size = [], min(MOST, n // 2)
-    while size >= max(FEWEST, k + 2):
-        sizes.append(size)
-        size //= 2
-    return sizes[::-1]
 
 
 def _against_k(pair: Pair, k: int, ties: str) -> Trend:

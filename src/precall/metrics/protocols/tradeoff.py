@@ -7,11 +7,10 @@ model. Precision and recall are the k-NN scores. What a setting is worth for a t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -29,36 +28,22 @@ ROUNDED = 9  # decimals; settings that agree so far are equally good, and α(1) 
 
 @dataclass(frozen=True)
 class ChosenSetting:
-    """The setting to use.
+    """The setting to use."""
 
-    Attributes:
-        model: Name of the model.
-        setting: Value of its knob.
-        name: Key of its assessment in the `Tradeoff`.
-        score: What the choice maximises: α(λ), or precision if a recall was required.
-        alternatives: Names of the other settings whose intervals overlap with that of the choice. They may be as good.
-    """
-
-    model: str
-    setting: float
-    name: str
-    score: Score
-    alternatives: tuple[str, ...]
+    model: str  # name of the model
+    setting: float  # value of its knob
+    name: str  # key of its assessment in the `Tradeoff`
+    score: Score  # what the choice maximises: α(λ), or precision if a recall was required
+    alternatives: tuple[str, ...]  # other settings that may be as good: their intervals overlap
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Which model is ahead for a range of trade-offs.
+    """Which model is ahead for a range of trade-offs."""
 
-    Attributes:
-        low: Smallest slope λ of the range.
-        high: Largest slope λ of the range.
-        model: The model whose best setting has the largest α(λ), or None if intervals overlap and it cannot be told.
-    """
-
-    low: float
-    high: float
-    model: str | None
+    low: float  # smallest slope λ of the range
+    high: float  # largest slope λ of the range
+    model: str | None  # the one with the largest α(λ) at its best setting; None if intervals overlap
 
 
 @brief
@@ -79,14 +64,6 @@ class Tradeoff(Comparison):
     Attributes:
         assessments: The assessment of each setting, by the name "model@setting".
         settings: The names of the assessments: model → value of the knob → name.
-
-    Example:
-        >>> from precall import tradeoff
-        >>> rng = np.random.default_rng(0)
-        >>> x = rng.normal(size=(4, 300, 2))
-        >>> found = tradeoff(real=x[0], fake={"ours": {0.5: 0.5 * x[1], 1: x[2], 2: 2 * x[3]}}, metrics=("clusters",))
-        >>> found.setting(lam=1).setting, found.setting(recall=0.8).setting
-        (1.0, 1.0)
     """
 
     settings: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
@@ -98,35 +75,39 @@ class Tradeoff(Comparison):
 
     def alpha(self, lam: float) -> dict[str, Score]:
         """α(λ) of every setting with its interval, by name."""
-        lam = checks.positive("lam", lam)
-        return {name: _alpha(one, lam) for name, one in self.items()}
+        lam, found = checks.positive("lam", lam), {}
+        for name, one in self.items():
+            value, known = float(one.spectrum.alpha(lam)), one.curve_intervals
+            interval = None if known is None else known.at(lam, value)
+            found[name] = Score(value, interval, None, one.record.n_real, one.record.n_fake, {"lam": lam})
+        return found
 
     def setting(
         self, *, lam: float | None = None, recall: float | None = None, model: str | None = None
     ) -> ChosenSetting:
-        """The setting to use for a trade-off λ, or for a recall that must be reached.
+        """The setting to use for a trade-off λ, or for a recall that must be reached; of one model, or of all.
 
-        With `lam`, it is the setting with the largest α(λ). With `recall`, it is the setting with the largest precision
-        among those whose recall reaches the floor. A floor is a requirement, so it is the lower end of the interval
-        that must reach it. Precision and recall are the k-NN scores. Between equals, the larger α(1) decides.
-
-        Args:
-            lam: Slope λ > 0. A large λ asks for precision and a small λ for recall; at λ = 1 both count equally.
-            recall: Least recall, in [0, 1].
-            model: Name of the only model to consider; None for all models.
+        With `lam`, it is the setting with the largest α(λ): a large λ asks for precision and a small λ for recall. With
+        `recall`, it is the setting with the largest precision among those whose recall reaches the floor with the
+        lower end of its interval. Both are the k-NN scores. Between equals, the larger α(1) decides.
 
         Raises:
             ValueError: If no setting reaches the recall, or if not exactly one of `lam` and `recall` is given.
         """
         if (lam is None) == (recall is None):
             raise ValueError("pass either `lam` or `recall`, as in `setting(lam=2)` or `setting(recall=0.6)`.")
-        names = [name for each in (self.settings if model is None else [model]) for name in self._names(each)]
+        models = list(self.settings) if model is None else [model]
+        names = [self.settings[each][value] for each in models for value in self.of(each)]
         if lam is not None:
             return self._largest({name: score for name, score in self.alpha(lam).items() if name in names})
         floor = float(checks.unit("recall", recall))
         reached = [name for name in names if _low(self[name].scores["recall"]) >= floor]
         if not reached:
-            raise ValueError(self._out_of_reach(names, floor))
+            recalls = {name: self[name].scores["recall"] for name in names}
+            best = max(recalls, key=lambda name: _low(recalls[name]))
+            way_out = "Lower the floor, pass more samples, or sample at further settings."
+            closest = f"the best is {best} with {recalls[best]}"
+            raise ValueError(f"no setting reaches a recall of {floor:g}: {closest}. {way_out}")
         return self._largest({name: self[name].scores["precision"] for name in reached})
 
     def envelope(self, model: str) -> Envelope:
@@ -155,8 +136,11 @@ class Tradeoff(Comparison):
             model: [{"setting": value, "name": name} for value, name in sorted(names.items())]
             for model, names in self.settings.items()
         }
-        envelopes = {model: _envelope_dict(self.envelope(model)) for model in self.settings}
-        ahead = [{"low": one.low, "high": one.high, "model": one.model} for one in self.ahead()]
+        envelopes = {
+            model: {name: values.tolist() for name, values in vars(self.envelope(model)).items()}
+            for model in self.settings
+        }
+        ahead = [asdict(one) for one in self.ahead()]
         return super().to_dict() | {"tradeoff": {"settings": settings, "envelopes": envelopes, "ahead": ahead}}
 
     @classmethod
@@ -172,54 +156,27 @@ class Tradeoff(Comparison):
         return cls(comparison.assessments, settings=settings)
 
     def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
-        """Matplotlib figure: precision over recall along the knob, and the envelope of each model.
-
-        With `style="paper"`, it shows the curve of each setting, as for other comparisons.
-        """
-        figure: Figure = drawing("tradeoff").plot(self) if style == "screen" else super().plot(style)
-        return figure
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the self-contained page of all settings, which begins with the figure of the trade-off."""
-        written: Path = drawing("page").write(self, path, section=drawing("tradeoff").section(self))
-        return written
+        """Precision over recall along the knob, with envelopes; `style="paper"`: the curve of each setting."""
+        return cast("Figure", drawing("tradeoff").plot(self)) if style == "screen" else super().plot(style)
 
     def __repr__(self) -> str:
         return str(drawing("tradeoff").text(self))
 
-    def _names(self, model: str) -> list[str]:
-        return [self.settings[model][value] for value in self.of(model)]
-
     def _largest(self, scores: Mapping[str, Score]) -> ChosenSetting:
         """The setting with the largest score, and those that cannot be told from it."""
         best = max(scores, key=lambda name: (round(scores[name].value, ROUNDED), self[name].spectrum.alpha(1.0)))
-        model, setting = self._place(best)
+        places = {one: (model, value) for model, each in self.settings.items() for value, one in each.items()}
         close = tuple(name for name in scores if name != best and _high(scores[name]) >= _low(scores[best]))
-        return ChosenSetting(model, setting, best, scores[best], close)
-
-    def _place(self, name: str) -> tuple[str, float]:
-        """The model and the setting of an assessment."""
-        return next((model, v) for model, each in self.settings.items() for v, one in each.items() if one == name)
+        return ChosenSetting(*places[best], best, scores[best], close)
 
     def _ahead_at(self, lam: float) -> str | None:
         best = {model: self.setting(lam=lam, model=model).score for model in self.settings}
         first = max(best, key=lambda model: best[model].value)
         return first if all(_high(best[one]) < _low(best[first]) for one in best if one != first) else None
 
-    def _out_of_reach(self, names: Iterable[str], floor: float) -> str:
-        recalls = {name: self[name].scores["recall"] for name in names}
-        best = max(recalls, key=lambda name: _low(recalls[name]))
-        way_out = "Lower the floor, pass more samples, or sample at further settings."
-        return f"no setting reaches a recall of {floor:g}: the best is {best} with {recalls[best]}. {way_out}"
-
 
 def named(fake: Mapping[str, Mapping[float, Any]]) -> tuple[dict[str, Any], dict[str, dict[float, str]]]:
-    """The samples of each setting by name, and the names by model and value of the knob.
-
-    Example:
-        >>> named({"ours": {1: "b/", 0.7: "a/"}})
-        ({'ours@0.7': 'a/', 'ours@1': 'b/'}, {'ours': {0.7: 'ours@0.7', 1.0: 'ours@1'}})
-    """
+    """The samples of each setting by name, and the names by model and value of the knob."""
     samples: dict[str, Any] = {}
     settings: dict[str, dict[float, str]] = {}
     for model, each in fake.items():
@@ -228,7 +185,10 @@ def named(fake: Mapping[str, Mapping[float, Any]]) -> tuple[dict[str, Any], dict
             raise ValueError(
                 f"`fake` must map each model to a mapping from {expected}; got {each!r:.60} for {model!r}."
             )
-        values = {_knob(model, value): given for value, given in each.items()}
+        for value in each:
+            if isinstance(value, bool | str) or not math.isfinite(float(checks.numbers("setting", value))):
+                raise ValueError(f"a setting of {model!r} must be a number, such as a temperature; got {value!r}.")
+        values = {float(checks.numbers("setting", value)): given for value, given in each.items()}
         settings[str(model)] = {value: f"{model}@{value:.12g}" for value in sorted(values)}
         samples |= {name: values[value] for value, name in settings[str(model)].items()}
     if not fake or len(samples) < sum(map(len, fake.values())):
@@ -237,26 +197,9 @@ def named(fake: Mapping[str, Mapping[float, Any]]) -> tuple[dict[str, Any], dict
     return samples, settings
 
 
-def _knob(model: str, value: object) -> float:
-    """The value of a knob as a number, so that settings have an order."""
-    if isinstance(value, bool | str) or not math.isfinite(number := float(checks.numbers("setting", value))):
-        raise ValueError(f"a setting of {model!r} must be a number, such as a temperature; got {value!r}.")
-    return number
-
-
-def _alpha(one: Assessment, lam: float) -> Score:
-    value, known = float(one.spectrum.alpha(lam)), one.curve_intervals
-    sizes = (one.record.n_real, one.record.n_fake)
-    return Score(value, None if known is None else known.at(lam, value), None, *sizes, {"lam": lam})
-
-
 def _low(score: Score) -> float:
     return -math.inf if score.interval is None else score.interval.low
 
 
 def _high(score: Score) -> float:
     return math.inf if score.interval is None else score.interval.high
-
-
-def _envelope_dict(envelope: Envelope) -> dict[str, list[float]]:
-    return {name: getattr(envelope, name).tolist() for name in ("lam", "alpha", "beta", "setting")}

@@ -24,26 +24,14 @@ MENDED = 0.5  # part of the difference between cells that remains if means and v
 
 @dataclass(frozen=True)
 class Moved:
-    """How means, variances and the masses of cells differ.
+    """How means, variances and cells differ; the first three are parts of the KL divergence of diagonal Gaussians."""
 
-    The first three are parts of the Kullback-Leibler divergence of two Gaussians with independent coordinates.
-
-    Attributes:
-        shift: The part of the means, `½ Σ δ²/v`.
-        narrow: The part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1.
-        wide: The part of those along which they vary more.
-        cells: Total variation between 20 cells of k-means, beyond chance; None in results of earlier versions.
-        matched: The same after the columns of the fakes were given the means and the spreads of the reals; None if the
-            cells differ too little to tell.
-        draws: The same of bootstrap samples.
-    """
-
-    shift: float
-    narrow: float
-    wide: float
-    cells: float | None = None
-    matched: float | None = None
-    draws: tuple[Moved, ...] = field(default=(), repr=False)
+    shift: float  # the part of the means, `½ Σ δ²/v`
+    narrow: float  # the part of the axes along which the fakes vary less, `½ Σ (w − 1 − log w)` with w < 1
+    wide: float  # the part of those along which they vary more
+    cells: float | None = None  # tv between 20 cells of k-means, beyond chance
+    matched: float | None = None  # the same with equal means and spreads; None if cells tell too little
+    draws: tuple[Moved, ...] = field(default=(), repr=False)  # the same of bootstrap samples
 
     @property
     def mended(self) -> bool | None:
@@ -66,29 +54,17 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a verdict follows from.
+    """What a verdict follows from."""
 
-    Attributes:
-        estimator: The estimator of the curve, or None.
-        scores: The scores by name.
-        spectrum: The curve, or None.
-        certificate: Upper band on the curve, or None.
-        drift: Which columns of a table differ, or None.
-        moved: How means, variances and cells differ, or None.
-        storage: How a side was rounded because the other one was stored in a coarser type, or None.
-        pairs: The curve of pairs of prompt and answer, or None.
-        curve: Intervals and bootstrap draws of the curve, or None.
-    """
-
-    estimator: str | None
-    scores: Mapping[str, Score]
-    spectrum: RatioSpectrum | None = None
-    certificate: Certificate | None = None
-    drift: ColumnDrift | None = None
-    moved: Moved | None = None
-    storage: str | None = None
-    pairs: RatioSpectrum | None = None
-    curve: CurveIntervals | None = None
+    estimator: str | None  # the estimator of the curve, or None
+    scores: Mapping[str, Score]  # the scores by name
+    spectrum: RatioSpectrum | None = None  # the curve, or None
+    certificate: Certificate | None = None  # upper band on the curve, or None
+    drift: ColumnDrift | None = None  # which columns of a table differ, or None
+    moved: Moved | None = None  # how means, variances and cells differ, or None
+    storage: str | None = None  # how a side was rounded because the other one was stored in a coarser type, or None
+    pairs: RatioSpectrum | None = None  # the curve of pairs of prompt and answer, or None
+    curve: CurveIntervals | None = None  # intervals and bootstrap draws of the curve, or None
 
     @property
     def of_pairs(self) -> Evidence:

@@ -9,24 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, decoded, encoded
+from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, encoded, plain
 from precall.theory.arrays import Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
+
+CURVES = (("alpha", np.inf), ("beta", 0.0))  # the curves of precision and recall, and their ends
+COVERS = "the gap between these groups at this slope, simultaneously for all pairs of groups"
 
 
 @dataclass(frozen=True, eq=False)
 class GroupRows:
-    """Rows of each group in both sets, and the groups that are in one set only.
+    """Rows of each group in both sets, and the groups that are in one set only."""
 
-    Attributes:
-        rows: Group label → (rows in real, rows in fake), in sorted order, for groups that are in both sets.
-        only_real: Groups that the model never produces. They have no curve; the recall of the model on them is 0.
-        only_fake: Groups that the model invents. They have no curve; the precision of the model on them is 0.
-    """
-
-    rows: Mapping[Hashable, tuple[Index, Index]]
-    only_real: tuple[Hashable, ...]
-    only_fake: tuple[Hashable, ...]
+    rows: Mapping[Hashable, tuple[Index, Index]]  # group → (rows in real, rows in fake), for groups of both sets
+    only_real: tuple[Hashable, ...]  # groups that the model never produces: its recall on them is 0
+    only_fake: tuple[Hashable, ...]  # groups that the model invents: its precision on them is 0
 
 
 def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> GroupRows:
@@ -35,24 +32,12 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
     Groups that are in one set only are reported separately, never dropped silently. A group with a single sample is
     refused, because no curve can be estimated from it.
 
-    Args:
-        groups_real: Label of each real sample, shape (n_real,): strings, integers or booleans.
-        groups_fake: Label of each fake sample, shape (n_fake,).
-        n_real: Number of real samples.
-        n_fake: Number of fake samples.
-
-    Returns:
-        The rows by group, and the groups that are in one set only.
-
     Example:
         >>> groups = split_groups(groups_real=list("abab"), groups_fake=list("bbcc"), n_real=4, n_fake=4)
-        >>> groups.rows["b"]
-        (array([1, 3]), array([0, 1]))
-        >>> groups.only_real, groups.only_fake
-        (('a',), ('c',))
+        >>> groups.rows["b"], groups.only_real, groups.only_fake
+        ((array([1, 3]), array([0, 1])), ('a',), ('c',))
     """
-    real = _rows_by_group("groups_real", groups_real, n_real)
-    fake = _rows_by_group("groups_fake", groups_fake, n_fake)
+    real, fake = _rows_by_group("groups_real", groups_real, n_real), _rows_by_group("groups_fake", groups_fake, n_fake)
     if not real.keys() & fake.keys():
         got = f"{_listed(real)} in `groups_real` and {_listed(fake)} in `groups_fake`"
         raise ValueError(f"The two sets must share at least one group; got {got}. Use the same labels on both sides.")
@@ -65,21 +50,13 @@ def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int
 
 @dataclass(frozen=True)
 class Gap:
-    """Largest difference between the curves of two groups: `value` at slope `lam`, in favour of `better`.
+    """Largest difference between the curves of two groups: `value` at slope `lam`, in favour of `better`."""
 
-    Attributes:
-        value: The difference.
-        lam: The slope λ at which it is attained.
-        better: The group with the higher curve there.
-        worse: The group with the lower one.
-        interval: Simultaneous interval of all pairs of groups at their slopes, or None if the curves have none.
-    """
-
-    value: float
-    lam: float
-    better: Hashable
-    worse: Hashable
-    interval: Interval | None = None
+    value: float  # the difference
+    lam: float  # the slope λ at which it is attained
+    better: Hashable  # the group with the higher curve there
+    worse: Hashable  # the group with the lower one
+    interval: Interval | None = None  # simultaneous for all pairs of groups, or None
 
     @property
     def clear(self) -> bool:
@@ -87,37 +64,28 @@ class Gap:
         return self.interval is not None and self.interval.low > 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The gap as JSON-ready values; an infinite `lam` (the end of the curve) is written "inf"."""
-        named = {"better": _plain(self.better), "worse": _plain(self.worse)}
-        interval = {} if self.interval is None else {"interval": self.interval.to_dict()}
-        return {"value": self.value, "lam": encoded(self.lam), **named, **interval}
+        named = {"better": plain(self.better), "worse": plain(self.worse)}
+        found = {"value": self.value, "lam": encoded(self.lam), **named}
+        return found if self.interval is None else found | {"interval": self.interval.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Gap:
-        """The gap that `to_dict` wrote."""
         interval = Interval.from_dict(saved["interval"]) if "interval" in saved else None
-        return cls(saved["value"], decoded(saved["lam"]), saved["better"], saved["worse"], interval)
+        return cls(saved["value"], float(saved["lam"]), saved["better"], saved["worse"], interval)
 
 
 @dataclass(frozen=True)
 class FairnessGap:
-    """The largest gaps in precision and in recall between the curves of any two groups.
-
-    Attributes:
-        precision: Maximum over groups g, h and all λ of α_g(λ) − α_h(λ), with the λ and the groups that attain it.
-        recall: The same for β.
-    """
+    """The largest gaps between the curves of any two groups: of α_g(λ) − α_h(λ) over all λ, and the same for β."""
 
     precision: Gap
     recall: Gap
 
     def to_dict(self) -> dict[str, Any]:
-        """The gaps as JSON-ready values."""
         return {"precision": self.precision.to_dict(), "recall": self.recall.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> FairnessGap:
-        """The gaps that `to_dict` wrote."""
         return cls(Gap.from_dict(saved["precision"]), Gap.from_dict(saved["recall"]))
 
 
@@ -134,19 +102,10 @@ def fairness(
     the intervals of the curves, a gap has an interval too: the groups are independent, so the squares of their
     half-widths add up, and the level is that of all pairs of groups together.
 
-    Args:
-        spectra: Group → the spectrum of its real against its fake samples, at least two groups.
-        intervals: Group → the intervals of its curve, if they are known.
-
-    Returns:
-        The gaps, each with the λ at which it occurs and the best and the worst group there.
-
     Example:
-        >>> spectra = {
-        ...     "a": RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5]),
-        ...     "b": RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25]),
-        ... }
-        >>> fairness(spectra).precision
+        >>> a = RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5])
+        >>> b = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25])
+        >>> fairness({"a": a, "b": b}).precision
         Gap(value=0.25, lam=1.0, better='a', worse='b', interval=None)
 
     References:
@@ -154,16 +113,11 @@ def fairness(
     """
     if len(spectra) < 2:
         raise ValueError(f"`spectra` must hold at least two groups to compare; got {len(spectra)}.")
-    largest = [max(_gaps(spectra, curve, end), key=lambda gap: gap.value) for curve, end in CURVES]
+    precision, recall = (max(_gaps(spectra, *curve), key=lambda gap: gap.value) for curve in CURVES)
     known = dict(intervals or {})
     if any(known.get(group) is None for group in spectra):
-        return FairnessGap(*largest)
-    bounded = (_bounded(gap, curve, spectra, known) for gap, (curve, _) in zip(largest, CURVES, strict=True))
-    return FairnessGap(*bounded)
-
-
-CURVES = (("alpha", np.inf), ("beta", 0.0))  # the curves of precision and recall, and their ends
-COVERS = "the gap between these groups at this slope, simultaneously for all pairs of groups"
+        return FairnessGap(precision, recall)
+    return FairnessGap(_bounded(precision, "alpha", spectra, known), _bounded(recall, "beta", spectra, known))
 
 
 def _bounded(gap: Gap, curve: str, spectra: Mapping[Any, RatioSpectrum], intervals: Mapping[Any, Any]) -> Gap:
@@ -183,10 +137,7 @@ def _bounded(gap: Gap, curve: str, spectra: Mapping[Any, RatioSpectrum], interva
 
 
 def _gaps(spectra: Mapping[Any, RatioSpectrum], curve: str, end: float) -> Iterator[Gap]:
-    """For every ordered pair of groups, the largest difference of the first curve minus the second.
-
-    The end of the curve is included, because a curve has no breakpoints if the supports are disjoint.
-    """
+    """The largest lead of each curve over each other one; its end counts: disjoint supports have no breakpoints."""
     for (g, better), (h, worse) in permutations(spectra.items(), 2):
         lam = np.append(better.breakpoints, end)
         lead = getattr(better, curve)(lam) - getattr(worse, curve)(lam)
@@ -213,11 +164,5 @@ def _rows_by_group(name: str, labels: Any, n: int) -> dict[Hashable, Index]:
 
 
 def _listed(groups: Any) -> str:
-    """The first few groups, for an error message."""
-    names = [repr(_plain(group)) for group in groups]
+    names = [repr(plain(group)) for group in groups]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _plain(label: Any) -> Any:
-    """A label as a Python object instead of a NumPy scalar."""
-    return label.item() if isinstance(label, np.generic) else label

@@ -1,15 +1,10 @@
 """What a metric is, and how its intervals and chance levels come from resampling.
 
-A file that computes a metric declares it as one `Metric`; `registry.py` lists them. Everything else that must know
-about metrics (the defaults, the table, the page, the gates of the command line, docs/metrics.md) reads the registry.
-
-Whoever can draw a curve again, from a bootstrap sample or after a permutation of the labels, passes the readings of all
-draws to `over` for their variances (an interval, `bounded_intervals`) or their means (a chance level). Scores for which
-a bootstrap is wrong take disjoint subsamples: a bootstrap repeats samples, and a repeated sample is its own nearest
-neighbour. Assume that the standard deviation of a score of n samples is about c/√n. The score is recomputed on B
-disjoint blocks of n/B samples, and the standard deviation over the blocks divided by √B estimates that of the score.
-The variance is averaged over two random partitions, and the interval uses Student's t with 2 (B − 1) degrees of
-freedom.
+A file that computes a metric declares it as one `Metric`; `registry.py` lists them, and everything else reads the
+registry. A bootstrap is wrong for scores of nearest neighbours, since a repeated sample is its own neighbour. For them
+the score is recomputed on B disjoint blocks of n/B samples: if its standard deviation is about c/√n, that over the
+blocks divided by √B estimates it. The variance is averaged over two random partitions, and the interval uses Student's
+t with 2 (B − 1) degrees of freedom.
 """
 
 from __future__ import annotations
@@ -28,93 +23,57 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
     from precall.theory.spectrum import RatioSpectrum
 
-QUICK = ("auto_quick", "neighbors", "fid", "c2st")
-"""The metrics of `metrics="quick"`: the curve of fewer samples, the k-NN scores, FID, and the test."""
+QUICK = ("auto_quick", "neighbors", "fid", "c2st")  # the metrics of `metrics="quick"`
+RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
+BLOCKS, PARTITIONS = 4, 2  # of the samples, for scores that must not be bootstrapped
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a metric for one model.
+    """The result of a metric for one model."""
 
-    Attributes:
-        scores: Scores by name.
-        spectrum: The curve, for a curve estimator.
-        curve_intervals: Intervals of its points, if they are known.
-    """
-
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    spectrum: RatioSpectrum | None = None
-    curve_intervals: CurveIntervals | None = None
+    scores: Mapping[str, Score] = field(default_factory=dict)  # scores by name
+    spectrum: RatioSpectrum | None = None  # the curve, for a curve estimator
+    curve_intervals: CurveIntervals | None = None  # intervals of its points, if they are known
 
 
-class Sized(Protocol):
-    """Anything that knows the number of real and of fake samples."""
-
+class Sized(Protocol):  # anything that knows the number of real and of fake samples
     @property
     def sizes(self) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True)
 class Card:
-    """What to know before a metric is reported: the text of its page in the documentation.
+    """What to know before a metric is reported: the text of its page in the documentation."""
 
-    Attributes:
-        measures: The question that it answers.
-        formula: Its definition in LaTeX, one formula per line.
-        symbols: What the symbols of the formula mean.
-        chance: Its value if the model were the data.
-        protocol: The choices that change its value.
-        limits: What it cannot show.
-        misleads: When it is far from what a reader would conclude.
-        papers: Papers to cite, as `precall cite` names them.
-        figure: What varies in its figure: the "shift" of a Gaussian, the share of "copies", or "none".
-    """
-
-    measures: str
-    formula: str
-    symbols: str
-    chance: str
-    protocol: str
-    limits: str
-    misleads: str
-    papers: tuple[str, ...]
-    figure: Literal["shift", "copies", "none"] = "shift"
+    measures: str  # the question that it answers
+    formula: str  # its definition in LaTeX, one formula per line
+    symbols: str  # what the symbols of the formula mean
+    chance: str  # its value if the model were the data
+    protocol: str  # the choices that change its value
+    limits: str  # what it cannot show
+    misleads: str  # when it is far from what a reader would conclude
+    papers: tuple[str, ...]  # papers to cite, as `precall cite` names them
+    figure: Literal["shift", "copies", "none"] = "shift"  # what varies in its figure
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its name, its scores, its requirements and its computation, in one object.
+    """A metric: its name, its scores, its requirements and its computation, in one object."""
 
-    Attributes:
-        name: Its name in `metrics=` and `--metrics`.
-        reads: What it measures, for the documentation.
-        scores: The scores it yields.
-        interval: How their intervals are computed, for the documentation.
-        compute: Computes it from the shared work of a run.
-        needs: What it needs beyond features, for the documentation; empty if nothing.
-        default: Whether it is computed when no metrics are named.
-        is_curve: Whether it estimates the whole precision-recall curve.
-        from_statistics: Whether stored means and covariances are enough.
-        fewest: Fewest samples per side.
-        shares: Name of the work that it shares with other metrics; they are computed one after another. Empty if it
-            shares none: then it is computed beside them.
-        libraries: What it imports, which takes seconds.
-        card: The text of its page in the documentation.
-    """
-
-    name: str
-    reads: str
-    scores: tuple[ScoreInfo, ...]
-    interval: str
-    compute: Callable[[Run], Found]
-    needs: str = ""
-    default: bool = False
-    is_curve: bool = False
-    from_statistics: bool = False
-    fewest: int = 2
-    shares: str = ""
-    libraries: tuple[str, ...] = LIBRARIES
-    card: Card | None = None
+    name: str  # its name in `metrics=` and `--metrics`
+    reads: str  # what it measures, for the documentation
+    scores: tuple[ScoreInfo, ...]  # the scores it yields
+    interval: str  # how their intervals are computed, for the documentation
+    compute: Callable[[Run], Found]  # computes it from the shared work of a run
+    needs: str = ""  # what it needs beyond features, for the documentation; empty if nothing
+    default: bool = False  # whether it is computed when no metrics are named
+    is_curve: bool = False  # whether it estimates the whole precision-recall curve
+    from_statistics: bool = False  # whether stored means and covariances are enough
+    fewest: int = 2  # fewest samples per side
+    shares: str = ""  # work that it shares with others, which then run one after another
+    libraries: tuple[str, ...] = LIBRARIES  # what it imports, which takes seconds
+    card: Card | None = None  # the text of its page in the documentation
 
 
 def curve_found(
@@ -126,16 +85,7 @@ def curve_found(
     settings: Mapping[str, Any],
     draws: Sequence[Mapping[str, float]] = (),
 ) -> Found:
-    """A curve with its scores.
-
-    Args:
-        run: The run that the curve belongs to, or anything else that knows the sizes.
-        spectrum: The curve.
-        intervals: Interval of each score and, if it is known, of each point of the curve, by name.
-        chance: Scores that are expected at these sample sizes if P = Q, by name.
-        settings: The choices that change the curve.
-        draws: Readings of bootstrap samples, for the kind of the verdict.
-    """
+    """A curve with its scores; `intervals` may hold those of its points, and `draws` serve the kind of the verdict."""
     scores = {
         name: Score(value, intervals[name], chance[name], *run.sizes, settings)
         for name, value in readings(spectrum).items()
@@ -143,20 +93,8 @@ def curve_found(
     return Found(scores, spectrum, CurveIntervals.gathered(intervals, draws))
 
 
-# ----------------------------------------------------------------------------------------------------- resampling
-
-BLOCKS = 4
-PARTITIONS = 2
-RESAMPLES = 50  # bootstrap samples per interval, and permutations per expectation under P = Q
-
-
 def over(draws: Sequence[Mapping[str, float]], summary: Callable[..., Any], **options: int) -> dict[str, float]:
-    """A summary of each reading over all draws.
-
-    Example:
-        >>> over([{"tv": 0.25}, {"tv": 0.75}], np.mean)
-        {'tv': 0.5}
-    """
+    """A summary of each reading over all draws."""
     return {name: float(summary([draw[name] for draw in draws], **options)) for name in draws[0]}
 
 
@@ -187,12 +125,7 @@ def subsampling_intervals(
 
     Args:
         statistics: Function that maps indices of real and fake samples to scores with the same names as `values`.
-        values: The scores of all samples, which are the centres of the intervals.
-        n_real: Number of real samples.
-        n_fake: Number of fake samples.
         at_least: Fewest real and fake samples per block for which `statistics` is defined.
-        seed: Seed of the partitions.
-        level: Nominal coverage.
         within: Range of each score by name; its interval is clipped to it (coverage lies in [0, 1]).
     """
     from scipy.special import stdtrit
@@ -200,8 +133,7 @@ def subsampling_intervals(
     blocks = min(BLOCKS, min(n_real, n_fake) // at_least)
     if blocks < 2:
         return dict.fromkeys(values)
-    rng = np.random.default_rng(seed)
-    spread = np.zeros(len(values))
+    rng, spread = np.random.default_rng(seed), np.zeros(len(values))
     for _ in range(PARTITIONS):
         reals, fakes = (np.array_split(rng.permutation(n), blocks) for n in (n_real, n_fake))
         scores = [statistics(np.sort(real), np.sort(fake)) for real, fake in zip(reals, fakes, strict=True)]
@@ -209,12 +141,9 @@ def subsampling_intervals(
             spread += np.var([[score[name] for name in values] for score in scores], axis=0, ddof=1) / PARTITIONS
     # t_{(1 + level)/2, 2(B − 1)} · √(mean variance / B)
     half_widths = stdtrit(PARTITIONS * (blocks - 1), (1 + level) / 2) * np.sqrt(spread / blocks)
-    return {
-        name: _around(values[name], float(half), level, (within or {}).get(name)) if np.isfinite(half) else None
-        for name, half in zip(values, half_widths, strict=True)
-    }
-
-
-def _around(value: float, half: float, level: float, bounds: tuple[float, float] | None) -> Interval:
-    low, high = bounds or (-np.inf, np.inf)
-    return Interval(float(max(low, value - half)), float(min(high, value + half)), level, COVERS)
+    found: dict[str, Interval | None] = {}
+    for (name, value), half in zip(values.items(), half_widths.tolist(), strict=True):
+        low, high = (within or {}).get(name, (-np.inf, np.inf))
+        around = Interval(float(max(low, value - half)), float(min(high, value + half)), level, COVERS)
+        found[name] = around if np.isfinite(half) else None
+    return found

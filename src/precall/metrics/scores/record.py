@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
-from precall.metrics.scores.score import decoded, encoded
+from precall.metrics.scores.score import encoded
 
 R = TypeVar("R", bound="Recorded")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A part of a record, which is a JSON object in a file.
+    """A part of a record, which is a JSON object in a file."""
 
-    Attributes:
-        further: Entries of the JSON object that are not attributes, such as those of other versions of precall.
-    """
-
-    further: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    further: Mapping[str, Any] = field(default_factory=dict, repr=False)  # entries that are no attributes
 
     def to_dict(self) -> dict[str, Any]:
         """The record as a JSON object, without what is not known."""
@@ -40,36 +36,22 @@ class Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class SideRecord(Recorded):
-    """Where the features of one side come from; nothing is known if features were given.
+    """Where the features of one side come from; nothing is known if features were given."""
 
-    Attributes:
-        encoder: Name of the encoder.
-        protocol: Everything that determines the encoder.
-        fingerprint: Hash of the content of the samples.
-        shape: Number of samples and of features.
-        errors: Samples that could not be read, each with `id` and `reason`.
-        storage: How the features were rounded, if they were.
-    """
-
-    encoder: str | None = None
-    protocol: Mapping[str, Any] | None = None
-    fingerprint: str | None = None
-    shape: Sequence[int] | None = None
-    errors: Sequence[Mapping[str, str]] | None = None
-    storage: str | None = None
+    encoder: str | None = None  # name of the encoder
+    protocol: Mapping[str, Any] | None = None  # everything that determines the encoder
+    fingerprint: str | None = None  # hash of the content of the samples
+    shape: Sequence[int] | None = None  # number of samples and of features
+    errors: Sequence[Mapping[str, str]] | None = None  # samples that could not be read, each with `id` and `reason`
+    storage: str | None = None  # how the features were rounded, if they were
 
 
 @dataclass(frozen=True, kw_only=True)
 class PresetRecord(Recorded):
-    """The preset of a run, with its choices in `further`.
+    """The preset of a run, with its choices in `further`."""
 
-    Attributes:
-        name: Its name.
-        departures: In which ways the run departs from it.
-    """
-
-    name: str
-    departures: Sequence[str]
+    name: str  # its name
+    departures: Sequence[str]  # in which ways the run departs from it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,69 +64,38 @@ class OneSided(Recorded):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(Recorded):
-    """Sizes, settings, samples and versions that reproduce the numbers of a result.
+    """Sizes, settings, samples and versions that reproduce the numbers of a result."""
 
-    Attributes:
-        n_real: Number of real samples; None for statistics of an unknown number of samples.
-        n_fake: Number of fake samples.
-        n_holdout: Number of held-out samples.
-        sample: Numbers of samples that scores which cannot be merged were computed from, if they are fewer.
-        metrics: Names of the metrics.
-        k: Number of neighbours that define a ball.
-        ties: "closed" or "open".
-        seed: Seed of everything random.
-        dimension: Number of features.
-        constant_columns: Features with the same value in all samples.
-        device: Where the features were.
-        real: Where the real features come from, and the same for the other sides.
-        prompts: What was noticed about the prompts.
-        contains: What a report about tables contains of them.
-        notices: Sentences about the samples that may explain a score.
-        groups: Groups that only one side has.
-        preset: The protocol of a published evaluation.
-        sketch: The shards of a sketch.
-        date: Day of the computation.
-        versions: Versions of the packages that determine the numbers.
-
-    Example:
-        >>> saved = {"n_real": 9, "n_fake": 8, "metrics": ["fid"], "k": 5, "ties": "closed", "seed": 0, "versions": {}}
-        >>> record = RunRecord.from_dict(saved | {"dimension": 2, "real": {"encoder": "ngrams", "shards": 3}})
-        >>> record.k, record.real.encoder, record.to_dict()["real"]
-        (5, 'ngrams', {'encoder': 'ngrams', 'shards': 3})
-    """
-
-    n_real: int | None
-    n_fake: int | None
-    n_holdout: int | None = None
-    sample: Sequence[int] | None = None
-    metrics: Sequence[str]
-    k: int
-    ties: str
-    seed: int
-    dimension: int
-    constant_columns: Sequence[int] | None = None
-    device: str | None = None
-    real: SideRecord | None = None
+    n_real: int | None  # number of real samples; None for statistics of an unknown number of samples
+    n_fake: int | None  # number of fake samples
+    n_holdout: int | None = None  # number of held-out samples
+    sample: Sequence[int] | None = None  # numbers of samples behind scores that cannot merge, if fewer
+    metrics: Sequence[str]  # names of the metrics
+    k: int  # number of neighbours that define a ball
+    ties: str  # "closed" or "open"
+    seed: int  # seed of everything random
+    dimension: int  # number of features
+    constant_columns: Sequence[int] | None = None  # features with the same value in all samples
+    device: str | None = None  # where the features were
+    real: SideRecord | None = None  # where the real features come from, and the same for the other sides
     fake: SideRecord | None = None
     holdout: SideRecord | None = None
-    prompts: Mapping[str, Any] | None = None
-    contains: str | None = None
-    notices: Sequence[str] | None = None
-    groups: OneSided | None = None
-    preset: PresetRecord | None = None
-    sketch: Mapping[str, Any] | None = None
-    date: str | None = None
-    versions: Mapping[str, str]
+    prompts: Mapping[str, Any] | None = None  # what was noticed about the prompts
+    contains: str | None = None  # what a report about tables contains of them
+    notices: Sequence[str] | None = None  # sentences about the samples that may explain a score
+    groups: OneSided | None = None  # groups that only one side has
+    preset: PresetRecord | None = None  # the protocol of a published evaluation
+    sketch: Mapping[str, Any] | None = None  # the shards of a sketch
+    date: str | None = None  # day of the computation
+    versions: Mapping[str, str]  # versions of the packages that determine the numbers
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> RunRecord:
-        """The record that `to_dict` wrote."""
         parts = {name: kind.from_dict(saved[name]) if saved.get(name) else None for name, kind in PARTS.items()}
         return super().from_dict({**saved, **parts})
 
     @property
     def sides(self) -> list[SideRecord]:
-        """What is known of the real side and of the fake side."""
         return [one for one in (self.real, self.fake) if one is not None]
 
 
@@ -154,32 +105,19 @@ PARTS: dict[str, type[Recorded]] = {**dict.fromkeys(SIDES, SideRecord), "groups"
 
 @dataclass(frozen=True)
 class Trend:
-    """Scores of one model at several values of one setting: the neighbours k, or the sample size n.
+    """Scores of one model at several values of one setting: the neighbours k, or the sample size n."""
 
-    Attributes:
-        at: The values of the setting, in increasing order.
-        n: Number of samples per side at each value.
-        scores: Values of each score, by name; None where it was not computed.
-
-    Example:
-        >>> trend = Trend((1, 3), (500, 500), {"recall": (0.25, 0.5)})
-        >>> Trend.from_dict(trend.to_dict()) == trend
-        True
-    """
-
-    at: tuple[int, ...]
-    n: tuple[int, ...]
-    scores: Mapping[str, tuple[float | None, ...]]
+    at: tuple[int, ...]  # the values of the setting, in increasing order
+    n: tuple[int, ...]  # number of samples per side at each value
+    scores: Mapping[str, tuple[float | None, ...]]  # values of each score, by name; None where it was not computed
 
     def to_dict(self) -> dict[str, Any]:
-        """The trend as JSON-ready values."""
         scores = {name: [None if x is None else encoded(x) for x in values] for name, values in self.scores.items()}
         return {"at": list(self.at), "n": list(self.n), "scores": scores}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Trend:
-        """The trend that `to_dict` wrote."""
         scores = {
-            name: tuple(None if x is None else decoded(x) for x in values) for name, values in saved["scores"].items()
+            name: tuple(None if x is None else float(x) for x in values) for name, values in saved["scores"].items()
         }
         return cls(tuple(map(int, saved["at"])), tuple(map(int, saved["n"])), scores)

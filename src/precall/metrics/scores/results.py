@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -37,34 +37,24 @@ if TYPE_CHECKING:
     from precall.metrics.neighbors.scores import Neighborhoods
 
 SCHEMA = 3
-READABLE = (2, SCHEMA)  # schemas of results that can be loaded
-NO_LOWER_BOUND = (
-    "the true curve at this point, from above and for all points at once; no classifier can bound it from below"
-)
+NO_LOWER_BOUND = "the true curve here, from above and for all points at once; no classifier can bound it from below"
 
 
 @brief
 @dataclass(frozen=True, eq=False)
 class CertifiedCurve:
-    """The estimated precision-recall curve, with the certificate's upper band if there is one.
+    """The estimated precision-recall curve, with the certificate's upper band if there is one."""
 
-    Attributes:
-        spectrum: The spectrum that the curve is read off.
-        certificate: Simultaneous upper band on the true curve, or None.
-    """
-
-    spectrum: RatioSpectrum
-    certificate: Certificate | None = None
+    spectrum: RatioSpectrum  # the spectrum that the curve is read off
+    certificate: Certificate | None = None  # simultaneous upper band on the true curve, or None
 
     def precision(self, *, recall: float) -> Score:
         """Largest precision at this recall: the estimate, with the upper band as an interval from 0."""
-        upper = None if self.certificate is None else float(self.certificate.precision(recall=recall))
-        return self._bounded(self.spectrum.precision(recall=recall), upper, recall=recall)
+        return self._bounded("precision", recall=recall)
 
     def recall(self, *, precision: float) -> Score:
         """Largest recall at this precision: the estimate, with the upper band as an interval from 0."""
-        upper = None if self.certificate is None else float(self.certificate.recall(precision=precision))
-        return self._bounded(self.spectrum.recall(precision=precision), upper, precision=precision)
+        return self._bounded("recall", precision=precision)
 
     def points(self, points: int = 201) -> dict[str, Array]:
         """`lam`, `alpha`, `beta` on equal angles, with `alpha_upper` and `beta_upper` if there is a certificate."""
@@ -75,66 +65,80 @@ class CertifiedCurve:
             arrays |= {"alpha_upper": upper, "beta_upper": upper / curve.lam}
         return arrays
 
-    def _bounded(self, value: float, upper: float | None, **settings: float) -> Score:
-        if self.certificate is None or upper is None:
-            return Score(value, settings=settings)
-        band = Interval(0.0, upper, self.certificate.level, NO_LOWER_BOUND)
-        return Score(value, band, n_real=self.certificate.n_real, n_fake=self.certificate.n_fake, settings=settings)
+    def listed(self) -> dict[str, list[float]]:
+        """`points` as lists."""
+        return {name: values.tolist() for name, values in self.points().items()}
+
+    def _bounded(self, name: str, **at: float) -> Score:
+        value, known = getattr(self.spectrum, name)(**at), self.certificate
+        if known is None:
+            return Score(value, settings=at)
+        band = Interval(0.0, float(getattr(known, name)(**at)), known.level, NO_LOWER_BOUND)
+        return Score(value, band, n_real=known.n_real, n_fake=known.n_fake, settings=at)
 
 
 @brief
 @dataclass(frozen=True, eq=False)
 class PerSample:
-    """Values per sample of one side; None if the metric that computes them was not requested.
+    """Values per sample of one side; None if the metric that computes them was not requested."""
 
-    Attributes:
-        log_ratio: Calibrated log p/q, from a classifier that was not trained on the sample: low for fakes that look
-            invented, high for reals that look missed.
-        member: Whether the sample lies in a k-NN ball of the other side.
-        nearest: Index of the nearest sample of the other side.
-        realism: Realism of a fake (Kynkäänniemi et al. 2019).
-        copy_ratio: Distance of a fake to its nearest real, divided by that real's distance to its nearest other real.
-        cluster: Cell of the sample in the first k-means repeat.
-        group: Label of the sample's group.
-    """
+    log_ratio: Array | None = None  # held-out log p/q: low for invented fakes, high for missed reals
+    member: Flags | None = None  # whether the sample lies in a k-NN ball of the other side
+    nearest: npt.NDArray[np.int64] | None = None  # index of the nearest sample of the other side
+    realism: Array | None = None  # realism of a fake (Kynkäänniemi et al. 2019)
+    copy_ratio: Array | None = None  # distance to the nearest real over that real's to its nearest real
+    cluster: npt.NDArray[np.int32] | None = None  # cell of the sample in the first k-means repeat
+    group: npt.NDArray[np.generic] | None = None  # label of the sample's group
 
-    log_ratio: Array | None = None
-    member: Flags | None = None
-    nearest: npt.NDArray[np.int64] | None = None
-    realism: Array | None = None
-    copy_ratio: Array | None = None
-    cluster: npt.NDArray[np.int32] | None = None
-    group: npt.NDArray[np.generic] | None = None
+
+class Drawn:
+    """How an assessment, and a comparison of several, show themselves."""
+
+    @property
+    def compared(self) -> Comparison:
+        """The comparison itself, or that of a single model."""
+        return Comparison({self.name: self}) if isinstance(self, Assessment) else cast("Comparison", self)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with one row per model: every score, and the ends of its interval."""
+        from pandas import DataFrame
+
+        return DataFrame(drawing("exports").rows(self.compared)).set_index("model")
+
+    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
+        """Matplotlib figure of the curves; `style="paper"`: for a column of a paper, also in grey print."""
+        return cast("Figure", drawing("figures").plot(self.compared, style))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the self-contained page that shows what is missed and what is invented."""
+        return Path(drawing("page").write(self.compared, path))
+
+    def __repr__(self) -> str:
+        return str(drawing("table").text(self.compared))
+
+    def _repr_html_(self) -> str:
+        return str(drawing("figures").inline(self.compared))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment:
+class Assessment(Drawn):
     """One model against the data. It prints as a table and a sentence; a notebook also shows the curve.
 
     Attributes:
-        name: The model's name.
         estimator: Which of `spectra` is `spectrum`: the best curve estimator requested, or None.
-        spectra: Spectrum of each curve estimator, by name.
         scores: Every scalar score, with interval and chance level, by name.
         certificate: Simultaneous upper band on alpha for all λ, or None if no classifier was requested.
-        real: Values per real sample; empty if the assessment was loaded from a file.
-        fake: Values per fake sample; empty if the assessment was loaded from a file.
+        real: Values per real sample, and `fake` per fake sample; empty if the assessment was loaded from a file.
         record: Sizes, settings, samples and versions that reproduce the numbers.
-        neighborhoods: The k-NN sweep, or None.
-        clusters: The k-means histograms, or None.
-        classifiers: Results of the classifiers, by name.
-        groups: Assessment of each group, by label; empty without groups.
-        fairness: Largest gap between two groups' curves, or None.
+        groups: Assessment of each group, by label, and `fairness` the largest gap between two groups' curves.
         baseline: Scores of one half of the data against the other, by name; empty unless "auto" was requested.
-        stability: Scores against the neighbours "k" and against the sample size "n", on subsamples; empty unless "auto"
-            and "neighbors" were requested.
+        stability: Scores against the neighbours "k" and the sample size "n"; needs "auto" and "neighbors".
         encoders: The assessment with each further encoder, by its name; empty with a single encoder.
         curve_intervals: Intervals of the points of `spectrum`, or None if its estimator computes none.
         drift: For tables, which columns differ and which pairs of them depend differently; otherwise None.
         moved: How means, variances and cells differ, or None without a curve.
         sources: The features and the samples behind them, `{"real": …, "fake": …}`; empty if the assessment was loaded.
-        galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment, whose galleries
-            are chosen from `sources`.
+        galleries: The samples that a saved page showed, as plain values; empty for a fresh assessment.
     """
 
     name: str
@@ -177,13 +181,8 @@ class Assessment:
         return {"real": self.real, "fake": self.fake}
 
     def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
-        """The values per sample as one row per sample of both sides: `pandas.DataFrame(report.sample_table())`.
-
-        Each row has the model, the side, the name and the position of the sample, its log-ratio, membership, realism
-        and copy ratio, the nearest sample of the other side with its distance, its cluster, and its galleries.
-        """
-        rows: list[dict[str, str | int | float | bool | None]] = drawing("sample_table").rows(self)
-        return rows
+        """One row per sample of both sides, for `pandas.DataFrame`: its side, name, position and all values of it."""
+        return list(drawing("sample_table").rows(self))
 
     @property
     def fid(self) -> Score:
@@ -209,26 +208,11 @@ class Assessment:
         """What the model does, as kinds and as a sentence, from the scores beside it."""
         spectrum = None if self.estimator is None else self.spectrum
         storage = next((side.storage for side in self.record.sides if side.storage is not None), None)
-        return verdict(
-            Evidence(
-                self.estimator,
-                self.scores,
-                spectrum,
-                self.certificate,
-                self.drift,
-                self.moved,
-                storage,
-                self.spectra.get("prompts"),
-                self.curve_intervals,
-            )
-        )
+        given = self.estimator, self.scores, spectrum, self.certificate, self.drift, self.moved, storage
+        return verdict(Evidence(*given, self.spectra.get("prompts"), self.curve_intervals))
 
     def to_dict(self) -> dict[str, Any]:
-        """The results as JSON-ready values; docs/results.md is the schema, and `from_dict` restores them.
-
-        The curves on 201 angles and the certificate's values there are written for other programs. They are not needed
-        to load the results.
-        """
+        """The results as JSON-ready values (docs/results.md); the curves on 201 angles are for other programs."""
         return {
             "schema": SCHEMA,
             "name": self.name,
@@ -237,7 +221,7 @@ class Assessment:
             "estimator": self.estimator,
             "scores": {name: {"label": self.label(name), **score.to_dict()} for name, score in self.scores.items()},
             "spectra": {name: spectrum.to_dict() for name, spectrum in self.spectra.items()},
-            "curves": {name: _curve(spectrum) for name, spectrum in self.spectra.items()},
+            "curves": {name: CertifiedCurve(one).listed() for name, one in self.spectra.items()},
             "certificate": None if self.certificate is None else _band(self.certificate),
             "groups": {str(label): group.to_dict() for label, group in self.groups.items()},
             "fairness": None if self.fairness is None else self.fairness.to_dict(),
@@ -256,33 +240,12 @@ class Assessment:
         _check_saved(saved, {"$ref": "assessment"})
         return _restored(saved)
 
-    def to_frame(self) -> DataFrame:
-        """A pandas data frame with one row: every score, and the ends of its interval."""
-        return Comparison({self.name: self}).to_frame()
-
-    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
-        """Matplotlib figure of the curve with its band, and of its F-scores; `style="paper"`: of the curve alone."""
-        return Comparison({self.name: self}).plot(style)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the self-contained page that shows what is missed and what is invented."""
-        return Comparison({self.name: self}).to_html(path)
-
-    def __repr__(self) -> str:
-        return repr(Comparison({self.name: self}))
-
-    def _repr_html_(self) -> str:
-        return Comparison({self.name: self})._repr_html_()
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Mapping[str, Assessment]):
-    """Several models against the same data, by name. It prints as a table and one sentence per model.
+class Comparison(Drawn, Mapping[str, Assessment]):
+    """Several models against the same data, by name, with the gates that they were required to keep, if any.
 
-    Attributes:
-        assessments: The models, by name.
-        gates: Limits that their scores were required to keep; empty unless some were given.
-        fail_on: Kinds that no verdict may have; empty unless some were given.
+    It prints as a table and one sentence per model. No verdict may have the kinds in `fail_on`.
     """
 
     assessments: Mapping[str, Assessment]
@@ -300,19 +263,18 @@ class Comparison(Mapping[str, Assessment]):
 
     def to_dict(self) -> dict[str, Any]:
         """`Assessment.to_dict` of each model, by name, and the gates with the models that meet them."""
-        saved = {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
-        gates: dict[str, Any] = {"gates": [self._gated(gate) for gate in self.gates]} if self.gates else {}
+        saved: dict[str, Any] = {"schema": SCHEMA, "models": {name: one.to_dict() for name, one in self.items()}}
+        if self.gates:
+            met = [{name: gate.met(one.scores) for name, one in self.items()} for gate in self.gates]
+            saved["gates"] = [gate.to_dict() | {"met": each} for gate, each in zip(self.gates, met, strict=True)]
         if self.fail_on:
-            met = {name: not self.forbidden(name) for name in self}
-            gates["fail_on"] = {"kinds": list(map(str, self.fail_on)), "met": met}
-        return saved | gates
+            kept = {name: not self.forbidden(name) for name in self}
+            saved["fail_on"] = {"kinds": list(map(str, self.fail_on)), "met": kept}
+        return saved
 
     def forbidden(self, name: str) -> list[Kind]:
         """The kinds of a model's verdict that `fail_on` forbids."""
         return [kind for kind in self[name].verdict.kinds if kind in self.fail_on]
-
-    def _gated(self, gate: Gate) -> dict[str, Any]:
-        return gate.to_dict() | {"met": {name: gate.met(one.scores) for name, one in self.items()}}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Comparison:
@@ -325,33 +287,6 @@ class Comparison(Mapping[str, Assessment]):
     def sample_table(self) -> list[dict[str, str | int | float | bool | None]]:
         """The values per sample of all models, as in `Assessment.sample_table`; the real samples once per model."""
         return [row for one in self.values() for row in one.sample_table()]
-
-    def to_frame(self) -> DataFrame:
-        """A pandas data frame with one row per model: every score, and the ends of its interval."""
-        from pandas import DataFrame
-
-        return DataFrame(drawing("exports").rows(self)).set_index("model")
-
-    def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
-        """Matplotlib figure of all curves; `style="paper"`: for a column of a paper, also in grey print."""
-        figure: Figure = drawing("figures").plot(self, style)
-        return figure
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the self-contained page of all models."""
-        written: Path = drawing("page").write(self, path)
-        return written
-
-    def __repr__(self) -> str:
-        return str(drawing("table").text(self))
-
-    def _repr_html_(self) -> str:
-        return str(drawing("figures").inline(self))
-
-
-def _curve(spectrum: RatioSpectrum) -> dict[str, list[float]]:
-    curve = spectrum.curve(201)
-    return {"lam": curve.lam.tolist(), "alpha": curve.alpha.tolist(), "beta": curve.beta.tolist()}
 
 
 def _band(certificate: Certificate) -> dict[str, Any]:
@@ -394,7 +329,7 @@ def _check_saved(saved: object, schema: Mapping[str, Any]) -> None:
     """Check saved results as a whole, before anything in them is used."""
     if not isinstance(saved, Mapping) or "schema" not in saved:
         raise ValueError("saved results must be a JSON object with the key `schema`, as `to_dict` writes it.")
-    if saved["schema"] not in READABLE:
+    if saved["schema"] not in (2, SCHEMA):  # those that can be loaded
         way_out = "Assess again, or load it with the version of precall that wrote it."
         raise ValueError(f"saved results must have schema {SCHEMA}; got {saved['schema']!r}. {way_out}")
     check(saved, schema, "saved results", stored_schema("results.schema.json"))

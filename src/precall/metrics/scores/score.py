@@ -1,7 +1,4 @@
-"""The result of a metric: the number, its interval, what it means, and the protocol needed to read it.
-
-`Score` is one number. `CurveIntervals` holds the intervals of the points of a curve.
-"""
+"""The result of a metric: the number, its interval, what it means, and the protocol needed to read it."""
 
 from __future__ import annotations
 
@@ -30,18 +27,7 @@ INCEPTION = frozenset({"inception", "inception-adm"})  # the encoders by which t
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval [low, high], with its level and a phrase that describes what it covers.
-
-    Attributes:
-        low: Lower end.
-        high: Upper end.
-        level: Nominal coverage probability.
-        covers: The quantity that is covered with that probability, and what is not covered.
-
-    Example:
-        >>> Interval(0.6, 0.66, 0.95, "the expectation of the score at these sample sizes").to_dict()["low"]
-        0.6
-    """
+    """A confidence interval [low, high] at a level; `covers` describes what is covered with that probability."""
 
     low: float
     high: float
@@ -52,13 +38,11 @@ class Interval:
         return self.low <= value <= self.high
 
     def to_dict(self) -> dict[str, Any]:
-        """The interval as JSON-ready values."""
         return {"low": encoded(self.low), "high": encoded(self.high), "level": self.level, "covers": self.covers}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Interval:
-        """The interval that `to_dict` wrote."""
-        return cls(decoded(saved["low"]), decoded(saved["high"]), saved["level"], saved["covers"])
+        return cls(float(saved["low"]), float(saved["high"]), saved["level"], saved["covers"])
 
 
 @dataclass(frozen=True)
@@ -66,19 +50,16 @@ class Score:
     """One number about a model's samples, with its interval and its protocol.
 
     Attributes:
-        value: The estimate.
         interval: Its interval, or None if none is known.
         chance: The value expected at these sample sizes if the model were the data, or None if it is not known.
         n_real: Number of real samples used; None if the metric uses none.
-        n_fake: Number of fake samples used; None if the metric uses none.
         settings: The choices that change the number (k, ties, degree, …), as plain values.
 
     Example:
         >>> score = Score(0.632, Interval(0.604, 0.659, 0.95, "the mean"), n_real=1000, n_fake=1000)
-        >>> print(score)
+        >>> print(score), float(score)
         0.63 [0.60, 0.66]
-        >>> float(score)
-        0.632
+        (None, 0.632)
     """
 
     value: float
@@ -100,17 +81,14 @@ class Score:
         if self.interval is None:
             return None
         largest = max(map(abs, (self.value, self.interval.low, self.interval.high)))
+        half = (self.interval.high - self.interval.low) / 2
         if not 1e-4 <= largest < 1e6 and largest > 0:
             return None
-        return _decimals((self.interval.high - self.interval.low) / 2)
+        # one significant digit of the half-width, at most 6: more would be noise
+        return min(6, max(0, -math.floor(math.log10(half)))) if math.isfinite(half) and half > 0 else 4
 
     def text(self, decimals: int | None = None) -> str:
-        """The value with its interval, to the decimals that the interval warrants, or to those given.
-
-        Example:
-            >>> Score(0.5, Interval(0.25, 0.75, 0.95, "the mean")).text(3)
-            '0.500 [0.250, 0.750]'
-        """
+        """The value with its interval, to the decimals that the interval warrants, or to those given."""
         if self.interval is None:
             return f"{self.value:.4g}" if decimals is None else f"{self.value:z.{decimals}f}"
         ends = (self.value, self.interval.low, self.interval.high)
@@ -132,53 +110,30 @@ class Score:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Score:
-        """The score that `to_dict` wrote."""
         interval, chance = saved["interval"], saved["chance"]
-        return cls(
-            decoded(saved["value"]),
-            None if interval is None else Interval.from_dict(interval),
-            None if chance is None else decoded(chance),
-            saved["n_real"],
-            saved["n_fake"],
-            saved["settings"],
-        )
+        known = None if interval is None else Interval.from_dict(interval)
+        others = saved["n_real"], saved["n_fake"], saved["settings"]
+        return cls(float(saved["value"]), known, None if chance is None else float(chance), *others)
 
 
 @dataclass(frozen=True)
 class ScoreInfo:
-    """What a score is called, its range, and which direction is better.
+    """What a score is called, its range, and which direction is better."""
 
-    Attributes:
-        name: Its key in `Assessment.scores`.
-        label: Its column heading.
-        low: Least possible value.
-        high: Largest possible value.
-        better: "higher" or "lower", or None if neither end is better.
-        meaning: One phrase for the documentation.
-        shown: Where it is shown when it is available: in the printed "table" and on the page, on the "page" only, or
-            only in the "json" results.
-    """
-
-    name: str
-    label: str
-    low: float
-    high: float
-    better: Literal["higher", "lower"] | None
-    meaning: str
-    shown: Literal["table", "page", "json"] = "json"
+    name: str  # its key in `Assessment.scores`
+    label: str  # its column heading
+    low: float  # least possible value
+    high: float  # largest possible value
+    better: Literal["higher", "lower"] | None  # "higher" or "lower", or None if neither end is better
+    meaning: str  # one phrase for the documentation
+    shown: Literal["table", "page", "json"] = "json"  # "table" includes the page
 
 
 def named(label: str, score: str, encoder: str | None, rows: int | None = None) -> str:
     """The label of a score, with the encoder in brackets if it is a distance between features of another network.
 
     FID is a distance between features of Inception. With any other encoder the same formula gives a number on another
-    scale, which must not be mistaken for it.
-
-    Args:
-        label: The label, such as "FID".
-        score: The name of the score.
-        encoder: The encoder's name, or None if features were given.
-        rows: Number of rows of each side that the score was computed from, if that is a part of them.
+    scale, which must not be mistaken for it. `rows` per side are named if the score was computed from a part of them.
 
     Example:
         >>> named("fid", "fid", "random-vgg"), named("fid", "fid", "inception"), named("recall", "recall", None, 5000)
@@ -205,8 +160,7 @@ SHARES = tuple(
     ScoreInfo(f"share at {lam:.4g}", f"α({lam:.4g})", 0.0, 1.0, "higher", "α(λ), divided by its maximum min(1, λ)")
     for lam in SLOPES.tolist()
 )
-READ = (*CURVE_SCORES, *SHARES)
-"""What estimators resample: the scores of a curve, and its points."""
+READ = (*CURVE_SCORES, *SHARES)  # what estimators resample: the scores of a curve, and its points
 
 
 def readings(spectrum: RatioSpectrum) -> dict[str, float]:
@@ -222,14 +176,7 @@ def readings(spectrum: RatioSpectrum) -> dict[str, float]:
 
 
 def read(spectrum: RatioSpectrum) -> dict[str, float]:
-    """The scores of a curve and its points α(λ)/min(1, λ), by the names in `READ`.
-
-    Example:
-        >>> from precall.theory.spectrum import RatioSpectrum
-        >>> found = read(RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.25, 0.75]))
-        >>> found["tv"], found["share at 1"], found["share at 2"]
-        (0.25, 0.75, 1.0)
-    """
+    """The scores of a curve and its points α(λ)/min(1, λ), by the names in `READ`."""
     shares = spectrum.alpha(SLOPES) / np.minimum(1.0, SLOPES)
     return readings(spectrum) | dict(zip((info.name for info in SHARES), shares.tolist(), strict=True))
 
@@ -240,16 +187,8 @@ def bounded_interval(
     """`value ± half_width`, clipped to the range of the score, and never shorter at an end than n samples justify.
 
     If the interval touches an end of the range, nothing was seen there. An event that n samples never show may still
-    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end.
-
-    Args:
-        value: The score.
-        half_width: Quantile times standard deviation, at least 0.
-        low: Least possible value.
-        high: Largest possible value.
-        n: Number of samples of the smaller set.
-        covers: What the interval covers.
-        level: Nominal coverage.
+    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end. n is
+    the number of samples of the smaller set.
 
     Example:
         >>> interval = bounded_interval(0.0, 0.0, low=0.0, high=1.0, n=100, covers="the expectation")
@@ -269,38 +208,20 @@ def bounded_interval(
 @brief
 @dataclass(frozen=True, eq=False)
 class CurveIntervals:
-    """Intervals of α(λ) at many slopes, each for itself.
+    """Intervals of α(λ) at many slopes, each for itself."""
 
-    Attributes:
-        lam: Slopes λ, increasing, shape (m,).
-        low: Lower ends for α(λ)/min(1, λ), which lies in [0, 1], shape (m,).
-        high: Upper ends, shape (m,).
-        level: Nominal coverage of each interval.
-        covers: What an interval covers.
-        draws: α(λ)/min(1, λ) of bootstrap samples, shape (draws, m); None if they were not kept.
-    """
-
-    lam: Array
-    low: Array
-    high: Array
-    level: float
-    covers: str
-    draws: Array | None = None
+    lam: Array  # slopes λ, increasing, shape (m,)
+    low: Array  # lower ends for α(λ)/min(1, λ), which lies in [0, 1], shape (m,)
+    high: Array  # upper ends, shape (m,)
+    level: float  # nominal coverage of each interval
+    covers: str  # what an interval covers
+    draws: Array | None = None  # α(λ)/min(1, λ) of bootstrap samples, shape (draws, m); None if they were not kept
 
     @classmethod
     def gathered(
         cls, intervals: Mapping[str, Interval | None], draws: Sequence[Mapping[str, float]] = ()
     ) -> CurveIntervals | None:
-        """The intervals of the points, among those that were computed for the names in `READ`; None if there are none.
-
-        Args:
-            intervals: Intervals by name.
-            draws: Readings of bootstrap samples, by the same names.
-
-        Example:
-            >>> CurveIntervals.gathered({"tv": Interval(0.1, 0.2, 0.95, "the mean")}) is None
-            True
-        """
+        """The intervals and draws of the points, from those of the names in `READ`; None if there are none."""
         points = [interval for info in SHARES if (interval := intervals.get(info.name)) is not None]
         if len(points) < len(SHARES):
             return None
@@ -309,31 +230,18 @@ class CurveIntervals:
         return cls(SLOPES, low, high, points[0].level, points[0].covers, kept)
 
     def at(self, lam: float, alpha: float) -> Interval:
-        """The interval of α(λ) around its estimate, interpolated in log λ.
-
-        Args:
-            lam: Slope λ, positive and finite.
-            alpha: The estimate.
-
-        Example:
-            >>> ends = np.array([0.5, 0.7]), np.array([0.7, 0.9])
-            >>> known = CurveIntervals(np.array([1.0, 4.0]), *ends, 0.95, "the mean")
-            >>> round(known.at(2.0, 0.7).low, 3), round(known.at(2.0, 0.7).high, 3)
-            (0.6, 0.8)
-        """
+        """The interval of α(λ) around its estimate, interpolated in log λ."""
         x, grid = np.log(lam), np.log(self.lam)
         low, high = (float(min(1.0, lam) * np.interp(x, grid, end)) for end in (self.low, self.high))
         return Interval(min(low, alpha), max(high, alpha), self.level, self.covers)
 
     def to_dict(self) -> dict[str, Any]:
-        """The intervals as JSON-ready values."""
         arrays = {"lam": self.lam.tolist(), "low": self.low.tolist(), "high": self.high.tolist()}
         draws = {} if self.draws is None else {"draws": self.draws.tolist()}
         return {**arrays, "level": self.level, "covers": self.covers, **draws}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> CurveIntervals:
-        """The intervals that `to_dict` wrote."""
         lam, low, high = (checks.vector(name, checks.entry(saved, name)) for name in ("lam", "low", "high"))
         draws = [checks.vector("draws", one) for one in saved.get("draws", ())]
         checks.same_length(lam=lam, low=low, high=high, **{f"draws[{i}]": one for i, one in enumerate(draws)})
@@ -341,19 +249,9 @@ class CurveIntervals:
 
 
 def encoded(value: float) -> float | str:
-    """A float as JSON can hold it: infinities and NaN become strings.
-
-    Example:
-        >>> encoded(0.5), encoded(float("-inf"))
-        (0.5, '-inf')
-    """
+    """A float as JSON can hold it: infinities and NaN become strings, which `float` reads."""
     value = float(value)
     return value if math.isfinite(value) else str(value)
-
-
-def decoded(saved: float | str) -> float:
-    """The float that `encoded` wrote."""
-    return float(saved)
 
 
 def plain(value: object) -> Any:
@@ -374,10 +272,3 @@ def normal_quantile(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri((1 + level) / 2))
-
-
-def _decimals(half_width: float) -> int:
-    """Decimals that show one significant digit of the half-width, at most 6: more would be noise."""
-    if not (math.isfinite(half_width) and half_width > 0):
-        return 4
-    return min(6, max(0, -math.floor(math.log10(half_width))))

@@ -62,7 +62,6 @@ class Verdict(str):
     kinds: tuple[Kind, ...]
 
     def __new__(cls, sentence: str, kinds: tuple[Kind, ...]) -> Verdict:
-        """The sentence and its kinds."""
         made = super().__new__(cls, sentence)
         made.kinds = kinds
         return made
@@ -72,7 +71,6 @@ class Verdict(str):
 
     @property
     def kind(self) -> Kind:
-        """The first of the kinds."""
         return self.kinds[0]
 
 
@@ -98,7 +96,6 @@ def verdict(evidence: Evidence) -> Verdict:
 
 
 def _other(evidence: Evidence) -> Verdict:
-    """The verdict without copies."""
     scores, drift = evidence.scores, evidence.drift
     if evidence.estimator is None:
         return Verdict("No verdict: add `auto` to the metrics.", (Kind.CANNOT_TELL,))
@@ -174,7 +171,6 @@ def _fewer_answers(evidence: Evidence) -> Verdict | None:
 
 
 def _named_kinds(found: Verdict) -> tuple[Kind, ...]:
-    """The kinds of a verdict that names a difference."""
     none = (Kind.CLOSE, Kind.INDISTINGUISHABLE, Kind.CANNOT_TELL)
     return () if found.kind in none else found.kinds
 
@@ -204,7 +200,6 @@ def above_chance(score: Score) -> bool:
 
 
 def _copies(scores: Mapping[str, Score]) -> str | None:
-    """The sentence about copies, or None."""
     if (memorized := scores.get("memorized")) is not None:
         if memorized.value < SHARE or (memorized.interval is not None and memorized.interval.low <= 0):
             return None
