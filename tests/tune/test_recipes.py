@@ -141,7 +141,7 @@ def test_lam_starts_at_one_or_softly_and_arrives(name, model, kind, expected, la
     else:
         assert first.lam == pytest.approx(1.0)
     if expected is PRObjective:
-        assert last.form == ("smoothed" if kind == "smoothed" else "tail")
+        assert last.form == (PRObjective.form if kind == "pr" else kind)
 
 
 def test_a_generator_without_density_is_a_plain_gan_before_lam_acts():
