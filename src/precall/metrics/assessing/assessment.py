@@ -367,7 +367,7 @@ class Reference(PreparedReals):
         how |= {"device": self.request.device, "at_least": at_least}
         with timed(f"encode {name}"):
             found = side(name, source, reference=self.side, progress=progress, **how)
-        if self.side.protocol.get("made_from"):
+        if self.side.record.made_from:
             check_same_encoder(self.side, found)
         same_dimension(real=self.features, **{name: found.features})
         return found

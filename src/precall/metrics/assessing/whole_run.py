@@ -207,7 +207,7 @@ class WholeRun:
             "dimension": self.pair.dimension,
             "constant_columns": self.pair.constant_columns(),
             "device": device_of(self.pair.fake),
-            **{of: one.protocol for of, one in self._sides.items() if one.protocol},
+            **{of: known for of, one in self._sides.items() if (known := one.record.to_dict())},
             **({} if self.real.prompted is None else {"prompts": self.real.prompted.about}),
             **({} if self.real.table is None else {"contains": self.real.contents()}),
             **({"notices": said} if (said := self._notices) else {}),

@@ -12,6 +12,7 @@ import numpy as np
 from precall.devices import exact_device
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, as_features, as_tensor, moved
+from precall.metrics.scores.record import SideRecord
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Index, Matrix, check_tensor, is_tensor, to_numpy
@@ -46,7 +47,7 @@ class Side:
     features: Features  # features, shape (n, d); shape (0, d) if statistics were given
     samples: SampleSet | None = None  # the sample set that was encoded, or None if features were given
     rows: Any = None  # index in `samples` of each row of `features`
-    protocol: Mapping[str, Any] = field(default_factory=dict)  # encoder, its protocol, fingerprint
+    record: SideRecord = field(default_factory=SideRecord)  # where the features come from
     moments: Moments | None = None  # statistics in place of samples; they give FID only
     counted: bool = True  # whether the number of samples is known; a file of statistics may not contain it
     outputs: Mapping[str, Features] = field(default_factory=dict)  # further outputs of the encoder, by name
@@ -83,7 +84,7 @@ class Side:
     @property
     def table(self) -> Mapping[str, Any] | None:
         """The protocol of the encoder of tables, or None if the samples are no table."""
-        return self.protocol.get("protocol", {}) if self.protocol.get("encoder") == "table" else None
+        return (self.record.protocol or {}) if self.record.encoder == "table" else None
 
     def contents(self) -> str:
         """What a report about tables contains of them, in a sentence or two."""
@@ -105,8 +106,8 @@ class Side:
         if not 2 <= checks.count("n", n) <= total:
             raise ValueError(f"`n` must be between 2 and {total}, the number of samples; got {n}.")
         chosen = np.sort(np.random.default_rng(seed).choice(total, n, replace=False))
-        said = {"subsample": f"{n:,} of {total:,} samples, seed {seed}"}
-        return replace(self.taking(chosen), protocol={**self.protocol, **said})
+        record = replace(self.record, subsample=f"{n:,} of {total:,} samples, seed {seed}")
+        return replace(self.taking(chosen), record=record)
 
     def taking(self, chosen: Index) -> Side:
         """The samples in these rows."""
@@ -176,7 +177,7 @@ def side(
         ends = np.cumsum([0, *widths.values()])  # the outputs lie side by side in one matrix
         parts = {output: matrix[:, a:b] for output, a, b in zip(widths, ends, ends[1:], strict=False)}
         features = parts.pop(next(iter(widths))) if widths else matrix
-        found = Side(features, samples, encoded.indices, encoded.to_dict(), outputs=parts)
+        found = Side(features, samples, encoded.indices, SideRecord.from_dict(encoded.to_dict()), outputs=parts)
     if device is None:
         return found
     place = exact_device(device)
@@ -200,7 +201,8 @@ def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int)
     from precall.samples.tables import TableRows
 
     if isinstance(source, EncodedFeatures):
-        return Side(as_features(name, source.array, at_least=at_least), protocol=source.to_dict())
+        record = SideRecord.from_dict(source.to_dict())
+        return Side(as_features(name, source.array, at_least=at_least), record=record)
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         if not isinstance(samples, TableRows):
@@ -241,15 +243,15 @@ def _of_reference(samples: ReferenceRows) -> Side:
     features, protocol = as_features("real", samples.array), samples.about["protocol"]
     known = {"shape": list(features.shape), **protocol, "fingerprint": samples.fingerprint()}
     known |= {"reference": samples.name, "made_from": protocol.get("fingerprint", "features")}
-    return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
+    return Side(features, samples, np.arange(len(features)), SideRecord.from_dict(known), outputs=outputs)
 
 
 def _of_statistics(statistics: Statistics) -> Side:
     """The side of stored statistics. If the file has no number of samples, 2 is used: FID does not depend on it."""
     moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
-    protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
+    record = SideRecord(statistics=statistics.name, fingerprint=statistics.fingerprint())
     empty = np.empty((0, moments.mean.size))
-    return Side(empty, protocol=protocol, moments=moments, counted=statistics.n is not None)
+    return Side(empty, record=record, moments=moments, counted=statistics.n is not None)
 
 
 def _is_matrix(source: Any) -> bool:
@@ -264,7 +266,7 @@ def _is_matrix(source: Any) -> bool:
 
 
 def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
-    """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
+    """Both sides in the coarser of their floating-point types; the record of a side that was rounded says so.
 
     A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of one
     side are numbers of a coarser type, and those of the other side are not, the other side is rounded to that type.
@@ -306,5 +308,5 @@ def _rounded(side: Side, name: str) -> Side:
     if (matrix == values).all() or not np.isfinite(matrix).all():
         return side
     features: Features = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
-    protocol = {**side.protocol, "storage": f"rounded to {name}, the type of the other side"}
-    return replace(side, features=features, protocol=protocol)
+    record = replace(side.record, storage=f"rounded to {name}, the type of the other side")
+    return replace(side, features=features, record=record)

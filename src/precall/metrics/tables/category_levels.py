@@ -41,7 +41,7 @@ def with_shared_levels(*sides: Side) -> tuple[Side, ...]:
         sides: The real side, the fake side, and perhaps further ones, which are encoded in the same way. If one of them
             is no table, or has no cells, all stay as they are.
     """
-    columns = sides[0].protocol.get("protocol", {}).get("columns", {})
+    columns = (sides[0].record.protocol or {}).get("columns", {})
     codes = {name: one for name, one, _ in _codes(sides) if columns[name]["pooled"]}
     ends = np.cumsum([len(side.features) for side in sides])
     if not codes:
@@ -115,7 +115,7 @@ def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts, Sequence[str]]]
     tables = [side.samples for side in sides]
     if any(side.table is None for side in sides) or not _are_tables(tables):
         return
-    columns = sides[0].protocol["protocol"]["columns"]
+    columns = (sides[0].table or {})["columns"]
     for name in (name for name, column in columns.items() if column["kind"] == "category"):
         missing = missing_spellings(tables[0].cells(name))
         parts = zip(sides, tables, strict=True)
@@ -163,7 +163,7 @@ def _entries(codes: Counts, both: int) -> tuple[Matrix, dict[str, int]]:
 
 def _extended(side: Side, blocks: Mapping[str, Matrix], about: Mapping[str, Mapping[str, int]]) -> Side:
     """A side with new entries for some columns; its protocol says where they are."""
-    plan, features = side.protocol["protocol"], to_numpy(side.features)
+    plan, features = side.table or {}, to_numpy(side.features)
     parts, columns, start = [], {}, 0
     for name, column in plan["columns"].items():
         parts.append(blocks.get(name, features[:, slice(*column["features"])]))
@@ -172,8 +172,8 @@ def _extended(side: Side, blocks: Mapping[str, Matrix], about: Mapping[str, Mapp
         columns[name] = {**known, **about.get(name, {}), "features": [start, stop]}
         start = stop
     matrix = np.column_stack([*parts, features[:, -1:]]).astype(features.dtype)
-    protocol = {**side.protocol, "protocol": {**plan, "columns": columns}, "shape": list(matrix.shape)}
-    return replace(side, features=_beside(side.features, matrix), protocol=protocol)
+    record = replace(side.record, protocol={**plan, "columns": columns}, shape=list(matrix.shape))
+    return replace(side, features=_beside(side.features, matrix), record=record)
 
 
 def _beside(features: Features, matrix: Matrix) -> Features:
