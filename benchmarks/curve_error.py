@@ -38,7 +38,7 @@ from benchmarks.families import FAMILIES, Family
 from benchmarks.pool import ONE_THREAD as ONE_THREAD
 from benchmarks.pool import head, line
 from benchmarks.toys import Toy, pairs
-from precall.metrics.classifiers.estimators import auto, classify
+from precall.metrics.classifiers.estimators import auto, classify, cross_fitted
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.metrics.members.panel import MEMBERS, PANEL
 from precall.theory.arrays import Array
@@ -100,6 +100,17 @@ def simon_curve(real: Array, fake: Array, seed: int) -> Curve:
     return simon_ensemble(real=real, fake=fake, seed=seed).spectrum.alpha
 
 
+def neighbors_curve(real: Array, fake: Array, seed: int) -> Curve:
+    """The curve of the k ≈ 1.5 √n nearest neighbours in standardised columns, for n training samples."""
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    k = round(1.5 * (0.4 * (len(real) + len(fake))) ** 0.5)  # the certificate has the fewest training samples
+    classifier = make_pipeline(StandardScaler(), KNeighborsClassifier(k))
+    return cross_fitted(real=real, fake=fake, classifier=classifier, seed=seed).spectrum.alpha
+
+
 def classifier_curve(name: str) -> Estimator:
     return lambda real, fake, seed: classify(name, real=real, fake=fake, seed=seed).spectrum.alpha
 
@@ -108,6 +119,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "20-means": clusters_curve,
     "cover": cover_curve,
     "simon": simon_curve,
+    "knn": neighbors_curve,
     **{name: classifier_curve(name) for name in FIXED if name in MEMBERS and name not in PANEL},
 }
 

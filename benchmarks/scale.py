@@ -36,9 +36,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common import ROOT, Row, in_new_process, machine, parser, peak_memory, print_table, save
-from precall.engines.local import most_shared
+from precall.engines.engine import most_shared
 from precall.metrics.assessing.assessment import assess
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.scores import Neighborhoods
 
 PARTS = ("equal", "overhead", "memory", "kills", "schedule")

@@ -1,13 +1,12 @@
 """Training speed: steps per second of every recipe, and what a step at a trade-off costs compared with a plain one.
 
-    python -m benchmarks.tune [--smoke] [--only recipes cost graphs] [--device cpu] [--batch-size 2] [--out FILE]
+    python -m benchmarks.tune [--smoke] [--only recipes cost] [--device cpu] [--batch-size 2] [--out FILE]
 
 recipes  steps per second of every recipe at its own batch size; data that comes in files is replaced by noise of its
          shape
 cost     a step of `PRObjective` (with λ still changing) and a step of `OBRSObjective` (τ refreshed every 100 steps),
          compared with a step of the plain f-GAN by the same trainer: one step of each in turn until `--cost-seconds`
          are over, the plain one twice as a control; and the exact number of operations per step
-graphs   steps per second of a plain GAN without and with CUDA graphs, in float32 and bfloat16; on a GPU alone
 
 On the CPU, convolutions larger than those of digits are left out. `--smoke` runs two recipes for a few steps.
 """
@@ -43,9 +42,9 @@ Objective = FGAN | OBRSObjective | Scheduled
 
 IMAGES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar-10": (3, 32, 32), "celeba-64": (3, 64, 64)}
 MODELS = {
-    "8-gaussians": ("realnvp", "nice", "mlp"),
+    "8-gaussians": ("realnvp", "mlp"),
     "25-gaussians": ("mlp",),
-    "digits": ("conv", "mlp", "realnvp", "nice"),
+    "digits": ("conv", "mlp", "realnvp"),
     "mnist": ("mlp",),
     "fashion-mnist": ("mlp", "conv", "realnvp", "biggan"),
     "cifar-10": ("conv", "biggan"),
@@ -55,8 +54,6 @@ HEAVY = ("conv", "biggan")  # on images larger than digits, only for accelerator
 NEVER = 10**9  # steps until something is logged
 COST = {"cpu": (("digits", "mlp"), ("25-gaussians", "mlp")), "cuda": (("digits", "mlp"), ("cifar-10", "biggan"))}
 PLAIN = "f-GAN"
-GRAPHS = {"cuda": (("digits", "mlp"), ("fashion-mnist", "conv"), ("cifar-10", "biggan"))}
-WARM = 20  # steps before the clock starts, by which a step has been captured
 
 
 # ------------------------------------------------------------------------------------------------------------- recipes
@@ -196,29 +193,6 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-# -------------------------------------------------------------------------------------------------------------- graphs
-
-
-def graphs(name: str, model: str, fabric: Fabric, options: argparse.Namespace) -> Row:
-    """Steps per second of a plain GAN without and with CUDA graphs, in both precisions."""
-    row: Row = {"data": name, "model": model, "noise": name in IMAGES}
-    for precision in ("32-true", "bf16-mixed"):
-        plain, graphed = (steps_per_second(name, model, precision, captured, options) for captured in (False, True))
-        row |= {f"{precision} steps/s": round(plain, 1), f"{precision} steps/s, graphs": round(graphed, 1)}
-        row[f"{precision} ratio"] = round(graphed / plain, 2)
-    return row
-
-
-def steps_per_second(name: str, model: str, precision: str, captured: bool, options: argparse.Namespace) -> float:
-    """Steps per second over `--seconds`, in the trainer's own loop."""
-    fabric = Fabric(accelerator="cuda", devices=1, precision=precision)  # type: ignore[arg-type]
-    made = recipe_of(name, model)
-    trainer = made.trainer(kind="gan", fabric=fabric, precision=precision, log_every=NEVER, graphs=captured)
-    fit_for(trainer, WARM)
-    steps = max(2, round(options.seconds / (fit_for(trainer, WARM) / WARM)))
-    return steps / fit_for(trainer, steps)
-
-
 # -------------------------------------------------------------------------------------------------------- command line
 
 
@@ -232,7 +206,7 @@ def printed(rows: Iterator[Row]) -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="two recipes, a few steps", parts=("recipes", "cost", "graphs"))
+    made = parser(__doc__, smoke="two recipes, a few steps", parts=("recipes", "cost"))
     made.add_argument("--device", default="auto", help="auto, cpu or cuda")
     made.add_argument("--seconds", type=float, default=0.7, help="seconds per recipe")
     made.add_argument("--cost-seconds", type=float, default=12, help="seconds per comparison of objectives")
@@ -243,7 +217,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     measures: dict[str, tuple[Callable[..., Row], Sequence[tuple[str, str]]]] = {
         "recipes": (speed, list(recipes_for(device, smoke=options.smoke))),
         "cost": (cost, COST.get(device, COST["cpu"])[: 1 if options.smoke else None]),
-        "graphs": (graphs, GRAPHS.get(device, ())[: 1 if options.smoke else None]),
     }
     results: Row = {"machine": machine(fabric.device)}
     for part in options.only:

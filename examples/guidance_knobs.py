@@ -5,20 +5,20 @@ guidance_scale=scale, generator=generator).images` for the first knob, and set `
 for the second.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from torch import nn
 
 from precall.improve import FunctionKnob, Guided, dial
-from precall.tune.models import sample
+from precall.theory.diffusion import heun_step, noise_levels
 
 CENTRES = torch.tensor([-1.0, 1.0])
 
 
 class Exact(nn.Module):
     """The exact denoiser of a class, N(±1, spread²), or of both classes together if no label is given."""
-
-    shape = (1,)
 
     def __init__(self, spread):
         super().__init__()
@@ -45,8 +45,11 @@ def knob(name, guide):
     """A knob whose setting is the weight of the guide."""
 
     def draw(n, weight, seed):
-        rng = torch.Generator().manual_seed(seed)
-        return sample(Guided(model, guide, weight), n, 12, rng, labels=torch.arange(n) % 2).numpy()
+        guided, labels, levels = Guided(model, guide, weight), torch.arange(n) % 2, noise_levels(12).tolist()
+        x = levels[0] * torch.randn(n, 1, generator=torch.Generator().manual_seed(seed))
+        for sigma, below in pairwise(levels):
+            x = heun_step(lambda x, sigma: guided(x, x.new_full((n,), sigma), labels), x, sigma, below)
+        return x.detach().numpy()
 
     return FunctionKnob(name, (1.0, 1.5, 2.0, 3.0), draw, draws=2)
 

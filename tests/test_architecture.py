@@ -227,9 +227,8 @@ def test_little_is_typed_as_anything(room, most):
 TOUCHING = {"open", "write_text", "write_bytes", "read_text", "read_bytes", "replace", "rename", "walk", "rglob"}
 DOOR_FILES = {"precall.files", "precall.samples.reading"}
 OTHERWISE = {
-    "precall.cli.cite",  # reads its own list
+    "precall.cli.listing",  # reads its own list of papers
     "precall.cli.console",  # opens the null device
-    "precall.cli.improve",  # copies and links images
     "precall.cli.results_cache",  # reads precall's own source and its cache
     "precall.cli.tune",  # reads its run folder
     "precall.encoders.inventory",  # lists the cache

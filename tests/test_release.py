@@ -166,6 +166,37 @@ def test_the_recipe_needs_what_the_package_needs():
     assert found == {*declared["dependencies"], f"python{declared['requires-python']}"}
 
 
+def test_the_image_the_recipe_and_the_workflows_agree_with_the_package():
+    """Every version of Python that is named is supported, and every file that is named is there."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    tested = {one.rpartition(" ")[2] for one in declared["classifiers"] if re.search(r":: 3\.\d+$", one)}
+    image = re.search(r"^FROM python:([\d.]+)-slim$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[1]
+    used = {str(one) for one in re.findall(r"python-version: ['\"]?([\d.]+)", _workflows())} | {image}
+    assert used <= tested
+    recipe = yaml.safe_load(re.sub(r"{{.*?}}", "x", re.sub(r"{%.*%}", "", RECIPE.read_text())))
+    assert (RECIPE.parent / recipe["source"]["path"] / "pyproject.toml").is_file()
+    assert (ROOT / recipe["about"]["license_file"]).is_file()
+    assert recipe["about"]["license"] == declared["license"]
+    assert recipe["build"]["entry_points"] == ["precall = precall.cli:app"]
+    assert all((ROOT / one).is_file() for one in declared["license-files"])
+
+
+def test_what_is_tested_is_pinned():
+    """Every direct dependency of an extra has a version in constraints.txt that its bound allows."""
+    from packaging.requirements import Requirement
+
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    pinned = {name.lower().replace("_", "-"): version for name, _, version in (line.partition("==") for line in lines)}
+    assert len(pinned) == len(lines)
+    for one in map(Requirement, {*declared["dev"], *declared["docs"]} - {"precall[docs]"}):
+        assert one.specifier.contains(pinned[one.name.lower().replace("_", "-")]), one
+
+
+def _workflows():
+    return "\n".join(path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+
+
 def test_the_urls_name_one_repository():
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     assert {"Source", "Documentation", "Issues", "Changelog"} == set(urls)

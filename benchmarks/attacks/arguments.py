@@ -61,8 +61,8 @@ CODE = (
 CHOICES = {
     "encoder": ("pixels", "ngrams", "identity", "table", "random-vgg", "clip", *CODE),
     "metrics": METRICS,
-    "estimator": ("linear", "linear", "knn", "boosting", "nonsense"),
-    "model": ("mlp", "conv", "nice", "realnvp", "biggan", "nonsense"),
+    "estimator": ("linear", "linear", "quadratic", "boosting", "nonsense"),
+    "model": ("mlp", "conv", "realnvp", "biggan", "nonsense"),
     "objective": ("pr", "tail", "hinge", "area", "obrs", "gan", "likelihood", "nonsense"),
     "data": ("real.npy", "digits", "8-gaussians", "mnist", "cifar-10", "real-images", *SOURCES, *STRANGE),
     "generator": CODE,

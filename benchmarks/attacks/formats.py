@@ -115,6 +115,40 @@ def archive_member(rng: Random, content: bytes) -> bytes:
     return made.getvalue()
 
 
+PLUGIN = "attack_plugin"  # a module that `readers.reference_names` installs, with an entry point of the same name
+CODE = (
+    *(f"{PLUGIN}:run", PLUGIN, f"{PLUGIN}.run", "subprocess:run", "os:system", "builtins:eval", "precall.cli:app"),
+    *("hf:org/model", f"hf:{SECRET}", "hf:.", "st:org/model", "timm:resnet50", "open_clip:ViT-B-32/a"),
+    *(f"onnx:{SECRET}", f"torchscript:{SECRET}", "onnx:/etc/passwd", "torchscript:", ":", "pixels:", "ngrams\0"),
+)
+
+
+def archive_names(rng: Random, content: bytes) -> bytes:
+    """The name of code in the place of the encoder or of another text of the settings, with valid checksums."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [(one.filename, archive.read(one)) for one in archive.infolist()]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as changed:
+        for name, data in members:
+            if name.endswith(".json"):
+                data = json.dumps(_named(rng, json.loads(data))).encode("utf-8", "surrogatepass")
+                changed.comment = hashlib.sha256(data).hexdigest().encode()
+            changed.writestr(zipfile.ZipInfo(name), data)
+    return made.getvalue()
+
+
+def _named(rng: Random, about: Any) -> Any:
+    """The settings with the name of code in one or more places; `rng` also wraps it in a list or an object."""
+    name = rng.choice(CODE)
+    value = rng.choice((name, name, name, name, [name], {"name": name}, name.upper(), f" {name}"))
+    places = [about["protocol"], about["protocol"].setdefault("protocol", {}), about]
+    for place in rng.sample(places, rng.choice((1, 1, 2, 3))) if rng.random() < 0.3 else places[:1]:
+        place[rng.choice(("encoder", "encoder", "encoder", "function", "model", "network", "weights", "name"))] = value
+    if rng.random() < 0.7:
+        about["protocol"]["encoder"] = value
+    return about
+
+
 # ------------------------------------------------------------------------------------------------------------------ tar
 
 

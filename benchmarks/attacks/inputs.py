@@ -51,6 +51,7 @@ class Victim:
         protected: Whether a hash protects the files: `read` must then return what it returns for undamaged files.
         restore: Whether reading changes the files, so that all of them are written again before the next item.
         only: Names of the files that may be damaged; all files if empty.
+        change: How a file is changed by those who know its format, in place of `formats.OWN`.
     """
 
     folder: Path
@@ -58,6 +59,7 @@ class Victim:
     protected: bool = False
     restore: bool = False
     only: tuple[str, ...] = ()
+    change: Mutation | None = None
 
     def files(self) -> dict[Path, bytes]:
         """The content of every file that may be damaged, and of those beside it."""
@@ -153,6 +155,8 @@ class Reader:
     def _item(self, index: int, victim: Victim, files: Mapping[Path, bytes], expected: object) -> dict[str, Any]:
         rng = Random(f"{self.seed} {self.name} {index}")
         path, content = damaged(rng, files, victim.only, aware=self.aware)
+        if self.aware and victim.change is not None:
+            content = victim.change(rng, files[path])
         if victim.restore:
             shutil.rmtree(victim.folder)
             for each, undamaged in files.items():

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.attacks import formats
 from benchmarks.attacks.inputs import PAGES, Target, Victim
 
 Make = Callable[[Path], None]
@@ -405,6 +406,37 @@ def reference(folder: Path) -> Victim:
     return Victim(folder, read)
 
 
+def reference_names(folder: Path) -> Victim:
+    """A reference of texts that names code as its encoder: fakes are encoded, or it is refused, and nothing runs."""
+    import sys
+
+    import precall
+
+    installed = folder.parent / "installed"
+    about = installed / f"{formats.PLUGIN}-1.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    code = "from benchmarks.attacks.inputs import SEEN\nSEEN.append('executed: the plug-in')\n"
+    (installed / f"{formats.PLUGIN}.py").write_text(code + "def run(*_):\n    SEEN.append('executed: its function')\n")
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {formats.PLUGIN}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[precall.encoders]\n{formats.PLUGIN} = {formats.PLUGIN}:run\n")
+    sys.path.append(str(installed))
+    path = precall.Reference.fit([f"the cat {i} sat" for i in range(30)], k=3, encoder="ngrams").save(
+        folder / "a.precall"
+    )
+
+    def read(rng: Random) -> None:
+        fakes = [f"a dog {i} ran" for i in range(12)]
+        how = rng.randrange(3)
+        if how == 0:
+            precall.assess(real=path, fake=fakes, metrics=("fid",))
+        elif how == 1:
+            precall.Reference.load(path).assess(fakes, metrics=("fid",))
+        else:
+            precall.Reference.load(path).sketch(fakes)
+
+    return Victim(folder, read, change=formats.archive_names)
+
+
 def sketch(folder: Path) -> Victim:
     """A sketch, as `Sketch.load` and `precall merge` read it."""
     from precall import Reference, Sketch
@@ -472,5 +504,6 @@ AWARE: dict[str, Target] = {
     "arrow, any": samples_in("a.arrow", _arrow, unkeyed=True),
     "hdf5, any": samples_in("a.h5", _hdf5, key="features", unkeyed=True),
     "reference": reference,
+    "reference names": reference_names,
     "sketch": sketch,
 }

@@ -554,10 +554,10 @@ def text_dial(r: Row) -> str:
     "Recipes of `precall tune`, and the cost of a step at λ.",
     "own question",
     "benchmarks.tune",
-    files=("tune_h200", "tune", "tune_graphs_h200"),
+    files=("tune_h200", "tune"),
     run="one H200, and two threads of aarch64",
 )
-def steps_per_second(h200: Row, cpu: Row, graphs: Row) -> str:
+def steps_per_second(h200: Row, cpu: Row) -> str:
     rates = {(row["data"], row["model"]): row["steps/s"] for row in h200["recipes"]}
     shown = (
         ("8-gaussians", "realnvp"),
@@ -568,11 +568,10 @@ def steps_per_second(h200: Row, cpu: Row, graphs: Row) -> str:
     )
     listed = ", ".join(f"{data} {model} {rates[data, model]:.0f}" for data, model in shown)
     costs = [row[f"{kind} / f-GAN"] for row in cpu["cost"] for kind in ("PR", "OBRS")]
-    ratios = [row[f"{kind} ratio"] for row in graphs["graphs"] for kind in ("32-true", "bf16-mixed")]
     return (
         f"On the H200: {listed}. On the CPU, "
         + said("a step at λ or with rejection costs less than 1 % more than an f-GAN step", max(costs) < 1.01)
-        + f" (at most {100 * (max(costs) - 1):.1f} %). CUDA graphs make steps {min(ratios):.1f} to {max(ratios):.1f} times as fast."
+        + f" (at most {100 * (max(costs) - 1):.1f} %)."
     )
 
 

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from experiments.common.denoisers import edm_loss
 from experiments.common.unet import UNetDenoiser
 from precall.theory.diffusion import SIGMA_MAX, heun_step, noise_levels
-from precall.tune.models import edm_loss
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]

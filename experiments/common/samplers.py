@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from experiments.common.rejection_rules import LogisticRule, drs, rejection
 from precall.improve.calibration import warn_if_concentrated
 from precall.improve.interfaces import Latents, LogRatio, Samples
 from precall.improve.latent import LatentGenerator
 from precall.improve.rejection import RejectionSampler
 from precall.improve.sampling import Sampler, SamplingError, Source, taken
 from precall.networks import evaluating
-from precall.theory import acceptance, checks
-from precall.theory.acceptance import metropolis
+from precall.theory import checks
+from precall.theory.acceptance import ClippedRule, metropolis
 from precall.theory.arrays import Array, Flags, Index, is_tensor
 from precall.theory.divergences import divergence
 
@@ -38,10 +39,10 @@ class DRS(RejectionSampler):
         Azadi et al. (2019), section 3.2; Verine (2024), eq. 6.7.
     """
 
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.LogisticRule:
+    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> LogisticRule:
         """The rule with g such that the pilot's acceptance rate is 1/K, where M is the pilot's largest ratio."""
         warn_if_concentrated(log_ratios)
-        return acceptance.drs(ratios=ratios, budget=budget)
+        return drs(ratios=ratios, budget=budget)
 
 
 @final
@@ -53,10 +54,10 @@ class Rejection(RejectionSampler):
         Verine (2024), section 6.1.1.
     """
 
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule:
+    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> ClippedRule:
         """The rule of slope 1/M; an error if it costs more than the budget."""
         warn_if_concentrated(log_ratios)
-        rule = acceptance.rejection(ratios=ratios)
+        rule = rejection(ratios=ratios)
         if rule.budget > budget:
             raise SamplingError(
                 f"`budget` must be at least {rule.budget:.4g}, the largest ratio divided by the mean ratio, for plain "

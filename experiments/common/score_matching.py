@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from experiments.common.denoisers import ResidualMLP, noised, squared_errors
 from precall.networks import evaluating
 from precall.theory import checks
 from precall.theory.diffusion import SIGMA_MAX, SIGMA_MIN, Preconditioning
 from precall.theory.divergences import Divergence, divergence
-from precall.tune.models.diffusion import ResidualMLP, noised, squared_errors
 
 __all__ = ["MLPRatio", "ScoreMatching"]
 

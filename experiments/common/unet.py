@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from precall.tune.models.diffusion import Denoiser, NoiseEmbedding
+from experiments.common.denoisers import Denoiser, NoiseEmbedding
 
 
 def _norm(channels: int) -> nn.GroupNorm:

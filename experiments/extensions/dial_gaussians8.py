@@ -72,7 +72,8 @@ def objective_of(model: str, steps: int) -> tuple[DensityPR | Scheduled, int]:
         return DensityPR(), steps
     route, _, lam = model.rpartition(" ")
     if route == "critic":
-        return Scheduled(PRObjective(float(lam)), steps=steps // 2, start={"lam": 1.0, "smoothing": 4.0}), steps // 8
+        smoothed = PRObjective(float(lam), form="smoothed")
+        return Scheduled(smoothed, steps=steps // 2, start={"lam": 1.0, "smoothing": 4.0}), steps // 8
     if float(lam) == 1:  # starts from a model trained by likelihood; one trained by reverse KL would miss modes
         return DensityPR(), steps // 2
     # from a likelihood (forward KL for recall, reverse KL for precision) to α itself

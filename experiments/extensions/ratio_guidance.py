@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from experiments.common.arguments import parser
+from experiments.common.denoisers import MLPDenoiser, sample
 from experiments.common.saving import save
 from experiments.common.score_matching import MLPRatio, ScoreMatching
 from experiments.common.summaries import Row, spread
@@ -38,7 +39,6 @@ from experiments.extensions.diffusion_rejection import (
 )
 from precall.improve import RatioGuided
 from precall.tune import load_data
-from precall.tune.models import MLPDenoiser, sample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -31,13 +31,13 @@ import torch
 from torch import nn
 
 from experiments.common.arguments import parser
+from experiments.common.denoisers import MLPDenoiser, edm_loss, sample
 from experiments.common.saving import save
 from precall import assess
 from precall.improve import Guided, RatioWarning
 from precall.improve.judging import JudgedSamples, judge
 from precall.improve.targets import surplus_of, target_of
 from precall.tune.data import load_data
-from precall.tune.models import MLPDenoiser, edm_loss, sample
 
 if TYPE_CHECKING:
     from pathlib import Path

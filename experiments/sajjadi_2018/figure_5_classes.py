@@ -32,6 +32,7 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.verine_2024.table_5_2_cifar import Inception
 from precall.encoders import load_encoder
+from precall.encoders.registry import default_encoder
 from precall.theory.arrays import Array
 from precall.tune import load_data
 
@@ -60,7 +61,7 @@ def encoded(images: np.ndarray, options: Namespace) -> Array:
     if options.features == "inception":
         return np.asarray(Inception(options.inception)(images), dtype=float)
     pixels = images.transpose(0, 2, 3, 1).repeat(3 // images.shape[1], axis=3)
-    return np.asarray(load_encoder("random-vgg", device=options.device).encode(list(pixels)), dtype=float)
+    return np.asarray(load_encoder(default_encoder("images"), device=options.device).encode(list(pixels)), dtype=float)
 
 
 def compute(options: Namespace) -> Row:

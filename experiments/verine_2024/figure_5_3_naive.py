@@ -29,7 +29,7 @@ STEPS = (200, 500, 1000)
 OBJECTIVES = {
     "naive dual": lambda: FGAN(PR(1.0)),
     "two objectives, tail": lambda: PRObjective(1.0, form="tail"),
-    "two objectives, smoothed": lambda: PRObjective(1.0),
+    "two objectives, smoothed": lambda: PRObjective(1.0, form="smoothed"),
 }
 
 

@@ -32,9 +32,11 @@ from experiments.common.saving import save
 from experiments.common.summaries import Row
 from precall import RatioSpectrum
 from precall.improve import Ratio
-from precall.improve.calibration import RatioWarning
+from precall.improve.calibration import RatioWarning, warn_if_concentrated
+from precall.improve.ratio import log_ratios
 from precall.theory.arrays import Array
 from precall.theory.divergences import divergence
+from precall.theory.logistic import nonnegative_logistic
 from precall.tune import FGAN, Trainer, load_data
 from precall.tune.batches import as_float
 
@@ -124,6 +126,16 @@ def fine_tuned(
     return discriminator
 
 
+def tempered(ratio: Ratio, *, real: Tensor, fake: Tensor) -> dict[str, Array]:
+    """Log-ratios with the scale and the shift of the smallest balanced logistic loss."""
+    sides = {"real": log_ratios(ratio, real), "fake": log_ratios(ratio, fake)}
+    scores, labels = np.concatenate([*sides.values()]), np.arange(len(real) + len(fake)) < len(real)
+    scale, shift = nonnegative_logistic(scores[:, None], labels, ridge=0.0, centre=np.array([1.0, 0.0]))
+    found = {name: scale * one + shift for name, one in sides.items()}
+    warn_if_concentrated(found["fake"])
+    return found
+
+
 @torch.no_grad()
 def refined_divergences(
     generator: nn.Module, discriminator: nn.Module, held_out: Tensor, rng: torch.Generator, copies: int = COPIES
@@ -133,8 +145,7 @@ def refined_divergences(
     seen = {"real": real, "fake": draw(generator, len(real), rng)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # far from the centre few draws resemble the data
-        ratio = Ratio.from_discriminator(discriminator).calibrated(**seen, method="temperature")
-    spectrum = RatioSpectrum.from_log_ratios(**{name: ratio(x).numpy() for name, x in seen.items()})
+        spectrum = RatioSpectrum.from_log_ratios(**tempered(Ratio.from_discriminator(discriminator), **seen))
     return [spectrum.refined(K).divergence(D) for K in BUDGETS]
 
 

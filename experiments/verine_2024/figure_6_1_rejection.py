@@ -15,8 +15,9 @@ import numpy as np
 
 from experiments.common.mixtures import EDGES, masses
 from experiments.common.program import program
+from experiments.common.rejection_rules import drs, rejection
 from experiments.common.summaries import Row
-from precall.theory.acceptance import drs, obrs, rejection
+from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.common.program import program, unit
+from experiments.common.rejection_rules import drs
 from experiments.common.summaries import Row
 from experiments.verine_2024.figure_6_1_rejection import DATA, PROPOSALS
 from precall import RatioSpectrum
-from precall.theory.acceptance import drs, obrs
+from precall.theory.acceptance import obrs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,9 +15,10 @@ import numpy as np
 
 from experiments.common.mixtures import masses
 from experiments.common.program import program
+from experiments.common.rejection_rules import drs, rejection
 from experiments.common.summaries import Row
 from precall import RatioSpectrum
-from precall.theory.acceptance import drs, obrs, rejection
+from precall.theory.acceptance import obrs
 from precall.theory.arrays import Array
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from experiments.common.denoisers import MLPDenoiser, sample
 from experiments.common.eight_gaussians import spectrum_on_cells
 from experiments.common.program import program
 from experiments.common.score_matching import MLPRatio, ScoreMatching
 from experiments.common.summaries import Row
 from experiments.extensions.diffusion_rejection import SIGMA_DATA, batch_of, classified, descended, rng_of
 from precall.tune import load_data
-from precall.tune.models import MLPDenoiser, sample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

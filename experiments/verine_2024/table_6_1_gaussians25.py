@@ -25,6 +25,7 @@ from torch import nn
 
 from experiments.common.arguments import parser
 from experiments.common.real_start import RealStart
+from experiments.common.reliability import reliability
 from experiments.common.samplers import SAMPLERS, GradientFlow
 from experiments.common.saving import save
 from experiments.common.summaries import Row
@@ -81,12 +82,12 @@ class Samplers:
         self.held_out, self.fresh = (
             {"real": data(held_out), "fake": self.generator(held_out, np.random.default_rng(seed))} for seed in (1, 2)
         )
-        self.ratio = Ratio.from_discriminator(D).calibrated(**self.held_out, method="isotonic")
+        self.ratio = Ratio.from_discriminator(D).calibrated(**self.held_out)
 
     def reliability(self) -> Row:
         """Calibration error on fresh samples, after and before calibration."""
-        before = Ratio.from_discriminator(self.discriminator).reliability(**self.fresh).error
-        return {"isotonic": self.ratio.reliability(**self.fresh).to_dict(), "before": float(before)}
+        before = reliability(Ratio.from_discriminator(self.discriminator), **self.fresh)["error"]
+        return {"isotonic": reliability(self.ratio, **self.fresh), "before": before}
 
     def measured(self, plans: Mapping[Key, Plan], n: int) -> dict[Key, Row]:
         """Mean and deviation, over generations, of the quality and the cost of each plan.

@@ -1,10 +1,14 @@
-"""Packages whose names are loaded on first use, so that importing the package is fast."""
+"""Packages whose names are loaded on first use, so that importing the package is fast; torch is such a package.
+
+from precall.lazy import torch
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -26,3 +30,17 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return getattr(import_module(f"{package}.{homes[name]}"), name)
 
     return load, lambda: sorted(homes)
+
+
+class LazyModule(ModuleType):
+    """A module that is imported when one of its names is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        """The name in the module itself."""
+        return getattr(import_module(self.__name__), name)
+
+
+if TYPE_CHECKING:
+    import torch as torch
+else:
+    torch = LazyModule("torch")

@@ -105,6 +105,11 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def cut(text: str, longest: int) -> str:
+    """A text of at most so many characters; an ellipsis stands for what is left out."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 @contextmanager
 def plain_pictures() -> Iterator[None]:
     """Draw figures without LaTeX, which `text.usetex` in a matplotlibrc requests: it would read names as commands."""

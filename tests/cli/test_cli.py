@@ -100,9 +100,9 @@ def test_report_makes_the_same_page_again_galleries_and_all(run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("no json", "must be JSON"),
+        ("no json", "must be a JSON object"),
         ('{"models": {}}', "with the key `schema`"),
-        ("[]", "must hold a JSON object"),
+        ("[]", "must be a JSON object"),
         ('{"schema": 3, "models": {"a": {"schema": 3}}}', "lacks `name`"),
         ('{"schema": 3, "models": {}}', "at least 1 entries"),
     ],

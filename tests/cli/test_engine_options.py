@@ -75,8 +75,8 @@ def test_a_work_folder_inside_a_source_is_refused(run, tmp_path):
 
 
 def test_a_pattern_of_shards_has_the_name_of_its_folder():
-    from precall.cli.assess import _last_name
+    from precall.cli.options import named_path
 
-    assert [_last_name(one) for one in ("runs/ours/*.npy", "part-{0..3}.npy", "a/b.npy?x=1", "images/")] == [
+    assert [named_path(one)[0] for one in ("runs/ours/*.npy", "part-{0..3}.npy", "s3://a/b.npy?x=1", "images/")] == [
         *("ours", "part-{0..3}.npy", "b.npy", "images")
     ]

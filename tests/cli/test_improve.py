@@ -122,9 +122,7 @@ def test_nothing_is_overwritten_and_sources_are_left_alone(run, images, tmp_path
     assert "must not be, or lie inside" in said(run(*images, "--budget", 2, "--out", "alias/kept.txt"), 1)
     assert listing() == before
     assert run(*images, "--budget", 2, "--out", "kept", "--link").exit_code == 0
-    assert "exists and differs. Choose another folder" in said(
-        run(*images, "--budget", 2, "--out", "kept", "--copy"), 1
-    )
+    assert "must be a new or empty folder" in said(run(*images, "--budget", 2, "--out", "kept", "--copy"), 1)
     assert [path for path in listing() if "kept" not in path[0] and "alias" not in path[0]] == before
 
 
@@ -138,29 +136,8 @@ def listing(folder):
 
 
 @pytest.mark.parametrize("way", ["--copy", "--link"])
-def test_the_same_command_can_be_repeated(run, images, tmp_path, way):
-    words = (*images, "--budget", 2, "--out", "kept", way)
-    said(run(*words))
-    first = listing(tmp_path / "kept")
-    said(run(*words))
-    assert listing(tmp_path / "kept") == first
-    some = sorted(first)[:5]
-    for name in some:
-        (tmp_path / "kept" / name).unlink()
-    (tmp_path / "kept" / ".DS_Store").write_text("mine")
-    said(run(*words))
-    again = listing(tmp_path / "kept")
-    assert again.pop(".DS_Store")[0] == b"mine"
-    assert {name: one for name, one in again.items() if name not in some} == {
-        name: one for name, one in first.items() if name not in some
-    }
-    assert {name: one[0] for name, one in again.items()} == {name: one[0] for name, one in first.items()}
-
-
-@pytest.mark.parametrize("way", ["--copy", "--link"])
 @pytest.mark.parametrize("foreign", ["notes.txt", "a/mine.png", "a/1.png", "deep/er/x", "linked"])
 def test_files_of_others_are_never_touched(run, images, tmp_path, way, foreign):
-    """`a/1.png` is an image that is not kept; with it, the folder would hold a mixture of two selections."""
     path = tmp_path / "kept" / foreign
     path.parent.mkdir(parents=True)
     if foreign == "linked":
@@ -168,7 +145,7 @@ def test_files_of_others_are_never_touched(run, images, tmp_path, way, foreign):
     else:
         path.write_bytes(b"mine")
     before = listing(tmp_path)
-    assert "must hold nothing but the kept images" in said(run(*images, "--budget", 2, "--out", "kept", way), 1)
+    assert "must be a new or empty folder" in said(run(*images, "--budget", 2, "--out", "kept", way), 1)
     after = listing(tmp_path)
     assert {name: one for name, one in after.items() if not name.startswith("cache/")} == before
 
@@ -176,7 +153,7 @@ def test_files_of_others_are_never_touched(run, images, tmp_path, way, foreign):
 def test_another_selection_is_not_mixed_with_the_first(run, images, tmp_path):
     said(run(*images, "--budget", 2, "--out", "kept", "--copy"))
     before = listing(tmp_path / "kept")
-    assert "is not one" in said(run(*images, "--budget", 4, "--out", "kept", "--copy"), 1)
+    assert "must be a new or empty folder" in said(run(*images, "--budget", 4, "--out", "kept", "--copy"), 1)
     assert listing(tmp_path / "kept") == before
 
 
@@ -243,7 +220,7 @@ def test_texts_by_line_number_or_as_records(run, texts, tmp_path):
     assert np.mean([number % 2 for number in numbers]) > 0.9  # text i stands in line i + 1; the odd texts are strange
     assert run(*words, "--out", "kept.jsonl").exit_code == 0
     kept = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
-    assert kept == [texts[number - 2] for number in numbers]
+    assert [one["text"] for one in kept] == [texts[number - 2] for number in numbers]
 
 
 @pytest.mark.usefixtures("texts")
@@ -350,7 +327,7 @@ def test_what_no_budget_reaches_has_status_three(run, tmp_path):
         (("--budget", 2, "--out", "kept.pkl"), 2, "expected a file (.txt .npy .json .jsonl .csv .tsv)"),
         (("--budget", 2, "--out", "kept.jsonl"), 1, "takes texts; fake.npy holds features"),
         (("--budget", 2, "--out", "kept.csv"), 1, "takes the rows of a .csv table"),
-        (("--budget", 2, "--out", "kept", "--copy"), 1, "take a folder or zip of images"),
+        (("--budget", 2, "--out", "kept", "--copy"), 1, "expected a folder or zip of images"),
         (("--budget", 2, "--key", "x"), 2, "none of the sources has names"),
         (("--budget", 2, "--estimator", "simon"), 2, "unknown estimator 'simon'"),
         (("--budgte", 2), 2, "No such option"),

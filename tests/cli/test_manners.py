@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 import precall
 from precall import improve
 from precall.cli import app
-from precall.cli.cite import papers
 from precall.cli.results_cache import naming
 from precall.metrics.scores.score import Interval, Score
 from precall.report.table import cells
@@ -62,13 +61,13 @@ def test_quiet_says_nothing_about_the_columns_of_a_table(files, tmp_path):
 
 def test_bibtex_has_an_entry_for_every_paper():
     entries = run("cite", "--bibtex").stdout.split("\n\n")
-    assert len(entries) == 1 + len(papers())
     keys = [re.match(r"@(\w+)\{([a-z0-9]+),", entry)[2] for entry in entries]
     assert len(set(keys)) == len(keys)
     assert {"precall", "sajjadi2018", "kynkaanniemi2019", "lopezpaz2017"} <= set(keys)
-    for entry, (_, reference, title) in zip(entries[1:], papers(), strict=True):
-        assert f"title = {{{{{title}}}}}" in entry
-        assert f"year = {{{reference[-5:-1]}}}" in entry
+    listed = " ".join(run("cite").stdout.split())
+    for entry in entries[1:]:
+        known = dict(re.findall(r"(\w+) = \{+(.*?)\}+,", entry))
+        assert f"({known['year']}), {known['title']}" in listed
         assert entry.count("{") == entry.count("}")
 
 

@@ -189,9 +189,9 @@ def test_a_target_inside_a_source_is_refused(run, images):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--lam", 5), "pass a new folder for a fine-tuning set"),
-        (("--target", "out"), "pass the trade-off of the fine-tuning set"),
-        (("--size", 5), "pass the trade-off of the fine-tuning set"),
+        (("--lam", 5), "pass λ and a new folder for the fine-tuning set"),
+        (("--target", "out"), "pass λ and a new folder for the fine-tuning set"),
+        (("--size", 5), "pass λ and a new folder for the fine-tuning set"),
         (("--lam", 5, "--target", "out", "--budget", 2), "remove --budget"),
         (("--lam", 5, "--target", "out", "--plan"), "remove --plan"),
         (("--lam", 5, "--target", "out", "--out", "kept.txt"), "remove --out"),

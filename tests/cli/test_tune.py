@@ -168,7 +168,7 @@ def test_a_resumed_run_is_the_same_run(run, points, tmp_path):
 
 def test_fine_tuning_can_be_resumed_without_the_first_run(run, points, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    flow = ("--data", points, "--model", "nice", "--device", "cpu", "--steps", 2)
+    flow = ("--data", points, "--model", "realnvp", "--device", "cpu", "--steps", 2)
     assert run(*flow, "--objective", "likelihood", "--out", first).exit_code == 0
     start = first / "checkpoint.safetensors"
     done = run(*flow, "--lam", 8, "--init", start, "--out", second)
@@ -269,7 +269,7 @@ def test_without_lightning_one_sentence(run, points, tmp_path, monkeypatch):
         (("--data", "digits", "--model", "gan", "--out", "x"), 2, "gan"),
         (("--data", "digits", "--objective", "area", "--lam", 2, "--out", "x"), 2, "area has no λ"),
         (("--data", "digits", "--budget", 2, "--out", "x"), 2, "only the objective obrs"),
-        (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must be positive"),
+        (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must lie between 0 and inf"),
         (("--data", "digits", "--steps", 0, "--out", "x"), 1, "`steps` must be"),
         (("--data", "digits", "--device", "abacus", "--out", "x"), 1, "--device must be available"),
         (("--data", "digits", "--init", "none", "--out", "x"), 1, "there is no such file"),
@@ -496,10 +496,3 @@ def test_a_full_disk_costs_a_sentence(launched, size):
     assert "Traceback" not in said
     assert said.startswith("precall: ")
     assert not [name for name in os.listdir(place / "run") if name.endswith((".tmp", ".safetensors"))]
-
-
-def test_cuda_graphs_are_refused_on_the_cpu(run, points, tmp_path):
-    done = run("--data", points, "--steps", 1, "--cuda-graphs", "--out", tmp_path / "run", *SMALL)
-    assert done.exit_code == 1
-    assert "`graphs` requires a CUDA device; got cpu" in done.output
-    assert not (tmp_path / "run").exists()

@@ -73,11 +73,11 @@ def test_an_encoder_of_the_user_must_be_named_again(run, tmp_path, monkeypatch):
     ("words", "status", "said"),
     [
         (("--bins", 3, "--objective", "pr"), 2, "with --bins the loss is gan"),
-        (("--bins", 3, "--model", "nice"), 1, "flows have none"),
-        (("--bins", -1), 1, "`bins` must be a whole number"),
+        (("--bins", 3, "--model", "realnvp"), 1, "flows have none"),
+        (("--bins", -1), 1, "`bins` must be at least 0"),
         (("--bins", 3, "--bins-encoder", "minilm"), 1, "encoder `minilm` accepts text; got images"),
         (("--bins-encoder", "pixels"), 2, "only --bins have an encoder"),
-        (("--bins", 3, "--lam", -2), 1, "`lam` must be positive"),
+        (("--bins", 3, "--lam", -2), 1, "`lam` must lie between 0 and inf"),
     ],
 )
 def test_mistakes_cost_a_line_and_leave_nothing(run, tmp_path, words, status, said):

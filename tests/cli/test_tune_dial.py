@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from precall.cli import app
-from precall.cli.tune_dial import sentence
+from precall.cli.tune import sentence
 from precall.tune.checkpoints import read
 
 SMALL = ("--model", "mlp", "--batch-size", 8, "--device", "cpu")
@@ -133,7 +133,7 @@ def test_a_dial_may_be_moved_and_one_of_its_runs_lengthened(run, points, tmp_pat
 
 
 def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):
-    words = ("--data", points, "--model", "nice", "--device", "cpu", "--steps", 2, "--lam", 5, "--lam", 0.5)
+    words = ("--data", points, "--model", "realnvp", "--device", "cpu", "--steps", 2, "--lam", 5, "--lam", 0.5)
     done = run(*words, "--out", tmp_path / "dial")
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "dial" / "plain").exists()
@@ -144,12 +144,12 @@ def test_each_lam_of_a_flow_is_a_run_of_its_own(run, points, tmp_path):
     ("words", "status", "said"),
     [
         (("--lam", 2, "--lam", 2), 1, "each given once"),
-        (("--lam", 2, "--lam", -2), 1, "`lam` must be positive"),
+        (("--lam", 2, "--lam", -2), 1, "`lam.1` must lie between 0 and inf"),
         (("--lam", 2, "--lam", 3, "--objective", "gan"), 2, "gan has no λ"),
         (("--labels", "nowhere.txt"), 1, "`labels` must not be a file for `digits`, which has its own"),
-        (("--labels", "data", "--model", "nice"), 1, "flows have none"),
+        (("--labels", "data", "--model", "realnvp"), 1, "flows have none"),
         (("--precision", "fp8"), 2, "fp8"),
-        (("--checkpoint-every", -1), 1, "`checkpoint_every` must be a whole number"),
+        (("--checkpoint-every", -1), 1, "`checkpoint_every` must be at least 0"),
     ],
 )
 def test_mistakes_cost_a_line_and_leave_nothing(run, tmp_path, words, status, said):

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import precall
 from precall.encoders import Encoder, encode, load_encoder
 from precall.encoders.networks import EFFICIENTNET
-from precall.encoders.registry import FORMER, default_encoder
+from precall.encoders.registry import FORMER
 from precall.samples.sampleset import SampleWarning
 
 RNG = np.random.default_rng(0)
@@ -80,12 +80,10 @@ def test_it_tells_digits_apart_better_than_random_weights():
     assert accuracy("efficientnet") > max(0.9, accuracy(FORMER))
 
 
-def test_features_of_the_former_default_in_the_cache_are_named(tmp_path):
+def test_features_of_the_former_default_are_left_alone(tmp_path):
     encode(NOISE, FORMER, cache=tmp_path, device="cpu")
-    with pytest.warns(SampleWarning, match=f"features of {FORMER}, the former default, are in the cache"):
-        encode(NOISE, cache=tmp_path, device="cpu")
-    assert encode(NOISE, cache=tmp_path, device="cpu").cached
-    assert default_encoder("images") == "efficientnet"
+    assert not encode(NOISE, cache=tmp_path, device="cpu").cached
+    assert encode(NOISE, FORMER, cache=tmp_path, device="cpu").cached
 
 
 def test_a_reference_of_the_former_default_is_named(tmp_path):

@@ -207,23 +207,13 @@ def test_fetched_bytes_with_another_hash_are_thrown_away(cache, monkeypatch):
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.usefixtures("connected")
-def test_an_address_needs_its_hash(cache, monkeypatch):
-    data = b"mine"
-    sha256 = hashlib.sha256(data).hexdigest()
-    monkeypatch.setattr(urllib.request, "urlopen", answering(data, calls := []))
-    path, found = find_weights("x", Weights("a", "b", "c"), f"https://example.org/net.pt#sha256={sha256}")
-    assert (path.parent, path.name, found) == (cache / "weights", f"{sha256[:16]}-net.pt", sha256)
-    assert calls == ["https://example.org/net.pt"]
-    for bad in (
-        "https://example.org/net.pt",
-        f"http://example.org/net.pt#sha256={sha256}",
-        f"https://e.org/#sha256={sha256}",
-    ):
-        with pytest.raises(ValueError, match=r"must have the form https://…/file\.pt#sha256="):
+def test_given_weights_are_a_file(tmp_path):
+    (tmp_path / "net.pt").write_bytes(b"mine")
+    found = find_weights("x", Weights("a", "b", "c"), tmp_path / "net.pt")
+    assert found == (tmp_path / "net.pt", hashlib.sha256(b"mine").hexdigest())
+    for bad in ("nowhere.pt", "https://example.org/net.pt"):
+        with pytest.raises(ValueError, match="`weights` must be a file that exists"):
             find_weights("x", Weights("a", "b", "c"), bad)
-    with pytest.raises(ValueError, match="`weights` must be a file that exists"):
-        find_weights("x", Weights("a", "b", "c"), "nowhere.pt")
 
 
 def test_the_pins_are_hashes():

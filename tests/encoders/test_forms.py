@@ -65,9 +65,9 @@ def test_code_of_a_model_is_never_run(tiny_text_model, monkeypatch):
 
 
 def test_a_model_that_is_not_there_costs_a_sentence(monkeypatch):
-    import huggingface_hub
+    from huggingface_hub import constants
 
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match=r"hf:nobody/nothing` cannot be loaded .* hf:FOLDER"):
         load_encoder("hf:nobody/nothing")
 
@@ -143,7 +143,10 @@ def test_sentence_transformers(monkeypatch):
     import torch
 
     class Model(torch.nn.Module):
-        max_seq_length = 128
+        max_seq_length = 3
+
+        def tokenizer(self, text, **how):
+            return {"input_ids": text.split()}
 
         def encode(self, texts, **how):
             return np.array([[float(len(text))] for text in texts])
@@ -151,7 +154,9 @@ def test_sentence_transformers(monkeypatch):
     seen = {}
     made = lambda name, **how: seen.update(how) or Model()  # noqa: E731
     monkeypatch.setitem(sys.modules, "sentence_transformers", module("st", SentenceTransformer=made))
-    assert load_encoder("st:tiny", device="cpu").encode(["abc"]).tolist() == [[3]]
+    encoder = load_encoder("st:tiny", device="cpu")
+    assert encoder.encode(["abc"]).tolist() == [[3]]
+    assert [encoder.cuts(text) for text in ("one two three", "one two three four")] == [False, True]
     assert seen["trust_remote_code"] is False
     assert seen["model_kwargs"] == {"use_safetensors": True}
 

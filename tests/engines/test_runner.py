@@ -5,11 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from precall.engines.engine import EngineTask, Shared
-from precall.engines.local import LocalEngine
-from precall.engines.manifest import Manifest, key_of
-from precall.engines.registry import engine_named
-from precall.engines.runner import Runner
+from precall.engines.engine import EngineTask, LocalEngine, Shared
+from precall.engines.runner import Manifest, Runner, engine_named, key_of
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import torch
 from scipy.stats import kstest, norm
 from torch import nn
 
+from experiments.common import denoisers
 from experiments.common.chain_rejection import sample_with_rejection
 from experiments.common.score_matching import MLPRatio
 from precall.improve import SamplingError, sample
 from precall.theory.acceptance import obrs
 from precall.theory.diffusion import noise_levels
-from precall.tune.models import diffusion
 
 STEPS, MEAN, SCALE = 40, 0.6, 0.7  # P = N(0.6, 0.7²) over Q = N(0, 1): every ratio and every increment is bounded
 LEVELS = noise_levels(STEPS).tolist()
@@ -64,11 +64,11 @@ def distance(kept, cdf):
 
 def test_without_budgets_it_is_the_plain_sampler():
     torch.manual_seed(0)
-    denoiser = diffusion.MLPDenoiser((2,), width=16)
+    denoiser = denoisers.MLPDenoiser((2,), width=16)
     nn.init.normal_(denoiser.net.last.weight)
     rngs = [torch.Generator().manual_seed(3) for _ in range(2)]
     kept = sample_with_rejection(denoiser, MLPRatio((2,)), n=7, steps=6, budgets={}, generator=rngs[0])
-    assert torch.equal(kept.samples, diffusion.sample(denoiser, 7, steps=6, generator=rngs[1]))
+    assert torch.equal(kept.samples, denoisers.sample(denoiser, 7, steps=6, generator=rngs[1]))
     assert (kept.chains, kept.finished, kept.denoiser_calls, kept.ratio_calls) == (7, 7, 7 * 11, 0)
 
 
@@ -162,7 +162,7 @@ def test_any_sampler_is_a_generator():
 
     def generator(n, rng):
         seeded = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        return diffusion.sample(denoiser, n, steps=STEPS, generator=seeded)
+        return denoisers.sample(denoiser, n, steps=STEPS, generator=seeded)
 
     kept = sample(generator, lambda x: log_ratio(x, torch.tensor(0.0)), budget=4, n=4000)
     assert kept.acceptance_rate > 1 / 4 - 0.02

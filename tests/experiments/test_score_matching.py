@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.common.denoisers import MLPDenoiser, noised
 from experiments.common.score_matching import MLPRatio, ScoreMatching
 from precall.theory.divergences import divergence
-from precall.tune.models.diffusion import MLPDenoiser, noised
 
 SIGMA_MIN, SIGMA_MAX = 0.01, 30.0
 # far from symmetric: another mean and another spread on every axis

@@ -98,6 +98,6 @@ def test_the_command_prints_and_writes_the_blend(halves, tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "best without it" in done.stdout
     saved = json.loads((tmp_path / "blend.json").read_text())
-    assert set(saved["weights"]) == {"a", "right"}
+    assert set(saved["weights"]) == {"a", "right.npy"}
     assert CliRunner().invoke(app, words[:-1]).exit_code == 2
     assert CliRunner().invoke(app, [*words, "--plan"]).exit_code == 2

@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.common import samplers
+from experiments.common import denoisers, samplers
 from experiments.common.chain_rejection import sample_with_rejection
 from experiments.common.samplers import SAMPLERS, GradientFlow
 from experiments.common.score_matching import ScoreMatching
 from precall.improve import LatentGenerator, Ratio, sample
-from precall.tune.models import diffusion
 
 
 def network(out=1):
@@ -104,7 +103,7 @@ def test_sampling_leaves_both_networks_as_they_were(method):
 def test_diffusion_is_evaluated():
     denoiser, ratio = Noisy(2), Noisy(1)
     before = state(denoiser), state(ratio)
-    diffusion.sample(denoiser, 5, steps=3)
+    denoisers.sample(denoiser, 5, steps=3)
     sample_with_rejection(denoiser, ratio, n=3, steps=3, budgets={2: 2.0})
     ones = torch.ones(4, 2)
     ScoreMatching("chi2", ratio).denoiser_losses(lambda x, *_: x, ones, ones, torch.ones(4))

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from experiments.common.denoisers import MLPDenoiser, sample
 from experiments.common.score_matching import MLPRatio, ScoreMatching
 from precall.improve import Guided, RatioGuided, RatioWarning, surplus
 from precall.improve.judging import judge
 from precall.improve.targets import surplus_of
-from precall.tune.models import MLPDenoiser, sample
 
 QUICK = "linear"
 

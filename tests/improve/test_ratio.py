@@ -1,4 +1,4 @@
-"""Ratios: what a discriminator or classifier states, calibration, reliability, warnings."""
+"""Ratios: what a discriminator or classifier states, calibration, warnings."""
 
 import math
 
@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.common.reliability import reliability
 from precall.improve.calibration import RatioWarning, effective_sample_size
 from precall.improve.ratio import Ratio, log_ratios
 from precall.theory.divergences import divergence
@@ -121,37 +122,22 @@ def test_fitted_on_samples_alone_it_finds_the_order():
     ratio = Ratio.fitted(**held_out(5000))
     fresh = held_out(5000, seed=1)
     assert fresh["real"][:, 0].mean() > fresh["fake"][:, 0].mean()
-    assert ratio.reliability(**fresh).error < 0.04
+    assert reliability(ratio, **fresh)["error"] < 0.04
     at = ratio(np.array([[-1.0], [0.5], [2.0]]))
     assert at == pytest.approx([-1.5, 0.0, 1.5], abs=0.5)
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_calibration_undoes_an_over_confident_score(method):
-    ratio = Ratio(lambda x: 4 * exact(x) - 2).calibrated(**held_out(), method=method)
+def test_calibration_undoes_an_over_confident_score():
+    ratio = Ratio(lambda x: 4 * exact(x) - 2).calibrated(**held_out())
     at = np.linspace(-1.5, 2.5, 9)[:, None]
     assert ratio(at) == pytest.approx(exact(at), abs=0.25)
 
 
-def test_isotonic_undoes_a_monotone_distortion_that_temperature_cannot():
+def test_calibration_undoes_a_monotone_distortion():
     bent = Ratio(lambda x: np.cbrt(exact(x)))
     at, truth = np.array([[-0.5], [0.5], [1.5]]), [-1.0, 0.0, 1.0]
     assert bent.calibrated(**held_out())(at) == pytest.approx(truth, abs=0.25)
-    far = np.array([[-1.5]])
-    assert (
-        bent.calibrated(**held_out(), method="temperature")(far)[0]
-        > -1.7
-        > -1.75
-        > bent.calibrated(**held_out())(far)[0]
-    )
-    assert Ratio.from_scores(bent.score, **held_out())(at) == pytest.approx(truth, abs=0.25)
-
-
-@given(shift=st.floats(-20, 20))
-def test_mean_calibration_has_mean_one_under_the_model(shift):
-    fake = held_out(500)["fake"]
-    ratio = Ratio(lambda x: 0.5 * x[:, 0] + shift).calibrated(fake=fake, method="mean")
-    assert np.exp(ratio(fake)).mean() == pytest.approx(1)
+    assert bent.calibrated(**held_out())(np.array([[-1.5]]))[0] < -1.75
 
 
 def test_isotonic_has_mean_one_and_is_finite_where_a_block_has_one_kind_only():
@@ -164,7 +150,7 @@ def test_isotonic_has_mean_one_and_is_finite_where_a_block_has_one_kind_only():
 
 def test_calibrations_compose_and_keep_the_score():
     ratio = Ratio(lambda x: 4 * exact(x))
-    twice = ratio.calibrated(**held_out(), method="temperature").calibrated(**held_out(), method="isotonic")
+    twice = ratio.calibrated(**held_out()).calibrated(**held_out())
     at = np.array([[0.0], [1.0]])
     assert twice(at) == pytest.approx(exact(at), abs=0.25)
     assert twice.score(at) == pytest.approx(4 * exact(at))
@@ -174,30 +160,18 @@ def test_calibrated_tensors_stay_tensors():
     ratio = Ratio(exact).calibrated(**held_out(2000))
     at = torch.tensor([[0.0], [1.0]])
     assert ratio(at).numpy() == pytest.approx(ratio(at.numpy()))
-    affine = Ratio(exact).calibrated(**held_out(2000), method="temperature")
-    at.requires_grad_()
-    (slope,) = torch.autograd.grad(affine(at).sum(), at)
-    assert slope.flatten().tolist() == pytest.approx([affine.calibration.scale] * 2)
 
 
 def test_reliability_of_the_truth_and_of_a_wrong_ratio():
-    good, flat = Ratio(exact).reliability(**held_out()), Ratio(lambda x: 0.2 * exact(x)).reliability(**held_out())
-    assert good.error < 0.02
-    assert flat.error > 0.2
-    assert good.observed.sum() == pytest.approx(1)
-    assert good.fake.sum() == pytest.approx(1)
-    assert len(good.edges) == 10
+    good, flat = (reliability(Ratio(lambda x, a=a: a * exact(x)), **held_out()) for a in (1, 0.2))
+    assert good["error"] < 0.02
+    assert flat["error"] > 0.2
+    assert sum(good["observed"]) == pytest.approx(1)
+    assert sum(good["fake"]) == pytest.approx(1)
+    assert len(good["edges"]) == 10
     # real samples crowd into the upper blocks, fake ones into the lower
-    assert good.observed[-1] > 0.15 > 0.05 > good.observed[0]
-    assert good.fake[0] > 0.15 > 0.05 > good.fake[-1]
-
-
-def test_reliability_draws_and_dumps():
-    import json
-
-    table = Ratio(exact).reliability(**held_out(500), blocks=4)
-    assert set(json.loads(json.dumps(table.to_dict()))) >= {"predicted", "observed", "error", "effective_sample_size"}
-    assert table.plot().axes[0].get_xscale() == "log"
+    assert good["observed"][-1] > 0.15 > 0.05 > good["observed"][0]
+    assert good["fake"][0] > 0.15 > 0.05 > good["fake"][-1]
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=30))
@@ -215,17 +189,13 @@ def test_infinite_ratios_count_alone():
 
 def test_ratios_that_rest_on_few_samples_are_warned_of():
     with pytest.warns(RatioWarning, match="effective sample size of"):
-        Ratio(lambda x: 6 * exact(x)).calibrated(fake=held_out()["fake"], method="mean")
-    with pytest.warns(RatioWarning):
-        Ratio(lambda x: 6 * exact(x)).reliability(**held_out())
+        reliability(Ratio(lambda x: 6 * exact(x)), **held_out())
 
 
 ERRORS = {
     "nan": (lambda: log_ratios(lambda x: x * np.nan, np.zeros(3)), "`ratio` must not return NaN; got 3"),
     "shape": (lambda: log_ratios(lambda x: np.zeros((3, 2)), np.zeros(3)), "`ratio` must return one number per sample"),
     "prior": (lambda: Ratio.from_discriminator(exact, prior=1.0), "`prior` must be strictly between 0 and 1"),
-    "method": (lambda: Ratio(exact).calibrated(**held_out(9), method="platt"), "`method` must be one of mean"),
-    "real": (lambda: Ratio(exact).calibrated(fake=np.zeros((9, 1))), "`real` must be given"),
     "few": (lambda: Ratio.fitted(**held_out(20)), "`real` must hold at least 100 samples"),
     "row": (lambda: Ratio.from_discriminator(exact, "wasserstein"), "`divergence` must be one of"),
 }

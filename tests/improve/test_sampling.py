@@ -1,4 +1,4 @@
-"""`sample`: accounting, reproducibility, files, and every way in which sampling can end early."""
+"""`sample`: accounting, reproducibility, and every way in which sampling can end early."""
 
 import json
 
@@ -102,31 +102,8 @@ def test_progress_is_told():
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
 
 
-# ----------------------------------------------------------------------------------------------------------- files
-
-
-def test_a_file_holds_what_memory_would(tmp_path):
-    path = tmp_path / "kept.npy"
-    result = sample(model, ratio, budget=2, n=3000, batch_size=500, out=path)
-    assert isinstance(result.samples, np.memmap)
-    assert result.path == path
-    assert np.array_equal(np.load(path), sample(model, ratio, budget=2, n=3000, batch_size=500).samples)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_file_can_be_read_while_it_grows(tmp_path):
-    sizes = []
-
-    def look(stage, done, total):
-        sizes.append((done, len(np.load(tmp_path / "kept.partial.npy"))))
-
-    sample(model, ratio, budget=2, n=25_000, out=tmp_path / "kept.npy", progress=look)
-    assert len(sizes) > 5
-    assert all(done == length for done, length in sizes)
-
-
 @pytest.mark.parametrize("stop", ["short", "empty", "StopIteration", "error"])
-def test_a_generator_that_stops_leaves_what_there_is(tmp_path, stop):
+def test_a_generator_that_stops_leaves_what_there_is(stop):
     calls = 0
 
     def tired(n, rng):
@@ -140,20 +117,17 @@ def test_a_generator_that_stops_leaves_what_there_is(tmp_path, stop):
             raise RuntimeError("out of memory")
         return model(n, rng)[: n // 2 if stop == "short" else 0]
 
-    path = tmp_path / "kept.npy"
     word = "failed" if stop == "error" else "stopped"
     with pytest.raises(SamplingError, match=rf"`generator` {word} after .* of 5,000 samples are in ") as caught:
-        sample(tired, ratio, budget=2, n=5000, batch_size=100, out=path)
+        sample(tired, ratio, budget=2, n=5000, batch_size=100)
     partial = caught.value.partial
     assert isinstance(partial, Refined)
     assert not partial.complete
     assert partial.draws == (550 if stop == "short" else 500)
-    assert not path.exists()
-    assert partial.path.name == "kept.partial.npy"
-    assert len(np.load(partial.path)) == len(partial.samples) == pytest.approx(250, abs=60)
+    assert len(partial.samples) == pytest.approx(250, abs=60)
 
 
-def test_a_generator_that_stops_after_the_pilot_leaves_its_kept_draws(tmp_path):
+def test_a_generator_that_stops_after_the_pilot_leaves_its_kept_draws():
     left = 12_000
 
     def tired(n, rng):
@@ -162,21 +136,10 @@ def test_a_generator_that_stops_after_the_pilot_leaves_its_kept_draws(tmp_path):
         return model(max(0, n), rng)
 
     with pytest.raises(SamplingError, match="stopped after 12,000 draws; ") as caught:
-        sample(tired, ratio, budget=2, n=50_000, out=tmp_path / "kept.npy")
+        sample(tired, ratio, budget=2, n=50_000)
     partial = caught.value.partial
-    assert partial.path.name == "kept.partial.npy"
-    assert len(np.load(partial.path)) == len(partial.samples) == pytest.approx(6000, abs=200)
+    assert len(partial.samples) == pytest.approx(6000, abs=200)
     assert partial.acceptance_rate == pytest.approx(0.5, abs=0.02)
-
-
-def test_an_interrupt_leaves_a_readable_file(tmp_path):
-    def interrupt(stage, done, total):
-        if done > 6000:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        sample(model, ratio, budget=2, n=20_000, out=tmp_path / "kept.npy", progress=interrupt)
-    assert 6000 < len(np.load(tmp_path / "kept.partial.npy")) < 20_000
 
 
 # ---------------------------------------------------------------------------------------------------------- errors
@@ -225,7 +188,6 @@ ARGUMENTS = {
     "method": ({"method": "gibbs"}, "`method` must be one of none, obrs"),
     "moved": ({"method": "dot"}, "is in `experiments/common` now"),
     "batch": ({"batch_size": 0}, "`batch_size` must be a whole number"),
-    "out": ({"out": "kept.csv"}, "`out` must be a path that ends in .npy"),
     "latents": ({"method": SAMPLERS["soft_truncation"]}, "`generator` must be a LatentGenerator"),
     "gradient": ({"method": SAMPLERS["dgflow"]}, "`generator` must be a LatentGenerator on a torch device"),
     "chains": ({"method": SAMPLERS["metropolis"], "budget": np.inf}, "`budget` must be finite for chains"),

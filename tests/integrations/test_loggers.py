@@ -19,7 +19,8 @@ def found():
 
 
 def test_mlflow_keeps_scores_and_the_figure(found, tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow")
+    import mlflow
+
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri(f"file:{tmp_path / 'runs'}")
     with mlflow.start_run() as run:
@@ -30,7 +31,8 @@ def test_mlflow_keeps_scores_and_the_figure(found, tmp_path, monkeypatch):
 
 
 def test_wandb_keeps_scores_offline(found, tmp_path, monkeypatch):
-    wandb = pytest.importorskip("wandb")
+    import wandb
+
     monkeypatch.setenv("WANDB_MODE", "offline")
     run = wandb.init(project="p", dir=str(tmp_path))
     log_to(run, found, step=2)

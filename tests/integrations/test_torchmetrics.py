@@ -12,7 +12,6 @@ from integrations import two_processes
 from integrations.two_processes import MAKE, SHARES, fed, samples
 from precall.integrations.torchmetrics import (
     FrechetDistance,
-    KernelDistance,
     NearestNeighborScores,
     PRCurve,
     ReferenceScores,
@@ -32,7 +31,7 @@ def test_batches_give_what_assess_gives(name):
     found = fed(MAKE[name](), real, fake).compute()
     scores = assess(real=real, fake=fake, metrics=(name,), k=4).scores
     shared = found.keys() & scores.keys()
-    assert len(shared) == {"neighbors": 4, "fid": 1, "kid": 1, "clusters": 4}[name]
+    assert len(shared) == {"neighbors": 4, "fid": 1, "clusters": 4}[name]
     for score in shared:
         assert float(found[score]) == pytest.approx(scores[score].value, rel=1e-5, abs=1e-6), score
 
@@ -93,11 +92,17 @@ def test_double_precision_is_kept_where_asked_for():
         (lambda: NearestNeighborScores(k=0), "`k` must be a whole number of at least 1"),
         (lambda: NearestNeighborScores(ties="half"), "`ties` must be one of closed, open"),
         (lambda: PRCurve(estimator="fid"), "`estimator` must be one of auto"),
-        (lambda: KernelDistance().update(torch.ones(3), real=True), "`features` must be a matrix"),
-        (lambda: KernelDistance().update(torch.tensor([[float("nan")]]), real=True), "`features` must be finite"),
+        (lambda: NearestNeighborScores().update(torch.ones(3), real=True), "`features` must be a matrix"),
+        (
+            lambda: NearestNeighborScores().update(torch.tensor([[float("nan")]]), real=True),
+            "`features` must be finite",
+        ),
         (lambda: FrechetDistance(dimension=2).update(torch.ones(3, 3), real=True), "must have dimension 2; got 3"),
-        (lambda: fed(KernelDistance(), torch.ones(3, 3), torch.ones(3, 2)), "must have dimension 3, as before; got 2"),
-        (lambda: fed(KernelDistance(), torch.ones(3, 3), torch.ones(0, 3)).compute(), "no fake samples so far"),
+        (
+            lambda: fed(NearestNeighborScores(), torch.ones(3, 3), torch.ones(3, 2)),
+            "must have dimension 3, as before; got 2",
+        ),
+        (lambda: fed(NearestNeighborScores(), torch.ones(3, 3), torch.ones(0, 3)).compute(), "no fake samples so far"),
     ],
 )
 def test_a_mistake_costs_one_sentence(make, sentence):

@@ -13,7 +13,6 @@ import torch
 
 from precall.integrations.torchmetrics import (
     FrechetDistance,
-    KernelDistance,
     NearestNeighborScores,
     PRCurve,
     ReferenceScores,
@@ -22,7 +21,6 @@ from precall.integrations.torchmetrics import (
 MAKE = {
     "neighbors": lambda: NearestNeighborScores(k=4),
     "fid": lambda: FrechetDistance(dimension=3),
-    "kid": KernelDistance,
     "clusters": lambda: PRCurve(points=21),
 }
 

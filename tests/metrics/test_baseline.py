@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from precall.metrics.assessing import assessment
+from precall.metrics.assessing import assessment, prepared
 from precall.metrics.assessing.prepared import real_against_real
-from precall.metrics.assessing import prepared
 from precall.metrics.scores.results import Assessment
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.neighbors.sweep import cross_plan, list_size, neighborhoods, radii_of, sweep, within
 from precall.metrics.pairs import blocks, tallies
-from precall.metrics.tiles.distances import Cloud
+from precall.metrics.tiles.clouds import Cloud
 
 
 def cut(n, places):
@@ -41,7 +41,7 @@ def swept_by_blocks(real, fake, cuts, k, ties, order=1):
     total = blocks.Crossing.empty(len(real), len(fake), plan)
     for i, j in [(i, j) for i in shards[0] for j in shards[1]][::order]:
         sides = [
-            tallies.ShardBalls(Cloud(x[rows], k[-1] + 2), of.squared_margins[rows])
+            (Cloud(x[rows], k[-1] + 2), of.squared_margins[rows])
             for x, rows, of in zip((real, fake), (i, j), radii, strict=True)
         ]
         total.add(tallies.read_cross(*sides, plan), i, j)
@@ -104,7 +104,7 @@ def test_the_named_owner_is_the_first_one(spread):
     rng = np.random.default_rng(1)
     real, fake = rng.normal(size=(300, 2)), spread * rng.normal(size=(200, 2))
     balls = within(real, k=5), within(fake, k=5)
-    found = tallies.read_cross(*balls, cross_plan(*balls, "closed"))
+    found = tallies.read_cross(*((one.cloud, one.squared_margins) for one in balls), cross_plan(*balls, "closed"))
     inside = ((real[:, None] - fake) ** 2).sum(2) <= balls[0].radii ** 2
     expected = np.where(inside.any(0), inside.argmax(0), blocks.NOBODY)
     np.testing.assert_array_equal(found.around_real.owner[:, 0], expected)

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks import curve_error as benchmark
 from benchmarks import toys
 from precall import assess
-from precall.metrics.classifiers import calibration, learning_curve, stacking
+from precall.metrics.classifiers import calibration, held_out, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import PANELS, auto, classify, classify_pair, cross_fitted
 from precall.metrics.classifiers.folds import spread
@@ -207,13 +207,6 @@ def test_auto_judges_few_samples_in_many_dimensions():
     real, same, shifted = (rng.normal(mean, 1, (60, 520)) for mean in (0.0, 0.0, 0.3))
     assert auto(real=real, fake=same, seed=0).spectrum.area > 0.9
     assert auto(real=real, fake=shifted, seed=0).spectrum.area < 0.3
-
-
-def test_the_neighbours_add_half_a_real_and_half_a_fake():
-    """All k = 19 neighbours are real, or none is: log((r + ½)/(k − r + ½)), minus the log-odds of 100 : 60."""
-    x = np.concatenate([np.arange(100.0), 1e6 + np.arange(60.0)])[:, None]
-    score = score_of("knn", x, np.arange(160) < 100, np.array([[50.0], [1e6 + 30]]))
-    np.testing.assert_allclose(score, np.array([1, -1]) * np.log(19.5 / 0.5) - np.log(100 / 60))
 
 
 def test_a_rounded_column_is_screened_before_others():
@@ -524,7 +517,7 @@ def test_steps_give_the_curve_of_dropped_modes_better_than_a_smooth_calibration(
 def test_log_loss_weighs_both_classes_alike():
     """P = Q with nine reals per fake: classifying all samples as real must not count as a difference."""
     real = np.arange(1000) < 900
-    none, tilted = (learning_curve.log_losses(np.full(1000, tilt), real).mean() for tilt in (0.0, 0.3))
+    none, tilted = (held_out.log_losses(np.full(1000, tilt), real).mean() for tilt in (0.0, 0.3))
     assert none == pytest.approx(np.log(2))
     assert tilted > none
 
@@ -549,12 +542,12 @@ def test_the_learning_curve_is_extrapolated_only_where_it_still_falls():
         return 1.5 * (0.75 - x - np.sqrt(0.2 / n) * rng.normal(size=x.size)) / spread
 
     small, large = [judged(0.4), judged(0.4)], judged(0.8)
-    excess = learning_curve.learning_excess(small=small, large=large, real=real, n_small=0.4, n_large=0.8)
+    excess = held_out.learning_excess(small=small, large=large, real=real, n_small=0.4, n_large=0.8)
     raw = RatioSpectrum.from_scores(real=large[real], fake=large[~real])
     assert error(raw, toy) > 0.025
-    assert error(learning_curve.lowered(raw, excess), toy) < 0.4 * error(raw, toy)
-    assert learning_curve.learning_excess(small=[large], large=large, real=real, n_small=0.4, n_large=0.8) is None
-    assert learning_curve.lowered(raw, None) is raw
+    assert error(held_out.lowered(raw, excess), toy) < 0.4 * error(raw, toy)
+    assert held_out.learning_excess(small=[large], large=large, real=real, n_small=0.4, n_large=0.8) is None
+    assert held_out.lowered(raw, None) is raw
 
 
 # ------------------------------------------------------------------------------------------------------- the edges
@@ -563,9 +556,9 @@ def test_the_learning_curve_is_extrapolated_only_where_it_still_falls():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"real": np.ones((49, 2)), "fake": np.ones((80, 2)), "classifier": "knn"}, "`real` must hold at least 50"),
+        ({"real": np.ones((49, 2)), "fake": np.ones((80, 2)), "classifier": "linear"}, "`real` must hold at least 50"),
         (
-            {"real": np.ones((60, 2)), "fake": np.ones((80, 3)), "classifier": "knn"},
+            {"real": np.ones((60, 2)), "fake": np.ones((80, 3)), "classifier": "linear"},
             "same dimension; got real 2, fake 3",
         ),
         (
@@ -573,7 +566,7 @@ def test_the_learning_curve_is_extrapolated_only_where_it_still_falls():
             "`classifier` must be one of linear",
         ),
         (
-            {"real": np.ones((60, 2)), "fake": np.ones((80, 2)), "classifier": "knn", "folds": 1},
+            {"real": np.ones((60, 2)), "fake": np.ones((80, 2)), "classifier": "linear", "folds": 1},
             "`folds` must be between",
         ),
     ],
@@ -727,7 +720,7 @@ def test_a_small_dropped_mode_is_named(seed):
     rng = np.random.default_rng(seed)
     centres = 6 * np.random.default_rng(99).normal(size=(16, 8))
     real, fake = (centres[rng.integers(k, size=1000)] + rng.normal(size=(1000, 8)) for k in (16, 15))
-    found = assess(real=real, fake=fake, metrics=("knn", "c2st"))
+    found = assess(real=real, fake=fake, metrics=("boosting", "c2st"))
     assert found.scores["c2st"].settings["p_value"] < 0.01
     assert not found.verdict.startswith("Indistinguishable")
 

@@ -1,29 +1,9 @@
 """Simulated coverage of the intervals."""
 
 import numpy as np
-import pytest
-from scipy import stats
 
-from precall.metrics.cells.densities import known_densities
 from precall.metrics.neighbors import influence
 from precall.metrics.scores.metric import subsampling_intervals
-
-
-def gaussian_alpha(lam, shift):
-    low, high = (np.log(lam) - shift**2 / 2) / shift, (-np.log(lam) - shift**2 / 2) / shift
-    return stats.norm.cdf(low) + lam * stats.norm.cdf(high)
-
-
-@pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
-def test_density_interval_covers_the_exact_precision(lam):
-    rng = np.random.default_rng(0)
-    truth, repetitions, hits = gaussian_alpha(lam, 1.0), 400, 0
-    for _ in range(repetitions):
-        x, y = rng.normal(0, 1, 300), rng.normal(1, 1, 200)
-        found = known_densities(real=x, fake=y, log_p=lambda t: -(t**2) / 2, log_q=lambda t: -((t - 1) ** 2) / 2)
-        hits += truth in found.interval(lam)
-    assert stats.binom.cdf(hits, repetitions, 0.95) > 1e-3  # not significantly fewer than 95 %
-    assert stats.binom.sf(hits - 1, repetitions, 0.95) > 1e-4  # nor so many that the interval would be useless
 
 
 def test_subsampling_interval_covers_a_mean_of_both_sides():
@@ -51,16 +31,6 @@ def test_intervals_are_cut_to_the_range_of_the_score():
         lambda a, b: {"x": float(a[0] % 2)}, {"x": 0.9}, n_real=80, n_fake=80, at_least=5, seed=0, within={"x": (0, 1)}
     )["x"]
     assert 0 <= found.low < 0.9 < found.high == 1
-
-
-def test_densities_disjoint_supports_and_nan():
-    found = known_densities(
-        real=np.array([0.1, 0.2]), fake=np.array([1.1, 1.2]),
-        log_p=lambda t: np.where(t < 1, 0, -np.inf), log_q=lambda t: np.where(t < 1, -np.inf, 0),
-    )  # fmt: skip
-    assert found.spectrum.area == 0
-    with pytest.raises(ValueError, match="log_p"):
-        known_densities(real=[0.0], fake=[0.0], log_p=lambda t: [np.nan], log_q=lambda t: [0.0])
 
 
 def test_the_interval_of_realism_counts_every_ball(monkeypatch):

@@ -27,7 +27,7 @@ SLOW = {"auto", "auto_quick", "mlp", "quadratic", "simon"}
 # probabilities
 IN_THEIR_UNITS = {"simon", "kid", "is", "cmmd", "vendi"}
 # look at single columns, or start from random directions
-ON_COLUMNS = {"auto", "auto_quick", "mlp", "boosting", "knn", "quadratic", "linear", "simon", "c2st", "is", "mind"}
+ON_COLUMNS = {"auto", "auto_quick", "mlp", "boosting", "quadratic", "linear", "simon", "c2st", "is", "mind"}
 # cut or start at random by the number of the row
 SEEDED = {name for name, metric in METRICS.items() if metric.is_curve} | {"c2st", "mauve", "mind", "vendi"}
 # sums over many values, whose order differs between NumPy and torch, or between tiles

@@ -14,7 +14,7 @@ from scipy.linalg import sqrtm
 from scipy.special import comb
 
 from precall.metrics.assessing.assessment import Reference, assess
-from precall.metrics.distances import discrepancy, frechet_distance
+from precall.metrics.distances import frechet_distance, gaussian_kernel
 from precall.metrics.distances import kernel_distance as module
 from precall.metrics.distances.frechet_distance import fid
 from precall.metrics.distances.kernel_distance import kid
@@ -389,10 +389,10 @@ def test_residuals_are_those_of_the_additive_fit():
     k = kernel(x, x)[i, j]
     left = k - design @ np.linalg.lstsq(design, k, rcond=None)[0]
     sums = [one.result() for one in kernels.kernel_sums(module.kernel_of(Pair(x, y)), x, y)]
-    assert discrepancy._Within(sums[0][0], sums[0][2]).residual == pytest.approx(left @ left / (7 * 4 / 2))
+    assert gaussian_kernel._residual_within(sums[0][0], sums[0][2]) == pytest.approx(left @ left / (7 * 4 / 2))
     between = kernel(x, y)
     left = between - between.mean(0) - between.mean(1, keepdims=True) + between.mean()
-    assert discrepancy._Between(*sums[2]).residual == pytest.approx(np.sum(left**2) / (6 * 5))
+    assert gaussian_kernel._residual_between(*sums[2]) == pytest.approx(np.sum(left**2) / (6 * 5))
 
 
 def test_kid_expects_nothing_of_equal_sets():

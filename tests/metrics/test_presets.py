@@ -341,14 +341,15 @@ def test_llm_takes_texts_as_they_are(monkeypatch, tmp_path):
 
 def test_principal_axes_of_equal_variance_do_not_break_the_panel():
     """Standardised axes are uncorrelated up to rounding, for which the shrinkage of scikit-learn can be −10¹⁴."""
-    from precall.metrics.members.gaussians import shrunk_covariance
+    from precall.metrics.members.gaussians import gaussian
 
     found = 0
     for seed in range(200):
         x = np.random.default_rng(seed).normal(size=(60, 8))
         left, _, right = np.linalg.svd(x - x.mean(0), full_matrices=False)
         white = ((left @ right) * np.sqrt(60)).astype(np.float32)
-        eigenvalues = np.linalg.eigvalsh(shrunk_covariance(white))
+        _, root = gaussian(torch.from_numpy(white))
+        eigenvalues = np.linalg.eigvalsh((root @ root.T).numpy())
         found += eigenvalues == pytest.approx(np.ones(8), abs=1e-3)
     assert found == 200
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import precall
+from precall.encoders import ENCODERS, Encoder
 from precall.metrics.classifiers.folds import FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.permutation import unit_p_value
@@ -16,6 +17,7 @@ from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.within import around_prompts, spread_score, within_scores
 from precall.metrics.scores.results import Comparison
 from precall.report.page import page_data
+from precall.samples import SampleWarning
 from precall.samples.fields import open_prompted
 
 
@@ -50,6 +52,19 @@ def test_prompts_of_one_side_are_named_and_left_out():
     assert fake.prompted.number.tolist() == [1, 0]
     assert real.prompted.about["only_real"] == ["only data"]
     assert real.prompted.about["only_fake"] == ["only model"]
+
+
+def test_prompts_that_the_encoder_cuts_are_counted_and_named(monkeypatch):
+    numbers = np.random.default_rng(0).normal(size=(2, 60, 2))
+    forward = lambda texts: np.array([[len(text), text.count("e")] for text in texts])  # noqa: E731
+    short = Encoder("ngrams", "text", {}, str, forward, cuts=lambda text: len(text) > 12)
+    monkeypatch.setitem(ENCODERS, "ngrams", lambda: short)
+    prompts = [f"prompt {i}" + " which is long" * (i % 20 == 0) for i in range(60)]
+    given = {"real": prompts, "fake": prompts}
+    with pytest.warns(SampleWarning, match=r"prompts: 3 texts are longer than the encoder reads.*: 0, 20, 40\."):
+        found = precall.assess(real=numbers[0], fake=numbers[1], prompts=given, metrics=("fid",))
+    (said,) = [one for one in found.protocol["notices"] if one.startswith("prompts: ")]
+    assert found.protocol["prompts"]["notes"] == [said]
 
 
 def test_every_prompt_has_the_same_weight_on_both_sides():

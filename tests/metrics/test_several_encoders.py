@@ -71,8 +71,8 @@ def test_results_and_page_hold_all_of_them():
     assert again.encoders["sees-blue"].scores["fid"] == found["red"].encoders["sees-blue"].scores["fid"]
     data = page.page_data(found)
     assert [one["name"] for one in data["models"][0]["encoders"]] == ["red (sees-blue)"]
-    facts = dict(data["facts"])
-    assert facts["Encoder"].startswith("sees-red; scores also with sees-blue. The encoders disagree: by fid")
+    assert data["settings"][0].startswith("encoders sees-red, sees-blue")
+    assert data["settings"][1].startswith("The encoders disagree: by fid")
     labels = {one["key"]: one["label"] for block in data["blocks"] for one in block["columns"]}
     assert labels["fid"] == "FID (encoder)"
 

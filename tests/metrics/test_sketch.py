@@ -14,7 +14,7 @@ from precall.metrics.neighbors import influence
 from precall.metrics.neighbors.ball_sums import Shortest
 from precall.metrics.neighbors.influence import jackknife
 from precall.metrics.scale import sketch as sketch_module
-from precall.metrics.scale.random_sample import RandomSample
+from precall.metrics.scale.sketch_reference import RandomSample
 from precall.samples.archives import ArrayArchive
 
 RNG = np.random.default_rng(7)

@@ -8,8 +8,8 @@ import pytest
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.neighbors.successors import clipped_scores, symmetric_scores
 from precall.metrics.neighbors.sweep import cross_balls, sweep, within
-from precall.metrics.pairs import shortlists
 from precall.metrics.pairs.probabilistic import soft_supports
+from precall.metrics.tiles import clouds
 from precall.metrics.tiles.distances import TILE_SIDES
 from precall.theory.chance import expected_clipped_coverage, inverted_clipped_coverage
 
@@ -120,7 +120,7 @@ SUPPORTS = {
 @pytest.mark.parametrize("sides", [(32, 48), (2048, 16384)])
 def test_soft_supports_by_brute_force(name, sides):
     real, fake = SUPPORTS[name](np.random.default_rng(4))
-    with patch.dict(TILE_SIDES, cpu=sides), patch.object(shortlists, "STRIP", 16):
+    with patch.dict(TILE_SIDES, cpu=sides), patch.object(clouds, "STRIP", 16):
         of_real, of_fake = soft_supports(real=within(real, k=3), fake=within(fake, k=3))
     real, fake = real.astype(np.float64), fake.astype(np.float64)
     np.testing.assert_allclose(of_real.probabilities, support(real, fake), atol=1e-8)

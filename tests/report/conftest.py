@@ -124,7 +124,36 @@ def _tradeoff(_):
     return Tradeoff(found.assessments, settings=settings)
 
 
+def _groups(_):
+    """Two models in three groups: one differs in one group, and the other lacks it."""
+    rng = np.random.default_rng(0)
+    labels = np.array(["young", "old", "a group with a rather long name, as they are"] * 50)
+    unfair = rng.normal(size=(150, 3)) + 3 * (labels == "old")[:, None]
+    lacking = labels[labels != "old"]
+    fakes = {"unfair": unfair, "lacks a group": rng.normal(size=(len(lacking), 3))}
+    groups = {"real": labels.tolist(), "fake": {"unfair": labels.tolist(), "lacks a group": lacking.tolist()}}
+    return assess(real=rng.normal(size=(150, 3)), fake=fakes, metrics=("linear", "neighbors"), groups=groups)
+
+
+def _prompts(_):
+    """Two models of answers to prompts: one answers each, the other answers another prompt."""
+    rng = np.random.default_rng(0)
+    words = [f"{one} {other}" for one in ("red", "blue", "old", "tiny") for other in ("cat", "house", "river", "song")]
+    asked = [f"Write a line about a {words[i % 16]}, in the style of poem number {i // 16}." for i in range(160)]
+
+    def answered(subjects):
+        ends = rng.choice(["in the morning", "at night", "by the sea", "of long ago", "again"], size=(160, 2))
+        return [f"The {words[i % 16]} {a} and {b}." for i, (a, b) in zip(subjects, ends, strict=True)]
+
+    fakes = {"answers": answered(range(160)), "answers another prompt": answered(rng.permutation(160))}
+    prompts = {"real": asked, "fake": dict.fromkeys(fakes, asked)}
+    metrics = ("linear", "c2st", "prompts")
+    return assess(real=answered(range(160)), fake=fakes, prompts=prompts, metrics=metrics, encoder="ngrams")
+
+
 MAKERS = {
+    "groups": _groups,
+    "prompts": _prompts,
     "tradeoff": _tradeoff,
     "two encoders": _two_encoders,
     "images": _images,
@@ -144,7 +173,7 @@ def photographs(rng, n):
 def pictured():
     """One model of photographs, some of which it copies."""
     rng = np.random.default_rng(0)
-    real, fake = photographs(rng, 60), photographs(rng, 60)
+    real, fake = photographs(rng, 60), photographs(rng, 60) // 2
     fake[:5] = real[:5]
     sides = (Side(one.mean(axis=(1, 2)) / 255, open_samples(one), np.arange(60)) for one in (real, fake))
     return assess(**dict(zip(("real", "fake"), sides, strict=True)), metrics=("linear", "neighbors", "copies"))
@@ -159,7 +188,6 @@ def large(pictured):
         "n": 50_000, "x": rng.integers(0, 1000, n).tolist(), "y": rng.integers(0, 1000, n).tolist(),
         "ratio": np.round(rng.normal(size=n), 2).tolist(), "cluster": rng.integers(0, 20, n).tolist(),
         "group": rng.integers(0, 10, n).tolist(),
-        "near": {side: rng.integers(0, n, (n, 3)).tolist() for side in ("real", "fake")},
         "id": [f"a/folder/with/a/long/name/photograph_{i:06d}.jpeg" for i in range(n)],
     }  # fmt: skip
     cells = [{"real": 0.05, "fake": 0.05, "samples": [entry["sample"] for entry in shown["missed"][:4]]}] * 20

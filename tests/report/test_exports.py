@@ -1,4 +1,4 @@
-"""Tables for papers and spreadsheets, model cards, test reports, and runs over time."""
+"""Tables for papers and spreadsheets, test reports, and runs over time."""
 
 import csv
 import io
@@ -44,13 +44,6 @@ def test_tables_are_escaped(found):
     assert r"a\_1 &" in exports.as_latex(found)
 
 
-def test_a_model_card_is_yaml(found):
-    yaml = pytest.importorskip("yaml")
-    (first, _) = yaml.safe_load(exports.as_model_card(found))["model-index"]
-    metrics = {one["type"]: one["value"] for one in first["results"][0]["metrics"]}
-    assert metrics["recall"] == found["a_1"].scores["recall"].value
-
-
 def test_gates_are_test_cases(found):
     suite = ET.fromstring(exports.as_junit(found))
     failed = [case.get("classname") for case in suite if case.find("failure") is not None]
@@ -80,16 +73,19 @@ def test_history_marks_regressions_and_widens_intervals(found, tmp_path):
         return Comparison({"m": precall_like(found["a_1"], {"recall": Score(value, interval)})})
 
     said = exports.history({"step1": run(0.5), "step2": run(0.7), "step3": run(0.6)}).splitlines()
-    assert "!" not in said[1] + said[2]
-    assert said[3].endswith("!")
-    first, third = (float(line.split("[")[1].split(",")[0]) for line in (said[1], said[3]))
+    assert "!" not in said[2] + said[3]
+    assert said[4].endswith("!")
+    first, third = (float(line.split("[")[1].split(",")[0]) for line in (said[2], said[4]))
     assert 0.5 - first < 0.6 - third
     runs = tmp_path / "[runs]*"  # no pattern
     for name in ("10", "9"):
         folder.write(found, runs / name)
     done = CliRunner().invoke(app, ["report", str(runs), "--history"])
     assert done.exit_code == 0
-    assert [line.split()[0] for line in done.output.splitlines()[1:]] == ["9", "9", "10", "10"]
+    listed = [line.split()[0] for line in done.output.splitlines()]
+    assert [word for word in listed if word.isdigit()][:2] == ["9", "10"]
+    assert {"a_1", "=b|"} <= set(listed)
+    assert max(map(len, done.output.splitlines())) <= 80
 
 
 def precall_like(one, scores):

@@ -104,8 +104,8 @@ def test_the_schema_refuses_what_is_not_a_result(compared):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "must be JSON"),
-        ("[]", "must hold a JSON object"),
+        ("{", "must be a JSON object"),
+        ("[]", "must be a JSON object"),
         ("{}", "with the key `schema`"),
         ('{"schema": 1, "models": {}}', "must have schema 3; got 1. Assess again"),
         ('{"schema": 3, "models": {}}', "`models` must have at least 1 entries"),

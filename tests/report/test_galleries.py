@@ -77,7 +77,7 @@ def test_the_samples_of_the_galleries_are_on_the_map_with_their_nearest_ones():
     rng = np.random.default_rng(0)
     sides = [
         Side(x.reshape(len(x), -1) / 255.0, open_samples(x), np.arange(len(x)))
-        for x in (rng.integers(0, 255, (3000, 4, 4), dtype=np.uint8) for _ in range(2))
+        for x in (rng.integers(0, top, (3000, 4, 4), dtype=np.uint8) for top in (255, 150))
     ]
     shown = galleries(assess(real=sides[0], fake=sides[1], metrics=METRICS))
     for gallery, side, other in (("missed", "real", "fake"), ("invented", "fake", "real")):
@@ -86,7 +86,7 @@ def test_the_samples_of_the_galleries_are_on_the_map_with_their_nearest_ones():
             assert entry["nearest"]["id"] in shown["map"][other]["id"]
 
 
-def test_points_of_the_map_have_groups_and_neighbours():
+def test_points_of_the_map_have_groups():
     rng = np.random.default_rng(0)
     real, fake = rng.normal(size=(60, 4)), rng.normal(3.0, 1.0, size=(50, 4))
     labels = {"real": ["b", "a", "only"] * 20, "fake": ["a", "b"] * 25}
@@ -96,18 +96,14 @@ def test_points_of_the_map_have_groups_and_neighbours():
     ids = {side: [int(i) for i in found[side]["id"]] for side in ("real", "fake")}
     for side in ("real", "fake"):
         assert [found["groups"][g] for g in found[side]["group"]] == [labels[side][i] for i in ids[side]]
-    distances = np.linalg.norm(fake[ids["fake"]][:, None] - real[ids["real"]], axis=2)
-    np.testing.assert_array_equal(found["fake"]["near"]["real"], np.argsort(distances, axis=1)[:, :3])
-    within = np.linalg.norm(real[ids["real"]][:, None] - real[ids["real"]], axis=2)
-    np.testing.assert_array_equal(found["real"]["near"]["real"], np.argsort(within, axis=1)[:, 1:4])
 
 
 def test_a_thinner_map_is_cut_in_every_list():
     rng = np.random.default_rng(0)
     one = assess(real=rng.normal(size=(160, 2)), fake=rng.normal(size=(160, 2)), metrics=("fid",))
-    (cut,) = fitting([{"map": sample_map(one, {})}], 6000)
+    (cut,) = fitting([{"map": sample_map(one, {})}], 3000)
     fake = cut["map"]["fake"]
-    assert len(fake["id"]) == len(fake["x"]) == len(fake["near"]["real"]) < 160
+    assert len(fake["id"]) == len(fake["x"]) < 160
 
 
 def test_ten_models_of_fifty_thousand_photographs_stay_below_five_megabytes(large):

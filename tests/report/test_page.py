@@ -20,7 +20,6 @@ from precall.metrics.scores.results import Comparison
 from precall.report import figures, folder, page
 from precall.report.figures import literal, plot
 from precall.samples import open_samples
-from precall.theory.divergences import DIVERGENCES
 from precall.theory.spectrum import RatioSpectrum
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -135,8 +134,7 @@ def test_features_alone_give_a_page_with_a_map_but_without_galleries():
     assert data["ranking"]["by"] == "fid"
 
 
-def test_every_divergence_and_setting_of_the_protocol_has_a_name(compared):
-    assert set(page.DIVERGENCE_NAMES) == set(DIVERGENCES) - {"gan"}
+def test_every_setting_of_the_protocol_has_a_name(compared):
     named = [name for name, _ in data_of(page.render(compared, command="c"))["protocol"]]
     assert not [name for name in named if "_" in name]
     assert named[-1] == "command"

@@ -71,7 +71,8 @@ def files(tmp_path, monkeypatch):
     for name in ("real", "a", "b"):
         rows = [f"p{name}{i},{rng.normal()},{'xyz'[i % 3]}" for i in range(60)]
         (tmp_path / f"{name}.csv").write_text("patient_id,x,kind\n" + "\n".join(rows) + "\n")
-        (tmp_path / f"{name}.txt").write_text("".join(f"a line about {rng.integers(1000)}\n" for i in range(60)))
+        said = "a line about" if name == "real" else "another text of"
+        (tmp_path / f"{name}.txt").write_text("".join(f"{said} {rng.integers(1000)}\n" for i in range(60)))
     return tmp_path
 
 

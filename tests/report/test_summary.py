@@ -12,7 +12,7 @@ from precall.metrics.scores.results import Assessment, Comparison, PerSample
 from precall.metrics.scores.score import Interval, Score, readings
 from precall.metrics.scores.verdict import Kind, Verdict
 from precall.report import page, summary
-from precall.report.summary import findings, headline, improvable, nothing_to_show, ranking, recommendation
+from precall.report.summary import findings, improvable, nothing_to_show, ranking, recommendation
 from precall.theory.spectrum import RatioSpectrum
 
 
@@ -104,7 +104,11 @@ def test_nothing_is_shown_as_missed_or_invented_where_nothing_is():
     assert nothing_to_show(PERFECT) == nothing_to_show(COPIES) == {"missed", "invented"}
     assert nothing_to_show(INVENTS) == {"missed"}
     assert nothing_to_show(HOPELESS) == {"invented"}
-    assert nothing_to_show(PROPORTIONS) == set()
+    assert nothing_to_show(PROPORTIONS) == {"missed", "invented"}  # no sample is three times as frequent
+    both = assessed([0.5, 0.4, 0.1], [0.1, 0.4, 0.5])
+    assert nothing_to_show(both) == set()
+    likely = {name: replace(both.scores[name], chance=0.5) for name in ("missed", "invented")}
+    assert nothing_to_show(replace(both, scores={**both.scores, **likely})) == {"missed", "invented"}
 
 
 def test_a_verdict_does_not_contradict_the_scores_beside_it():
@@ -152,11 +156,10 @@ def test_without_a_curve_fid_ranks_and_without_both_nothing_does():
     fakes = {"far": real + 3, "near": real + 0.1}
     by_fid = assess(real=real, fake=fakes, metrics=("fid",))
     assert ranking(by_fid) == {"by": "fid", "order": ["near", "far"], "close": []}
-    assert headline(by_fid["far"].scores) == ["fid"]
     unranked = assess(real=real, fake=fakes, metrics=("neighbors",))
     assert ranking(unranked) == {"by": None, "order": ["far", "near"], "close": []}
-    assert headline(unranked["far"].scores) == ["precision", "recall"]
-    assert headline(INVENTS.scores) == ["invented", "missed"]
+    first = [page.page_data(one)["models"][0]["headline"] for one in (by_fid, unranked, Comparison({"m": INVENTS}))]
+    assert first == [("fid",), ("precision", "recall"), ("invented", "missed")]
 
 
 def test_every_kind_of_verdict_has_plain_words_and_advice():

@@ -6,6 +6,7 @@ import socket
 import stat
 import time
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from precall.cli import app
 from precall.encoders import encode
 from precall.report import folder
 from precall.samples import SampleError, columnar, open_samples, reading
-from precall.samples.parquet import RowGroup
+from precall.samples.parquet import row_blocks
 
 SUFFIXES = [".npy", ".npz", ".safetensors", ".parquet", ".txt", ".jsonl", ".csv", ".zip"]
 SUFFIXES += [".tar", ".h5", ".mdb", ".arrow"]
@@ -238,9 +239,8 @@ def test_a_parquet_column_with_fewer_rows_than_declared_is_refused(tmp_path):
     schema = parquet.read_schema(tmp_path / "a.parquet")
 
     def declaring(rows):
-        return columnar.Records(
-            "a", schema, [RowGroup(tmp_path / "a.parquet", 0, rows, 32, ())], (tmp_path / "a.parquet",)
-        )
+        path = tmp_path / "a.parquet"
+        return columnar.Records("a", schema, [columnar.Part(rows, partial(row_blocks, path, 0, 100, ()))], (path,))
 
     assert columnar.matrix(declaring(2), "x").shape == (2, 2)
     with pytest.raises(ValueError, match="must have as many rows as declared"):

@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from precall.theory.acceptance import drs, metropolis, obrs, refined_masses, rejection
+from experiments.common.rejection_rules import drs, rejection
+from precall.theory.acceptance import metropolis, obrs, refined_masses
 from strategies import alpha, budgets, pairs
 
 LAM = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])

@@ -13,7 +13,6 @@ from precall.metrics.neighbors.sweep import sweep
 from precall.theory.chance import (
     chance_corrected,
     expected_coverage,
-    expected_density,
     expected_recall_cover,
 )
 
@@ -32,7 +31,7 @@ SIZES = [(2, 3, 1), (4, 4, 2), (6, 3, 4), (3, 7, 2), (5, 6, 4)]
 def test_expectations_under_p_equal_q_by_enumeration(n_real, n_fake, k):
     counts = np.array(list(fakes_before_each_real(n_real, n_fake, k)))
     sizes = {"n_real": n_real, "n_fake": n_fake}
-    assert counts.mean() * n_real / (k * n_fake) == pytest.approx(expected_density())
+    assert counts.mean() * n_real / (k * n_fake) == pytest.approx(1)
     assert (counts >= 1).mean() == pytest.approx(expected_coverage(k=k, **sizes))
     for wanted in range(n_fake + 3):
         assert (counts >= wanted).mean() == pytest.approx(expected_recall_cover(k=wanted, k_prime=k, **sizes))
@@ -48,7 +47,7 @@ def test_expectations_under_p_equal_q_by_simulation(n_real, n_fake, k):
     lam = 0.75
     curves = [cover_curve_of(one, lam) for one in found]
     checks = {
-        "density": ([one.density() for one in found], expected_density()),
+        "density": ([one.density() for one in found], 1.0),
         "coverage": ([one.coverage() for one in found], expected_coverage(k=k, **sizes)),
         "recall": ([one.recall_cover(2) for one in found], expected_recall_cover(k=2, k_prime=k, **sizes)),
         "precision": ([one.precision_cover(2) for one in found], expected_precision_cover(k=2, k_prime=k, **sizes)),
@@ -68,7 +67,7 @@ def test_ver_19_coverage_of_copies_is_one_above_the_chance_level():
     real = np.random.default_rng(0).normal(size=(80, 2))
     found = sweep(real=real, fake=real + 1e-6, k=3)
     assert found.coverage() == 1 > expected_coverage(n_real=80, n_fake=80, k=3)
-    assert found.corrected_coverage() == 1
+    assert found.scores()["corrected_coverage"].value == 1
     assert chance_corrected(expected_coverage(n_real=80, n_fake=80, k=3), 1 - 2**-3) > 0
 
 

@@ -9,16 +9,15 @@ from torch import nn
 
 from experiments.common.glow import ActNorm, Glow, InvertibleConv
 from experiments.common.residual_flow import Residual, ResidualFlow, spectral_bound
-from precall.tune.models.flows import NICE, RealNVP
+from precall.tune.models.flows import RealNVP
 
 PLANE = {
-    "nice": lambda: NICE((2,), hidden=(16, 16)),
     "realnvp": lambda: RealNVP((2,), hidden=(16, 16)),
     "residual": lambda: ResidualFlow((2,), blocks=3, hidden=(16, 16), lipschitz=0.7),
 }
 FLOWS = {
     **PLANE,
-    "nice-odd": lambda: NICE((3,), hidden=(8,)),
+    "realnvp-odd": lambda: RealNVP((3,), hidden=(8,)),
     "realnvp-image": lambda: RealNVP((1, 4, 4), couplings=2, hidden=(8,)),
     "glow": lambda: Glow((1, 8, 8), levels=3, steps=2, hidden=8),
     "glow-colour": lambda: Glow((3, 4, 8), levels=2, steps=1, hidden=8),
@@ -130,7 +129,7 @@ def test_gradient_of_the_residual_flow_in_z():
     )
 
 
-@pytest.mark.parametrize("name", ["nice", "realnvp", "glow"])
+@pytest.mark.parametrize("name", ["realnvp", "glow"])
 def test_construction_is_the_identity_up_to_rotation(name):
     """Zero last layers: |x| is |z| times the known starting scales."""
     torch.manual_seed(0)
@@ -278,6 +277,6 @@ def test_errors():
     with pytest.raises(ValueError, match="at least two coordinates"):
         RealNVP((1,))
     with pytest.raises(ValueError, match="`couplings` must be a whole number"):
-        NICE((2,), couplings=0)
+        RealNVP((2,), couplings=0)
     with pytest.raises(ValueError, match="unconditional"):
-        NICE((2,))(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
+        RealNVP((2,))(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from precall.tune import models
-from precall.tune.models.biggan import Attention, BigGANDiscriminator, BigGANGenerator, ConditionalNorm
+from precall.tune.models.biggan import BigGANDiscriminator, BigGANGenerator, ConditionalNorm
 from precall.tune.models.layers import SpectralConv2d, SpectralEmbedding, SpectralLinear, normalised
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
 
 GENERATORS = {
     "mlp": (lambda classes: MLPGenerator((1, 8, 8), widths=(16,), classes=classes), (1, 8, 8)),
     "conv": (lambda classes: ConvGenerator((1, 28, 28), ch=4, classes=classes), (1, 28, 28)),
-    "biggan32": (lambda classes: BigGANGenerator(32, ch=4, classes=classes, attention=16), (3, 32, 32)),
+    "biggan32": (lambda classes: BigGANGenerator(32, ch=4, classes=classes), (3, 32, 32)),
     "biggan32-flat": (
         lambda classes: BigGANGenerator(32, ch=4, classes=classes, shared=0, hierarchical=False),
         (3, 32, 32),
@@ -27,7 +27,7 @@ DISCRIMINATORS = {
     "spectral": (lambda classes: MLPDiscriminator((1, 4, 4), widths=(9,), classes=classes, spectral=True), (1, 4, 4)),
     "conv": (lambda classes: ConvDiscriminator((1, 28, 28), ch=4, classes=classes), (1, 28, 28)),
     "conv-spectral": (lambda classes: ConvDiscriminator((3, 8, 8), ch=4, classes=classes, spectral=True), (3, 8, 8)),
-    "biggan32": (lambda classes: BigGANDiscriminator(32, ch=4, classes=classes, attention=16), (3, 32, 32)),
+    "biggan32": (lambda classes: BigGANDiscriminator(32, ch=4, classes=classes), (3, 32, 32)),
     "biggan64": (lambda classes: BigGANDiscriminator(64, ch=8, classes=classes), (3, 64, 64)),
 }  # fmt: skip
 
@@ -104,7 +104,7 @@ def test_published_sizes():
         flat = {"ch": 64, "shared": 0, "hierarchical": False}
         assert count(BigGANGenerator(32, classes=10, **flat)) == 4_304_387
         assert count(BigGANDiscriminator(32, ch=64, classes=10)) == 4_207_361
-        assert count(BigGANGenerator(64, attention=0, **flat)) / 1e6 == pytest.approx(32.0, abs=0.05)
+        assert count(BigGANGenerator(64, **flat)) / 1e6 == pytest.approx(32.0, abs=0.05)
         assert count(BigGANDiscriminator(64, ch=64)) / 1e6 == pytest.approx(19.5, abs=0.05)
 
 
@@ -137,19 +137,6 @@ def test_conditional_norm_starts_from_the_normalised_batch():
 def functional_batch_norm(x):
     mean, variance = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), keepdim=True, correction=0)
     return (x - mean) / (variance + 1e-5).sqrt()
-
-
-def test_attention_is_softmax_over_half_the_side():
-    torch.manual_seed(0)
-    attention = Attention(16).eval()
-    x = torch.randn(2, 16, 8, 8)
-    assert torch.equal(attention(x), x)  # γ starts at 0
-    torch.nn.init.constant_(attention.gamma, 0.5)
-    q, k, v = attention.query(x).flatten(2), attention.key(x), attention.value(x)
-    k, v = (torch.nn.functional.max_pool2d(h, 2).flatten(2) for h in (k, v))
-    weights = torch.softmax(q.transpose(1, 2) @ k, 2)  # (n, 64, 16)
-    attended = (v @ weights.transpose(1, 2)).view(2, 8, 8, 8)
-    assert torch.allclose(attention(x), x + 0.5 * attention.out(attended), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +218,6 @@ def test_errors():
         BigGANGenerator(48)
     with pytest.raises(ValueError, match="`latent` must be divisible by 5"):
         BigGANGenerator(64, ch=1, latent=128)
-    with pytest.raises(ValueError, match="`attention` must be 0 or one of 8, 16, 32; got 64"):
-        BigGANGenerator(32, ch=1, attention=64)
     with pytest.raises(ValueError, match="sides divisible by 4; got"):
         ConvGenerator((1, 30, 30))
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):

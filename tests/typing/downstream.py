@@ -11,13 +11,11 @@ from typing import assert_type
 import numpy as np
 import numpy.typing as npt
 import torch
-from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
 import precall
 from precall.encoders import EncodedFeatures, Encoder, encode, load_encoder
 from precall.improve import Plan, Ratio, Refined, Selection
-from precall.integrations.display import PRCurveDisplay
 from precall.integrations.lightning import AssessSamples
 from precall.integrations.loggers import log_to
 from precall.integrations.torchmetrics import FrechetDistance, PRCurve
@@ -89,11 +87,9 @@ def features_of(folder: Path, progress: dict[str, int]) -> EncodedFeatures:
     return encode(samples, encoder, cache=False, progress=lambda done, total: progress.update(done=done, total=total))
 
 
-def integrate(features: torch.Tensor, spectrum: precall.RatioSpectrum) -> AssessSamples:
+def integrate(features: torch.Tensor) -> AssessSamples:
     metric, curve = FrechetDistance(dimension=8, sync_on_compute=False), PRCurve(estimator="clusters")
     metric.update(features, real=True)
     assert_type(metric.compute(), dict[str, torch.Tensor])
     assert_type(curve.spectrum(), precall.RatioSpectrum)
-    display = PRCurveDisplay.from_spectrum(spectrum, name="ours", ax=Figure().subplots(), linestyle="--")
-    assert_type(display.spectrum, precall.RatioSpectrum)
     return AssessSamples(n=500, metrics=("neighbors",))

@@ -6,15 +6,15 @@ and drawing belong to the other packages; printing, progress bars and error mess
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 import precall
-from precall.cli import assess, cache, cite, demo, encode, improve, listing, presets, reference, report, tradeoff, tune
-from precall.cli.console import App, ErrorDoor, emit, silenced, tracebacks
+from precall.cli import assess, cache, demo, encode, improve, listing, reference, report, tradeoff, tune
+from precall.cli.console import HANDLER, App, ErrorDoor, emit, silenced, tracebacks
 from precall.cli.help_pages import Command
-from precall.cli.notices import show_warnings
 
 app = App(
     name="precall",
@@ -27,7 +27,7 @@ app = App(
 )
 VERBS = (
     assess.assess, tradeoff.tradeoff, tune.tune, improve.improve, encode.encode, report.report, demo.demo, cache.cache,
-    presets.presets, cite.cite,
+    listing.cite,
 )  # fmt: skip
 for command in VERBS:
     app.command(cls=Command)(command)
@@ -53,9 +53,8 @@ def main(
 ) -> None:
     """Precision and recall of generative models.
 
-    Examples:
-
     \b
+    Examples:
       precall demo
       precall assess --real data/ --fake ours=a/ --fake theirs=b/ --out report/
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
@@ -69,4 +68,4 @@ def main(
     """
     tracebacks.set(debug)
     silenced.set(quiet)
-    show_warnings()
+    logging.getLogger("precall").addHandler(HANDLER)  # again changes nothing

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from precall.cli.console import alert, bars, command_line, emit, note
-from precall.cli.notices import report_sources
-from precall.cli.options import ReferenceOptions, blaming, flag, takes, wrong
+from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
+from precall.cli.options import ReferenceOptions, blaming, flag, named_path, takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
 from precall.progress import profiled
@@ -23,7 +22,7 @@ from precall.progress import profiled
 if TYPE_CHECKING:
     from precall.metrics.assessing.requests import Request
     from precall.metrics.scores.gates import Gate
-    from precall.metrics.scores.results import Assessment, Comparison
+    from precall.metrics.scores.results import Comparison
     from precall.metrics.scores.verdict import Kind
     from precall.samples import SampleSet
 
@@ -48,9 +47,6 @@ class ComparingOptions(ReferenceOptions):
     Computing:
         k (N): Number of neighbours that define a ball.
         fresh: Compute again, even if the results are in the cache.
-
-    Output:
-        quiet: Print results, errors and gates only: no progress and no remarks.
     """
 
     real: str
@@ -62,7 +58,6 @@ class ComparingOptions(ReferenceOptions):
     ignore: str | None = None
     k: int = 5
     fresh: bool = False
-    quiet: bool = False
 
     @property
     def table_columns(self) -> dict[str, Any]:
@@ -79,12 +74,8 @@ class AssessOptions(ComparingOptions):
         fake ([NAME=]FILE): A model's samples; give it several times to compare models.
         holdout (FILE): Data that the models have not seen: measures how much they copy --real, the training set.
         quick: A rougher answer in less time: auto_quick, neighbors, fid, c2st.
-        encoder (NAME): Encoder for samples that are not features; give it several times to compare encoders. Images:
-            efficientnet (default), random-vgg, pixels, dinov2, clip, vgg16, inception, inception-probabilities,
-            inception-adm. Texts: ngrams (default), minilm, gpt2-large. Or your own: package.module:function (searched
-            in PYTHONPATH).
         preset (NAME): The protocol of a published evaluation, which chooses encoder, metrics, k and balls: fid, adm,
-            stylegan, dgm-eval, prdc, prd, mauve or llm. `precall presets` lists them.
+            stylegan, dgm-eval, prdc, prd, mauve or llm. `precall list presets` shows them.
 
     Tables and groups:
         kinds (COLUMN=KIND,…): Kinds of a table's columns, if those inferred are wrong, as in visit=date,code=category:
@@ -161,42 +152,37 @@ def assess(options: AssessOptions) -> None:
 
     Results are cached: the same assessment of the same samples is not computed twice.
 
-    Examples:
-
     \b
+    Examples:
       precall assess --real data/ --fake samples/
       precall assess --real real.npy --fake a.npy --fake b.npy --out report/
       precall assess --real data/ --fake samples/ --min-recall 0.5 --max-fid 20
       precall assess --real real.csv --fake fake.csv --groups sex
       precall assess --real train.csv --fake fake.csv --holdout test.csv
       precall assess --real real.csv --fake fake.csv --ignore sex --kinds x=number
-      precall assess --real real.npy --fake a.npy --quick
       precall assess --real refs.jsonl --fake a.jsonl --prompt prompt --key answer
       precall assess --real statistics.npz --fake a.npy --metrics fid
       precall assess --real real.npy --fake a.npy --quick --samples samples.csv
-      precall assess --real real.npy --fake a.npy --min-recall 0.1 --gate lower
       precall assess --real 'real/*.npy' --fake 'fake/*.npy' --engine ray
     """
     from precall.files import check_output
-    from precall.integrations.loggers import checked_target
+    from precall.integrations.loggers import checked_target, log_run
+    from precall.metrics.protocols.presets import preset_named
     from precall.report import folder, sample_table
 
-    with blaming("--log"):
-        for target in options.log or ():
+    for target in options.log or ():
+        with blaming("--log"):
             checked_target(target)
-
-    models = dict(_named(given) for given in options.fake)
+    models = dict(map(named_path, options.fake))
     if len(models) < len(options.fake):
         raise typer.BadParameter("two models have the same name; rename one, as in --fake a=one/ --fake b=two/")
     names = chosen_metrics(options.metrics, quick=options.quick)
     if options.preset is not None:
-        from precall.metrics.protocols.presets import preset_named
-
         k, ties = None if options.k == 5 else options.k, None if options.ties == "closed" else options.ties
         with blaming("--preset"):
             preset_named(options.preset, metrics=names, k=k, ties=ties)
     gates, fail_on = _gates(options, names), _fail_on(options)
-    paths = (options.real, *models.values(), *([] if options.holdout is None else [options.holdout]))
+    paths = [path for path in (options.real, *models.values(), options.holdout) if path is not None]
     options.check(*paths)
     if options.out is not None:
         folder.check(options.out, sources=paths)
@@ -205,15 +191,21 @@ def assess(options: AssessOptions) -> None:
         check_output(options.samples, sources=paths)
     start = perf_counter()
     with profiled() as seconds:
-        found = _by_shards(options, models, names) if options.sharded else _in_memory(options, models, names)
+        found = (_by_shards if options.sharded else _in_memory)(options, models, names)
     if options.profile:
-        _tell_profile(seconds, perf_counter() - start)
+        note(f"profile: {perf_counter() - start:.2f} s; stages that run side by side overlap")
+        for stage, taken in sorted(seconds.items(), key=lambda one: -one[1]):
+            note(f"  {stage:<20} {taken:8.2f} s")
     found = replace(found, gates=gates, fail_on=fail_on)
     report_sources(found)
     command = command_line()
     page = None if options.out is None else folder.write(found, options.out, command=command)
     emit(json.dumps(found.to_dict() | {"command": command}, indent=1) if options.as_json else repr(found))
-    _log(options, found, page)
+    for target in options.log or ():
+        with TemporaryDirectory() as place:
+            files = [page or found.to_html(Path(place) / "report.html"), options.samples]
+            log_run(target, found, [file for file in files if file is not None])
+        note(f"logged: {target}")
     if page is not None:
         note(f"page: {page}")
         if (contents := next(iter(found.values())).record.contains) is not None:
@@ -221,56 +213,28 @@ def assess(options: AssessOptions) -> None:
     _check(found)
 
 
-def _log(options: AssessOptions, found: Comparison, page: Path | None) -> None:
-    """Log the results where `--log` says, with the page and the values of each sample."""
-    from precall.integrations.loggers import log_run
-
-    if not options.log:
-        return
-    with TemporaryDirectory() as place:
-        files = [page or found.to_html(Path(place) / "report.html"), *([options.samples] if options.samples else [])]
-        for target in options.log:
-            log_run(target, found, files)
-            note(f"logged: {target}")
-
-
-def _tell_profile(seconds: Mapping[str, float], total: float) -> None:
-    """Print the seconds of each stage, the longest first."""
-    note(f"profile: {total:.2f} s; stages that run side by side overlap")
-    for stage, taken in sorted(seconds.items(), key=lambda one: -one[1]):
-        note(f"  {stage:<20} {taken:8.2f} s")
-
-
 def _in_memory(options: AssessOptions, models: Mapping[str, str], metrics: list[str] | None) -> Comparison:
     """The results of all models, whose samples are in this process; values per sample are written if requested."""
     from precall.report import sample_table
+    from precall.samples.fields import open_prompted
 
     rows: list[Any] = []
-
-    def collect(one: Assessment) -> None:
-        rows.extend(one.sample_table())
-
-    data, *others = _opened(options, options.real, *models.values())
-    sources = {name: one[0] for name, one in zip(models, others, strict=True)}
-    request = _request(options, metrics, data[0], sources)
-    if options.prompt is not None:
-        prompts = {name: one[1] for name, one in zip(models, others, strict=True)}
-        request = replace(request, prompts={"real": data[1], "fake": prompts})
-    each = None if options.samples is None else collect
-    found = assessed(data[0], sources, request, fresh=options.fresh or options.profile, each=each)
+    prompts: dict[str, Any] = {"real": None, "fake": {}}
+    if options.prompt is None:
+        data, sources = options.opened(options.real), {name: options.opened(path) for name, path in models.items()}
+    else:
+        how: dict[str, Any] = {"prompt": options.prompt, "key": options.key, "on_error": options.on_error}
+        data, prompts["real"] = open_prompted(options.real, is_real=True, **how)
+        sources = {}
+        for name, path in models.items():
+            sources[name], prompts["fake"][name] = open_prompted(path, is_real=False, **how)
+    request = _request(options, metrics, data, sources)
+    request = request if options.prompt is None else replace(request, prompts=prompts)
+    each = None if options.samples is None else lambda one: rows.extend(one.sample_table())
+    found = assessed(data, sources, request, fresh=options.fresh or options.profile, each=each)
     if options.samples is not None:
         note(f"samples: {sample_table.write(rows, options.samples)}")
     return found
-
-
-def _opened(options: AssessOptions, real: str, *models: str) -> list[tuple[SampleSet, list[Any]]]:
-    """The samples of the data and of the models, with the prompt of each sample if there are prompts."""
-    from precall.samples.fields import open_prompted
-
-    if options.prompt is None:
-        return [(options.opened(path), []) for path in (real, *models)]
-    how: dict[str, Any] = {"prompt": options.prompt, "key": options.key, "on_error": options.on_error}
-    return [open_prompted(path, is_real=i == 0, **how) for i, path in enumerate((real, *models))]
 
 
 def _request(
@@ -300,17 +264,14 @@ def _by_shards(options: AssessOptions, models: Mapping[str, str], metrics: list[
 
     for name in ("prompt", "holdout", "samples", "preset", "groups", "columns", "ignore", "kinds", "show_rows"):
         if getattr(options, name) not in (None, False):
-            way_out = "leave it out, or use --engine local without --work"
-            raise wrong(flag(name), f"it needs all samples in one process; {way_out}")
+            raise wrong(flag(name), "it needs all samples in one process: leave it out, or --engine and --work")
     if options.encoder is not None and len(options.encoder) > 1:
         raise wrong("--encoder", "give one encoder if the work is done shard by shard")
-    names = ("k", "ties", "seed", "key", "on_error", "engine", "ray_address", "work")
+    names = ("real", "k", "ties", "seed", "key", "on_error", "engine", "ray_address", "work")
     how = {name: getattr(options, name) for name in names}
     encoder = options.encoder[0] if options.encoder else None
     with bars() as progress:
-        found = assess_sharded(
-            real=options.real, fake=models, metrics=metrics, encoder=encoder, progress=progress, **how
-        )
+        found = assess_sharded(fake=models, metrics=metrics, encoder=encoder, progress=progress, **how)
         return Comparison({one.name: one for one in found})
 
 
@@ -330,20 +291,6 @@ def chosen_metrics(given: str | None, *, quick: bool) -> list[str] | None:
 def _listed(names: str) -> list[str]:
     """Comma-separated names; a name with a comma is quoted."""
     return [name.strip() for name in next(csv.reader([names], skipinitialspace=True)) if name.strip()]
-
-
-def _named(given: str) -> tuple[str, str]:
-    """`name=path`, or a path whose last part is the name. Unprintable characters of a name are escaped."""
-    name, equals, path = given.partition("=")
-    named = equals and name and "://" not in name  # the query of a URL may contain an equals sign
-    return (shown(name), path) if named else (shown(_last_name(given)), given)
-
-
-def _last_name(given: str) -> str:
-    """The name of a file or folder; for a pattern of shards, that of their folder."""
-    place = Path(given.partition("?")[0])
-    folder = place.parent.name if set("*[{") & set(place.name) else ""
-    return folder or place.name or given
 
 
 def labels_of(groups: list[str], data: SampleSet, sources: Mapping[str, SampleSet]) -> dict[str, Any]:
@@ -384,10 +331,8 @@ def _own_labels(samples: SampleSet, given: str) -> list[str]:
 def _lines(path: str) -> list[str]:
     from precall.samples import reading
 
-    try:
+    with blaming("--groups"):
         return [line.strip() for line in reading.read_text(Path(path)).splitlines() if line.strip()]
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} must be UTF-8 text with one label per line.") from None
 
 
 def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate, ...]:
@@ -435,3 +380,36 @@ def _check(found: Comparison) -> None:
         alert(f"gate not met: {line}")
     if missed:
         raise typer.Exit(3)
+
+
+def report_sources(found: Comparison) -> None:
+    """Report what was noticed about the samples: unreadable ones, kinds of columns, shared rows, groups."""
+    from precall.metrics.scores.record import OneSided
+
+    first = next(iter(found.values()))
+    sides = {"real": first.record.real, "holdout": first.record.holdout}
+    for name, side in (sides | {name: one.record.fake for name, one in found.items()}).items():
+        if side is not None and side.errors:
+            n = len(side.errors) + (0 if side.shape is None else int(side.shape[0]))
+            tell_skipped(name, [f"{shown(error['id'])}: {error['reason']}" for error in side.errors], n)
+    plan = (None if first.record.real is None else first.record.real.protocol) or {}
+    if "left_out" in plan:  # a table
+        kinds = (f"{shown(name)} {column['kind']}" for name, column in plan["columns"].items())
+        for sentence in (f"columns: {', '.join(kinds)}", *plan["notes"]):
+            note(sentence)
+    memorized = first.scores.get("memorized")
+    if memorized is not None and (shared := memorized.settings["identical_rows"]):
+        said = f"{shared} of {memorized.n_real} samples of --real are in --holdout too"
+        note(f"{said}: copies of these are not counted directly")
+    notices = (  # with the names of the models; those that several models share, once
+        f"{name}: {notice.removeprefix('fake: ')}" if notice.startswith("fake: ") else notice
+        for name, one in found.items()
+        for notice in one.record.notices or ()
+    )
+    for notice in dict.fromkeys(notices):
+        note(notice)
+    for name, one in found.items():
+        alone = one.record.groups or OneSided()
+        for groups, said in ((alone.only_real, "never produced"), (alone.only_fake, "not in the data")):
+            if groups:
+                note(f"{name}: groups {said}, and so without scores: {', '.join(map(str, groups))}")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import shlex
@@ -22,7 +23,7 @@ from typing import Any, TextIO
 import typer
 
 from precall.cli.help_pages import Group
-from precall.printing import shown, wrapped
+from precall.printing import cut, shown, wrapped
 from precall.progress import Progress
 
 tracebacks: ContextVar[bool] = ContextVar("tracebacks", default=False)
@@ -40,7 +41,7 @@ def command_line() -> str:
 
 
 LONGEST = 2000  # characters of an error message
-MOVED = {"sketch": "reference", "merge": "reference"}  # command: the group in which it is now
+MOVED = {"sketch": "reference", "merge": "reference", "presets": "list"}  # command: the group in which it is now
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "can't start new thread")  # in errors of torch and Python
 WAYS_OUT = {
     errno.ENOSPC: "Free some space, or write to another disk.",
@@ -58,18 +59,21 @@ CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(
 
 
 class App(typer.Typer):
-    """The command line. An interruption or a full disk before a command begins ends it like later ones."""
+    """The command line: interruptions, and a full disk, also end it before a command begins."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Run the command line and exit."""
         with _interruptible():
             try:
                 return super().__call__(*arguments, **options)
             except (KeyboardInterrupt, OSError) as error:
-                status, sentence = explained(error)
-                if sentence:
-                    alert(f"precall: {sentence}")
-                sys.exit(status)
+                sys.exit(_reported(error))
+            finally:
+                try:
+                    if sys.stdout is not None:
+                        sys.stdout.flush()
+                except OSError:  # nobody reads it any more, or its disk is full: discard the rest, to exit quietly
+                    with suppress(OSError):
+                        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class ErrorDoor(Group):
@@ -78,21 +82,16 @@ class ErrorDoor(Group):
     With `precall --debug`, the traceback is shown as well. SIGTERM and SIGHUP interrupt a command like Ctrl-C.
     """
 
-    def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run the command line and exit."""
-        with _interruptible():
-            try:
-                return super().main(*arguments, **options)
-            finally:
-                _close_stdout()
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the options before the command. Empty words are refused: an empty path is the working directory.
 
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the options before the command. Empty words are refused: an empty path is the working directory."""
-        words = arguments[1] if len(arguments) > 1 else options.get("args", ())
+        `--quiet` may stand anywhere.
+        """
         with _printable_usage():
-            if any(not word or re.fullmatch(r"--[a-z-]+=", word) for word in words):
+            if any(not word or re.fullmatch(r"--[a-z-]+=", word) for word in args):
                 raise typer.BadParameter("an argument is empty; give it a value, or leave its option out")
-            return super().make_context(*arguments, **options)
+            args = sorted(args, key=lambda word: word != "--quiet")
+            return super().make_context(info_name, args, parent, **extra)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command. A former spelling is understood, and the new one named."""
@@ -102,7 +101,6 @@ class ErrorDoor(Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         try:
             with _printable_usage():
                 found = super().invoke(ctx)
@@ -114,56 +112,37 @@ class ErrorDoor(Group):
         except (Exception, KeyboardInterrupt) as error:
             if hasattr(error, "format_message"):  # a usage error, which typer prints
                 raise
-            status, sentence = explained(error)
             if tracebacks.get():
                 alert("".join(traceback.format_exception(error)))
-            if sentence:
-                alert(f"precall: {sentence}")
-            raise typer.Exit(status) from None
+            raise typer.Exit(_reported(error)) from None
+
+
+def _reported(error: BaseException) -> int:
+    """Print the sentence about an error, and return the exit status."""
+    status, sentence = explained(error)
+    if sentence:
+        alert(f"precall: {sentence}")
+    return status
 
 
 def explained(error: BaseException) -> tuple[int, str]:
-    """The exit status of an error, and a sentence that says what happened and how to continue.
-
-    Example:
-        >>> explained(ValueError("`k` must be at least 1; got 0."))
-        (1, '`k` must be at least 1; got 0.')
-        >>> explained(KeyError("auto"))[0]
-        70
-    """
-    message = _one_line(error)
+    """The exit status of an error, and a sentence that says what happened and how to continue."""
+    parts = [str(error) or type(error).__name__, *(f"({note})" for note in getattr(error, "__notes__", ()))]
+    message = cut(shown(" ".join(" ".join(parts).split())), LONGEST)
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted. No incomplete file is left; finished features are in the cache and will be reused."
     if isinstance(error, BrokenPipeError):
         return 141, ""
-    if isinstance(error, OSError):
-        return 1, _system_error(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        path = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+        place = "" if error.filename is None else f": `{cut(shown(path), LONGEST)}`"
+        return 1, f"{shown(error.strerror)}{place}. {WAYS_OUT.get(error.errno or 0, 'Check the path.')}"
     if isinstance(error, MemoryError) or any(sign in message for sign in OUT_OF_MEMORY):
         return 1, f"not enough memory ({message}). Use fewer samples, or a machine with more memory."
-    if isinstance(error, ValueError | ImportError):
+    if isinstance(error, ValueError | ImportError | OSError):
         return 1, message
     what = f"{type(error).__name__}: {message}"
     return 70, f"internal error ({what}). This is a bug, please report it with the output of `precall --debug …`."
-
-
-def _one_line(error: BaseException) -> str:
-    """The message of an error and its notes, on one line of limited length."""
-    parts = [str(error) or type(error).__name__, *(f"({note})" for note in getattr(error, "__notes__", ()))]
-    return _cut(shown(" ".join(" ".join(parts).split())))
-
-
-def _system_error(error: OSError) -> str:
-    """What the system refused, the file, and the way out."""
-    if error.strerror is None:
-        return _one_line(error)
-    way_out = WAYS_OUT.get(error.errno or 0, "Check the path.")
-    path = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
-    place = "" if error.filename is None else f": `{_cut(shown(path))}`"
-    return f"{shown(error.strerror)}{place}. {way_out}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
 @contextmanager
@@ -182,10 +161,9 @@ def _printable_usage() -> Iterator[None]:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise `KeyboardInterrupt`, unless they are ignored (as under nohup)."""
-    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        signals = []  # only the main thread can handle signals
-    before = {number: signal.getsignal(number) for number in signals}
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    alone = threading.current_thread() is threading.main_thread()  # only the main thread can handle signals
+    before = {number: signal.getsignal(number) for number in numbers if alone}
     changed = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
     for number in changed:
         signal.signal(number, signal.default_int_handler)
@@ -196,49 +174,17 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _close_stdout() -> None:
-    """Flush stdout. If nobody reads it any more, or its disk is full, discard the rest, so that exiting is quiet."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextmanager
 def bars() -> Iterator[Progress]:
-    """Provide a progress callback that draws bars with rate and remaining time, if stderr is a terminal."""
-    from rich import progress as rich_progress
+    """Provide a progress callback that draws bars with elapsed and remaining time, if stderr is a terminal."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        ProgressColumn,
-        Task,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
 
-    class Rate(ProgressColumn):
-        """Steps per second."""
-
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:.3g}/s" if task.speed else "")
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description:>18}", markup=False),
-        BarColumn(),
-        Rate(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    console, name = Console(stderr=True), rich.TextColumn("{task.description:>18}", markup=False)
+    columns = (name, rich.BarColumn(), rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
     disable = silenced.get() or not console.is_terminal
-    with rich_progress.Progress(*columns, console=console, transient=True, disable=disable) as progress:
-        tasks: dict[str, TaskID] = {}
+    with rich.Progress(*columns, console=console, transient=True, disable=disable) as progress:
+        tasks: dict[str, rich.TaskID] = {}
 
         def update(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
@@ -277,6 +223,10 @@ def fitted(text: str) -> str:
         for line in text.split("\n")
     )
     return "\n".join(part for parts in lines for part in parts)
+
+
+HANDLER = logging.Handler(logging.WARNING)  # of what the logger "precall" reports
+HANDLER.emit = lambda record: alert(f"precall: {shown(record.getMessage())}")  # type: ignore[method-assign]
 
 
 def tell_skipped(name: str, errors: Sequence[object], n: int) -> None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from precall.cli.console import bars, emit
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
 METRICS = ("auto", "clusters", "neighbors", "copies", "fid", "c2st")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for report.html and results.json.")] = Path(
-        "precall-report"
-    ),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the report.")] = Path("precall-report"),
     seed: Annotated[int, typer.Option(help="Seed of the models and of the assessment.")] = 0,
 ) -> None:
     """Assess four simulated models of handwritten digits and write the report.
@@ -28,9 +22,8 @@ def demo(
     replaces 30 % of its samples by blends of two digits, and one produces three classes too often. The fourth model
     copies the data.
 
-    Example:
-
     \b
+    Examples:
       precall demo
     """
     from precall.metrics.assessing.assessment import assess
@@ -68,7 +61,7 @@ def _digits(seed: int) -> tuple[Any, dict[str, Any]]:
     return _pictured(images[data]), {name: _pictured(features) for name, features in models.items()}
 
 
-def _pictured(features: npt.NDArray[np.float64]) -> Any:
+def _pictured(features: Any) -> Any:
     """Digits with their 64 pixels as features and with pictures for the page."""
     import numpy as np
 

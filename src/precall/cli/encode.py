@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +31,8 @@ class EncodeOptions(EncodingOptions):
 def encode(options: EncodeOptions) -> None:
     """Compute the features of samples once, to reuse them in many assessments.
 
-    Examples:
-
     \b
+    Examples:
       precall encode images/ --out features.npy
       precall encode images.zip --encoder pixels --out features.npy
       precall encode answers.jsonl --key answer --out features.npy
@@ -40,12 +40,17 @@ def encode(options: EncodeOptions) -> None:
     import numpy as np
 
     from precall.encoders import encode as run
-    from precall.files import open_atomically
+    from precall.files import check_output, open_atomically
     from precall.progress import stage_of
 
     options.check(options.samples)
     out, protocol = options.out, options.out.with_suffix(".json")
-    _check_output(out, protocol, Path(options.samples))
+    if out.suffix != ".npy":
+        raise wrong("--out", f"expected a file that ends in .npy; got {out}")
+    for path in (out, protocol):
+        check_output(path, sources=[options.samples])
+    with suppress(FileNotFoundError):
+        _check_protocol(protocol)
     with bars() as progress:
         opened = options.opened(options.samples)
         found = run(opened, options.encoder, device=options.device, progress=stage_of(progress, "encode"))
@@ -57,20 +62,13 @@ def encode(options: EncodeOptions) -> None:
     note(f"{out}: {found.shape[0]} samples, {found.shape[1]} dimensions ({found.encoder})")
 
 
-def _check_output(out: Path, protocol: Path, samples: Path) -> None:
-    """Refuse to overwrite the samples, or a file beside the features that is not the protocol of other features."""
-    from precall.files import check_output
-    from precall.report.folder import read_json
+def _check_protocol(path: Path) -> None:
+    """Refuse to overwrite a file beside the features that is not the protocol of other features."""
+    from precall.samples.reading import read_json
 
-    if out.suffix != ".npy":
-        raise wrong("--out", f"expected a file that ends in .npy; got {out}")
-    for path in (out, protocol):
-        check_output(path, sources=[samples])
     try:
-        foreign = protocol.exists() and not {"encoder", "fingerprint"} <= read_json(protocol).keys()
+        found = read_json(path)
     except ValueError:
-        foreign = True
-    if foreign:
-        raise ValueError(
-            f"the protocol belongs in `{shown(str(protocol))}`, which exists and is not one. Choose another name."
-        )
+        found = None
+    if not isinstance(found, dict) or not {"encoder", "fingerprint"} <= found.keys():
+        raise ValueError(f"the protocol belongs in `{shown(str(path))}`, which exists and is not one. Rename it.")

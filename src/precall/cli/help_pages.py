@@ -25,7 +25,6 @@ class Command(TyperCommand):
     """A command whose help page has groups of options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options of a help page."""
         write_options(self, ctx, formatter)
 
 
@@ -33,7 +32,6 @@ class Group(TyperGroup):
     """A group of commands whose help page describes each in a full sentence."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options and the commands of a help page."""
         write_options(self, ctx, formatter)
         named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         shown = [(name, one.get_short_help_str(limit=1000)) for name, one in named if one and not one.hidden]

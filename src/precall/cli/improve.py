@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +14,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from precall.cli.console import alert, bars, command_line, emit, note, tell_skipped
-from precall.cli.options import EncodingOptions, flag, takes, wrong
-from precall.cli.target_folder import check_new, copy_image, write_set, writer_of
-from precall.files import inside, one_per_line, staged_folder, write_atomically
+from precall.cli.options import EncodingOptions, flag, named_path, takes, wrong
+from precall.cli.target_folder import check_images, check_new, copy_image, text_content, write_set, writer_of
+from precall.files import check_output, inside, one_per_line, staged_folder, write_atomically
 
 if TYPE_CHECKING:
     from precall.improve.judging import JudgedSamples
     from precall.improve.selection import Selection
     from precall.samples import SampleSet
-    from precall.samples.images import ImageFiles
 
-OTHER_FOLDER = "Choose another folder, or remove that file."
 FILES = (".txt", ".npy", ".json", ".jsonl", ".csv", ".tsv")
-
 NOT_IN_A_BLEND = ("plan", "target", "surplus", "size", "at_recall", "centrality", "copy", "link")
 
 
@@ -91,26 +86,19 @@ class ImproveOptions(EncodingOptions):
     link: bool = False
 
     @property
-    def folder(self) -> Path | None:
-        """The folder of a fine-tuning set."""
-        return self.target if self.surplus is None else self.surplus
-
-    @property
-    def folder_option(self) -> str:
-        """The option that names the folder of a fine-tuning set."""
-        return "--target" if self.surplus is None else "--surplus"
+    def folder(self) -> tuple[str, Path | None]:
+        """The option that names the folder of a fine-tuning set, and the folder."""
+        return ("--target", self.target) if self.surplus is None else ("--surplus", self.surplus)
 
 
 @takes(ImproveOptions)
 def improve(options: ImproveOptions) -> None:
     """Keep the better part of a model's samples, predict the effect of each budget, or write a fine-tuning set.
 
-    Examples:
-
     \b
+    Examples:
       precall improve --real data/ --fake samples/ --budget 2 --out kept.txt
       precall improve --real data/ --fake samples/ --budget 2 --out kept/ --link
-      precall improve --real data/ --fake samples/ --budget 4 --centrality 3
       precall improve --real real.npy --fake a.npy --plan
       precall improve --real data/ --fake samples/ --lam 10 --target tuning/
       precall improve --real data/ --fake samples/ --lam 0.1 --surplus guide/
@@ -119,6 +107,7 @@ def improve(options: ImproveOptions) -> None:
     status is 3 if no budget does.
     """
     from precall.improve.judging import ESTIMATORS, judge
+    from precall.samples import SampleWarning
 
     if options.blend:
         _blend(options)
@@ -126,29 +115,25 @@ def improve(options: ImproveOptions) -> None:
     if len(options.fake) > 1 or options.cost:
         raise wrong("--fake", "several models, and --cost, need --blend")
     fake = options.fake[0]
-    folder, estimator = options.folder, options.estimator
-    if folder is not None or options.size is not None or options.lam is not None:
-        _check_set_usage(options)
-    else:
-        _check_usage(options)
+    (option, folder), estimator = options.folder, options.estimator
+    if options.copy and options.link:
+        raise wrong("--copy", "choose one of --copy and --link")
+    is_set = folder is not None or options.size is not None or options.lam is not None
+    (_check_set_usage if is_set else _check_usage)(options)
     options.check(options.real, fake)
     if estimator not in ESTIMATORS:
         raise wrong("--estimator", f"unknown estimator {estimator!r}; choose one of {', '.join(ESTIMATORS)}")
     data, samples = options.opened(options.real), options.opened(fake)
     write = None if options.out is None else _writer(options, options.out, samples)
     if folder is not None:
-        check_new(folder, (options.real, fake), options.folder_option)
+        check_new(folder, (options.real, fake), option)
         write_rows = writer_of(real=data, fake=samples, link=options.link)
-    with _sample_warnings_as_notes(), bars() as progress:
-        judged = judge(
-            real=data,
-            fake=samples,
-            estimator=estimator,
-            encoder=options.encoder,
-            seed=options.seed,
-            device=options.device,
-            progress=progress,
-        )
+    how: Any = {"encoder": options.encoder, "seed": options.seed, "device": options.device}
+    with warnings.catch_warnings(record=True) as caught, bars() as progress:
+        warnings.simplefilter("always", SampleWarning)
+        judged = judge(real=data, fake=samples, estimator=estimator, progress=progress, **how)
+    for sentence in dict.fromkeys(str(one.message) for one in caught):
+        note(sentence)
     for name, one in (("real", data), ("fake", samples)):
         tell_skipped(name, one.errors, len(one))
     if options.plan:
@@ -188,42 +173,21 @@ def _chosen(judged: JudgedSamples, options: ImproveOptions) -> Selection:
         return selection(judged, budget=options.budget, centrality=centrality, seed=options.seed)
 
 
-@contextmanager
-def _sample_warnings_as_notes() -> Iterator[None]:
-    """Print warnings about samples as remarks, each once."""
-    from precall.samples.sampleset import SampleWarning
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", SampleWarning)
-        yield
-    about = dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, SampleWarning))
-    for sentence in about:
-        note(sentence)
-    for one in (one for one in caught if not issubclass(one.category, SampleWarning)):
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-
-
-# ------------------------------------------------------------------------------------------------------------- keeping
-
-
 def _writer(options: ImproveOptions, out: Path, samples: SampleSet) -> Callable[[Selection], None]:
     """A function that writes the kept samples to `out`. An impossible output is refused before the computation."""
     suffix = out.suffix.lower()
-    for source in (options.fake[0], options.real):
-        if out.resolve().is_relative_to(Path(source).resolve()):
-            raise ValueError(
-                f"--out must not be, or lie inside, one of the sources; got {out} and {source}. Choose another path."
-            )
+    sources = (options.fake[0], options.real)
     if options.copy or options.link:
-        return _into_folder(out, samples, link=options.link)
+        check_new(out, sources, "--out")
+        check_images(samples, link=options.link)
+        return lambda kept: _write_images(out, samples, kept, link=options.link)
     if suffix not in FILES or out.is_dir():
         raise wrong("--out", f"expected a file ({' '.join(FILES)}), or a folder with --copy or --link; got {out}")
+    check_output(out, sources=sources)
     if suffix == ".jsonl" and samples.kind != "text":
         raise ValueError(f"--out {out} takes texts; {samples.name} holds {samples.kind}. Use .txt, .npy or .json.")
     if suffix in (".csv", ".tsv") and (samples.kind != "table" or Path(options.fake[0]).suffix.lower() != suffix):
-        raise ValueError(
-            f"--out {out} takes the rows of a {suffix} table; got {samples.name}. Use .txt, .npy or .json."
-        )
+        raise ValueError(f"--out {out} takes the rows of a {suffix} table; {samples.name}. Use .txt, .npy or .json.")
     if suffix == ".txt":
         one_per_line(samples.ids)  # refuses names with a line break
     return lambda kept: write_atomically(out, _content(suffix, samples, kept))
@@ -241,11 +205,8 @@ def _content(suffix: str, samples: Any, kept: Selection) -> bytes:
         return (json.dumps(kept.to_dict(), indent=1) + "\n").encode()
     if suffix == ".txt":
         return one_per_line(kept.ids)
-    if suffix == ".jsonl" and getattr(samples, "is_json", False):
-        return b"".join(bytes(samples.lines[int(index)]) + b"\n" for index in kept.indices)
     if suffix == ".jsonl":
-        texts = (json.dumps(samples[int(index)], ensure_ascii=False) for index in kept.indices)
-        return "".join(f"{text}\n" for text in texts).encode()
+        return text_content([(samples, int(index)) for index in kept.indices])
     text = io.StringIO()
     table = csv.writer(text, delimiter=samples.delimiter, lineterminator="\n")
     if samples.has_header:
@@ -254,60 +215,10 @@ def _content(suffix: str, samples: Any, kept: Selection) -> bytes:
     return text.getvalue().encode()
 
 
-def _into_folder(out: Path, samples: SampleSet, *, link: bool) -> Callable[[Selection], None]:
-    from precall.samples.images import ImageFiles
-
-    if not isinstance(samples, ImageFiles):
-        way_out = "Use --out kept.txt."
-        raise ValueError(f"--copy and --link take a folder or zip of images; {samples.name} is neither. {way_out}")
-    if link and not samples.own_files:
-        raise ValueError(f"--link takes a folder of images; {samples.name} is not one. Use --copy.")
-    if os.path.lexists(out) and not out.is_dir():
-        raise ValueError(f"--out must be a folder for --copy and --link; {out} is a file. Choose another path.")
-    _check_only(out, samples.ids)
-
-    def write(kept: Selection) -> None:
-        _check_only(out, kept.ids)
-        images = {inside(out, name): int(index) for name, index in zip(kept.ids, kept.indices, strict=True)}
-        if len(images) < len(kept):
-            raise ValueError(f"--copy needs a different name for each image; {samples.name} holds one twice.")
-        missing = {target: index for target, index in images.items() if not _stands(target, samples, index, link=link)}
-        with staged_folder(out) as folder:
-            for target, index in missing.items():
-                copy_image(folder / target.relative_to(out), samples, index, link=link)
-
-    return write
-
-
-def _check_only(out: Path, names: Iterable[str]) -> None:
-    """Check that the folder holds no other files than `names`, which an earlier run may have put there.
-
-    Otherwise it would hold a mixture of two selections. Hidden files do not count as images and are left alone.
-    """
-    allowed = {os.path.normpath(name) for name in names}
-    for place, folders, files in os.walk(out):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-        for name in [*(name for name in files if not name.startswith(".")), *links]:
-            path = os.path.join(place, name)
-            if os.path.relpath(path, out) not in allowed:
-                raise ValueError(f"--out must hold nothing but the kept images; {path} is not one. {OTHER_FOLDER}")
-
-
-def _stands(target: Path, samples: ImageFiles, index: int, *, link: bool) -> bool:
-    """Whether an earlier run has copied or linked this image; another file in its place is refused."""
-    if not os.path.lexists(target):
-        return False
-    if link:
-        same = target.is_symlink() and os.readlink(target) == os.path.abspath(samples.paths[index])
-    else:
-        same = target.is_file() and not target.is_symlink() and target.read_bytes() == samples.content(index)
-    if not same:
-        raise ValueError(f"--out must hold nothing but the kept images; {target} exists and differs. {OTHER_FOLDER}")
-    return True
-
-
-# ------------------------------------------------------------------------------------------------------------ planning
+def _write_images(out: Path, samples: Any, kept: Selection, *, link: bool) -> None:
+    with staged_folder(out) as folder:
+        for name, index in zip(kept.ids, kept.indices.tolist(), strict=True):
+            copy_image(inside(folder, name), samples, index, link=link)
 
 
 def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
@@ -329,17 +240,12 @@ def _show_plan(judged: JudgedSamples, options: ImproveOptions) -> None:
         return
     wanted = f"precision {precision:g} at recall {recall:g}"
     if least.at_best == float("inf"):
-        share = f"{1 - found.max_recall.supported:.0%}"
-        reason = f"the model never produces about {share} of the data, and rejection creates no samples"
-        alert(f"no budget reaches {wanted}: {reason}")
+        reason = f"the model never produces about {1 - found.max_recall.supported:.0%} of the data"
+        alert(f"no budget reaches {wanted}: {reason}, and rejection creates no samples")
         raise typer.Exit(3)
     if not options.as_json:
-        enough = least.supported < float("inf")
-        most = f"{least.supported:.3g}" if enough else "unknown; draw more samples to tell"
+        most = f"{least.supported:.3g}" if least.supported < float("inf") else "unknown; draw more samples to tell"
         emit(f"\nsmallest budget with {wanted}: {most}; at best {least.at_best:.3g}")
-
-
-# --------------------------------------------------------------------------------------------------------------- usage
 
 
 def _check_usage(options: ImproveOptions) -> None:
@@ -347,8 +253,8 @@ def _check_usage(options: ImproveOptions) -> None:
     from precall.theory import checks
 
     plan, out, images = options.plan, options.out, options.copy or options.link
-    for name, value in (("min-precision", options.min_precision), ("at-recall", options.at_recall)):
-        checks.unit(f"--{name}", 0.0 if value is None else value)
+    checks.unit("--min-precision", options.min_precision or 0.0)
+    checks.unit("--at-recall", options.at_recall or 0.0)
     checks.budget(1.0 if options.budget is None else options.budget)
     if not plan and options.budget is None:
         raise wrong("--budget", "pass the number of samples per kept sample, as in --budget 2, or use --plan")
@@ -360,8 +266,6 @@ def _check_usage(options: ImproveOptions) -> None:
     least = options.min_precision is not None
     if least != (options.at_recall is not None) or (least and not plan):
         raise wrong("--min-precision", "use all three options together: --plan --min-precision 0.9 --at-recall 0.5")
-    if options.copy and options.link:
-        raise wrong("--copy", "choose one of --copy and --link")
     if images and out is None:
         raise wrong("--out", "pass a folder for --copy or --link")
 
@@ -370,62 +274,44 @@ def _check_set_usage(options: ImproveOptions) -> None:
     """Refuse options that do not fit together, for a fine-tuning set."""
     from precall.theory import checks
 
-    option = options.folder_option
-    if options.folder is None and options.budget is not None:
+    option, folder = options.folder
+    if folder is None and options.budget is not None:
         raise wrong("--lam", "--lam is the slope λ of a fine-tuning set; with --budget use --centrality")
-    if options.lam is None:
-        raise wrong("--lam", f"pass the trade-off of the fine-tuning set, as in --lam 10 {option} tuning/")
+    if options.lam is None or folder is None:
+        raise wrong("--lam", f"pass λ and a new folder for the fine-tuning set, as in --lam 10 {option} tuning/")
     checks.positive("--lam", options.lam)
-    if options.folder is None:
-        way = "pass a new folder for a fine-tuning set, as in --lam 10 --target tuning/"
-        raise wrong("--lam", way)
     names = ["budget", "centrality", "plan", "out", "min_precision", "at_recall"]
     names += [] if options.surplus is None else ["target", "size"]
     if given := [flag(name) for name in names if getattr(options, name) not in (None, False)]:
         raise wrong(option, f"the fine-tuning set follows from --lam alone; remove {' and '.join(given)}")
-    if options.copy and options.link:
-        raise wrong("--copy", "choose one of --copy and --link")
 
 
 def _blend(options: ImproveOptions) -> None:
     """Print the best blend, or write it as JSON."""
     from precall.improve.blending import blend
 
-    models = dict(_named_model(given) for given in options.fake)
+    models = dict(map(named_path, options.fake))
     if len(models) < max(2, len(options.fake)):
         raise wrong("--blend", "give two models or more with different names, as in --fake a=one.npy --fake b=two.npy")
     if given := [flag(name) for name in NOT_IN_A_BLEND if getattr(options, name) not in (None, False)]:
         raise wrong("--blend", f"remove {' and '.join(given)}; a blend takes --lam, --budget, --cost, --min-precision")
     if options.out is not None and options.out.suffix.lower() != ".json":
         raise wrong("--out", f"a blend is written as .json; got {options.out}")
+    try:
+        costs = {name: float(cost) for name, _, cost in (one.partition("=") for one in options.cost or ())}
+    except ValueError:
+        raise wrong("--cost", f"expected NAME=NUMBER, as in --cost a=2; got {options.cost}") from None
     options.check(options.real, *models.values())
     found = blend(
         real=options.opened(options.real),
         fakes={name: options.opened(path) for name, path in models.items()},
         lam=1.0 if options.lam is None else options.lam,
-        budget=options.budget,
-        costs=_costs(options.cost) if options.cost else None,
+        costs=costs or None,
         precision_at_least=options.min_precision,
-        encoder=options.encoder,
-        seed=options.seed,
-        device=options.device,
+        **{name: getattr(options, name) for name in ("budget", "encoder", "seed", "device")},
     )
     saved = json.dumps(found.to_dict() | {"command": command_line()}, indent=1)
     if options.out is not None:
         write_atomically(options.out, (saved + "\n").encode())
         note(f"written: {options.out}")
     emit(saved if options.as_json else repr(found))
-
-
-def _named_model(given: str) -> tuple[str, str]:
-    """Name and path of a model; its name is that of the file unless one is given."""
-    name, equals, path = given.partition("=")
-    return (name, path) if equals and name and "/" not in name else (Path(given).stem, given)
-
-
-def _costs(given: list[str]) -> dict[str, float]:
-    pairs = (one.partition("=")[::2] for one in given)
-    try:
-        return {name: float(cost) for name, cost in pairs}
-    except ValueError:
-        raise wrong("--cost", f"expected NAME=NUMBER, as in --cost a=2; got {', '.join(given)}") from None

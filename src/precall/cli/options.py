@@ -13,12 +13,13 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
-from precall.cli.console import silenced
 from precall.cli.help_pages import ARGUMENTS, OPTIONS, HelpAll
+from precall.printing import shown
 
 if __doc__ is None:
     raise ImportError("the command line takes its help from docstrings. Run Python without -OO (PYTHONOPTIMIZE=2).")
@@ -39,9 +40,9 @@ class EncodingOptions:
     """How sources are opened and encoded, and where this runs.
 
     Options:
-        encoder (NAME): Encoder for samples that are not features. Images: efficientnet (default), random-vgg, pixels,
-            dinov2, clip, vgg16, inception, inception-probabilities, inception-adm. Texts: ngrams (default), minilm,
-            gpt2-large. Or your own: package.module:function (searched in PYTHONPATH).
+        encoder (NAME): Encoder for samples that are not features; `assess` takes several. Images: efficientnet
+            (default), random-vgg, pixels, dinov2, clip, vgg16, inception, inception-probabilities, inception-adm.
+            Texts: ngrams (default), minilm, gpt2-large. Or your own: package.module:function (searched in PYTHONPATH).
 
     Reading samples:
         key (NAME): Name of the array in a .npz, .safetensors or .h5 file, of the column in .parquet files, or of the
@@ -110,61 +111,47 @@ def blaming(option: str) -> Iterator[None]:
         raise wrong(option, str(error)) from None
 
 
-def flag(name: str) -> str:
-    """The option of a field.
+def named_path(given: str) -> tuple[str, str]:
+    """`name=path`, or a path whose last part is the name: for a pattern of shards, that of their folder."""
+    name, equals, path = given.partition("=")
+    if equals and name and "://" not in name:  # the query of a URL may contain an equals sign
+        return shown(name), path
+    place = Path(given.partition("?")[0])
+    folder = place.parent.name if set("*[{") & set(place.name) else ""
+    return shown(folder or place.name or given), given
 
-    Example:
-        >>> flag("show_rows"), flag("as_json")
-        ('--show-rows', '--json')
-    """
+
+def flag(name: str) -> str:
+    """The option of a field, as in `--show-rows` or `--json`."""
     return f"--{name.removeprefix('as_').replace('_', '-')}"
 
 
 def takes(options: type[T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
-    """Make a command of a function that takes one object: its options are the fields of a dataclass.
-
-    Example:
-        >>> @dataclass(frozen=True)
-        ... class Numbers:
-        ...     '''Options:
-        ...         k (N): Number of neighbours.
-        ...     '''
-        ...     k: int = 5
-        >>> @takes(Numbers)
-        ... def show(numbers: Numbers) -> None:
-        ...     print(numbers.k)
-        >>> show(k=3)
-        3
-    """
+    """Make a command of a function that takes one object: its options are the fields of a dataclass."""
     hints, empty = get_type_hints(options), inspect.Parameter.empty
     defaults = {one.name: empty if one.default is MISSING else one.default for one in fields(options)}
     said: dict[str, _Documented] = {}
     for one in (one for kind in options.__mro__[:-1] for one in _documented(kind.__doc__ or "")):
         said.setdefault(one.name, one)  # own options come before inherited ones
     order = dict.fromkeys([*(name for name, default in defaults.items() if default is empty), *said])
+    typed: dict[str, Any] = {name: Annotated[hints[name], said[name].parameter()] for name in order}
+    if {one.group for one in said.values()} - {ARGUMENTS, OPTIONS, GONE}:
+        typed["help_all"], defaults["help_all"] = HelpAll, False
+    keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=defaults[name],
-            annotation=Annotated[hints[name], said[name].parameter()],
-        )
-        for name in order
+        inspect.Parameter(name, keyword, default=defaults[name], annotation=one) for name, one in typed.items()
     ]
-    parameters.append(inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
 
     def decorate(run: Callable[[T], None]) -> Callable[..., None]:
         def command(*, help_all: bool = False, **given: Any) -> None:
             for one in said.values():
                 if one.group == GONE and given[one.name]:
                     raise wrong(flag(one.name), f"is no longer needed: {one.text}")
-            if given.get("quiet"):
-                silenced.set(True)
             run(options(**given))
 
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__name__, command.__doc__ = run.__name__, run.__doc__
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = typed
         return command
 
     return decorate

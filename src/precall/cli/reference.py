@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from precall.cli.console import bars, emit, note, tell_skipped
+from precall.cli.console import bars, command_line, emit, note, tell_skipped
 from precall.cli.help_pages import Command, Group
 from precall.cli.options import EncodingOptions, ReferenceOptions, takes, wrong
 
@@ -21,12 +19,8 @@ if TYPE_CHECKING:
     from precall.metrics.scale.sketch import Sketch
     from precall.progress import Progress
 
-app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
-
-
-@app.callback()
-def reference() -> None:
-    """Keep encoded data in a file, and count a model's samples against them shard by shard."""
+HELP = "Keep encoded data in a file, and count a model's samples against them shard by shard."
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=HELP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +59,8 @@ def make(options: MakeOptions) -> None:
 
     The file contains no samples, only their features. Every array is verified by its SHA-256 when it is read.
 
-    Examples:
-
     \b
+    Examples:
       precall reference make data/ --out data.precall
       precall assess --real data.precall --fake samples/
     """
@@ -100,9 +93,6 @@ class SketchOptions(ReferenceOptions):
     Computing:
         k (N): Number of neighbours that define a ball. [default: 5]
         ties: closed (≤) or open (<) balls. [default: closed]
-
-    Output:
-        quiet: Print errors only: no progress and no remarks.
     """
 
     real: str
@@ -111,7 +101,6 @@ class SketchOptions(ReferenceOptions):
     seed: int | None = None
     k: int | None = None
     ties: Literal["closed", "open"] | None = None
-    quiet: bool = False
 
 
 @app.command(cls=Command)
@@ -122,9 +111,8 @@ def sketch(options: SketchOptions) -> None:
     Sketches of different shards can be made anywhere, one after the other or at the same time. They are small, and they
     can be merged if they have the same --real and the same settings. A .precall file brings its own k, ties and seed.
 
-    Examples:
-
     \b
+    Examples:
       precall reference sketch --real real.npy --fake a.npy --out part1.sketch
       precall reference sketch --real real.npy --fake '[ab].npy' --out ab.sketch
     """
@@ -137,7 +125,15 @@ def sketch(options: SketchOptions) -> None:
     shards = [shard for given in options.fake for shard in separate_shards(given)]
     check_output(options.out, sources=[options.real, *shards])
     with bars() as progress:
-        found = merge_sketches(_sketched(_reference(options, progress), options, shards, progress))
+        reference = _reference(options, progress)
+
+        def sketched() -> Iterator[Sketch]:
+            for shard in shards:
+                opened = options.opened(shard)
+                yield reference.sketch(opened, progress=progress)
+                tell_skipped(shard, opened.errors, len(opened))
+
+        found = merge_sketches(sketched())
         found.save(options.out)
     note(f"{options.out}: {_size(found)}")
 
@@ -148,23 +144,11 @@ def _reference(options: SketchOptions, progress: Progress) -> Reference:
     from precall.samples.references import ReferenceRows
 
     opened = options.opened(options.real)
-    named = options.encoders(opened)
-    encoder = named[0] if named else None
+    encoder = next(iter(options.encoders(opened) or ()), None)
+    given = {name: getattr(options, name) for name in ("k", "ties", "seed") if getattr(options, name) is not None}
     stored = opened.about if isinstance(opened, ReferenceRows) else {}
-    chosen = {
-        name: stored.get(name) if (value := getattr(options, name)) is None else value for name in ("k", "ties", "seed")
-    }
-    given = {name: value for name, value in chosen.items() if value is not None}
-    return Reference.fit(opened, encoder=encoder, device=options.device, progress=progress, **given)
-
-
-def _sketched(
-    reference: Reference, options: SketchOptions, shards: Sequence[str], progress: Progress
-) -> Iterator[Sketch]:
-    for shard in shards:
-        opened = options.opened(shard)
-        yield reference.sketch(opened, progress=progress)
-        tell_skipped(shard, opened.errors, len(opened))
+    chosen = {name: stored[name] for name in ("k", "ties", "seed") if stored.get(name) is not None} | given
+    return Reference.fit(opened, encoder=encoder, device=options.device, progress=progress, **chosen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +163,6 @@ class MergeOptions:
         report (FOLDER): Folder for report.html, results.json and curves.png, as of `precall assess`.
         name (NAME): Name of the model in the table.
         as_json: Print JSON instead of the table.
-
-    Output:
-        quiet: Print results and errors only: no progress and no remarks.
     """
 
     sketches: list[str]
@@ -189,7 +170,6 @@ class MergeOptions:
     report: Path | None = None
     name: str = "fake"
     as_json: bool = False
-    quiet: bool = False
 
 
 @app.command(cls=Command)
@@ -201,11 +181,9 @@ def merge(options: MergeOptions) -> None:
     the samples of both sides that the sketches keep. Recall and other scores that need distances between fakes are not
     among them. A shard that is in two sketches is refused.
 
-    Examples:
-
     \b
+    Examples:
       precall reference merge one.sketch two.sketch
-      precall reference merge one.sketch two.sketch --out all.sketch
       precall reference merge one.sketch two.sketch --report report/
       precall reference merge '*.sketch' --json
     """
@@ -216,10 +194,8 @@ def merge(options: MergeOptions) -> None:
     from precall.samples.shards import files_of, is_pattern
 
     out, report = options.out, options.report
-    given = [
-        files_of(one) if is_pattern(one) else [Path(one)] for one in options.sketches
-    ]  # a shell expands some patterns
-    files = [path for paths in given for path in paths]
+    # a shell expands some patterns
+    files = [path for one in options.sketches for path in (files_of(one) if is_pattern(one) else [Path(one)])]
     if out is not None:
         _check_suffix(out, ".sketch")
         check_output(out)  # it may be one of the sketches, which then grows
@@ -231,7 +207,7 @@ def merge(options: MergeOptions) -> None:
         result = Comparison({options.name: found.assessment(options.name)})
     for notice in found.reference.protocol.get("notices", ()):
         note(notice)
-    command = "precall " + shlex.join(sys.argv[1:])
+    command = command_line()
     if out is not None:
         note(f"{found.save(out)}: {_size(found)}")
     if report is not None:

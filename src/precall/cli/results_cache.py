@@ -3,9 +3,7 @@
     <cache>/results/v2-<key>.json     a line with the date, then results and galleries of one model, then the seal
 
 The key is a SHA-256 of everything that determines the numbers: content and names of the samples, encoder, settings,
-precall's own source, and the versions of the packages below. Each model has its own entry, which is written as soon as
-the model is assessed: an interrupted comparison keeps the models that are finished. Entries are sealed (see `sealing`).
-Importing this module, or reading an entry, imports neither torch nor SciPy.
+precall's own source, and versions of the packages below. Each model has an entry, written as soon as it is assessed.
 """
 
 from __future__ import annotations
@@ -36,42 +34,27 @@ if TYPE_CHECKING:
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.samples import SampleSet
 
+    Each = Callable[[Assessment], object]
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pillow")
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Results of one model from the cache, with the samples that their page shows, and when they were computed."""
-
-    results: Assessment
-    date: str
-
-
-@dataclass(frozen=True)
 class ResultsCache:
-    """The results of assessments against the same data, encoded in the same way, under the same settings.
-
-    Attributes:
-        real: The data.
-        holdout: Data that the models have not seen, or None.
-        encoders: The protocol of each encoder in use, by name; None for one that precall's source determines.
-        settings: Metrics, k, ties, seed, labels of groups, as plain values.
-    """
+    """The results of assessments against the same data, encoded in the same way, under the same settings."""
 
     real: SampleSet
     holdout: SampleSet | None
-    encoders: Mapping[str, Mapping[str, Any] | None]
+    encoders: Mapping[str, Mapping[str, Any] | None]  # protocols; None for one that precall's source determines
     settings: Mapping[str, Any]
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """SHA-256 of the content of the data and the holdout; unchanged files are not read again."""
-        sides = {"real": self.real} | ({} if self.holdout is None else {"holdout": self.holdout})
-        return {side: _fingerprint(samples) for side, samples in sides.items()}
+        sides = {"real": self.real, "holdout": self.holdout}
+        return {side: _fingerprint(samples) for side, samples in sides.items() if samples is not None}
 
     @cached_property
     def made_with(self) -> dict[str, Any]:
-        """What turns samples into numbers (see the function of this name)."""
         return made_with()
 
     def entry(self, name: str, fake: SampleSet) -> Entry:
@@ -80,11 +63,10 @@ class ResultsCache:
         from precall.samples import hashing
 
         fingerprints = {**self.fingerprints, "fake": _fingerprint(fake)}
-        groups = self.settings.get("groups")
-        labels = None if groups is None else {"real": groups["real"], "fake": groups["fake"][name]}
-        settings = {**self.settings, "groups": labels}
-        if (prompts := self.settings.get("prompts")) is not None:
-            settings["prompts"] = {"real": prompts["real"], "fake": prompts["fake"][name]}
+        settings = {"groups": None, **self.settings}
+        for each in ("groups", "prompts"):  # of this model alone
+            if (known := settings.get(each)) is not None:
+                settings[each] = {"real": known["real"], "fake": known["fake"][name]}
         sides = [_described(one) for one in (self.real, fake)]
         parts = [name, fingerprints, sides, self.encoders, settings, self.made_with]
         key = hashing.combined(json.dumps(part) for part in parts)
@@ -98,21 +80,17 @@ class Entry:
     path: Path
     fingerprints: Mapping[str, str]
 
-    def read(self) -> Kept | None:
-        """The results kept, or None if there are none or the entry is damaged."""
+    def read(self) -> tuple[str, Assessment] | None:
+        """When the results were computed, and the results; None if there are none or the entry is damaged."""
         with setting_aside(self.path):
             date, _, body = read_sealed(self.path).partition(b"\n")
-            found = Kept(_restored(self.path, body), date.decode())
+            found = date.decode(), _restored(self.path, body)
             mark_used(self.path)
             return found
         return None
 
     def keep(self, found: Assessment) -> Assessment:
-        """Keep results, and return them as they will be read again.
-
-        They are not kept if the samples changed during the assessment or if the cache cannot be written; the next run
-        then computes them again.
-        """
+        """Keep results, unless samples changed meanwhile or the cache cannot be written; return them as restored."""
         from precall.report.folder import galleries_of
 
         shown = galleries_of({found.name: found})
@@ -149,6 +127,12 @@ def made_with() -> dict[str, Any]:
     }
 
 
+def _gpu() -> bool:
+    """Whether torch would find a GPU, as far as can be known without importing it."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1")
+    return not hidden and bool(glob("/dev/nvidia[0-9]*") or glob("/dev/kfd") or shutil.which("nvidia-smi"))
+
+
 @cache
 def _source(folder: Path) -> str:
     """SHA-256 of the source in a folder, read once: a process does not load its own source again."""
@@ -158,13 +142,12 @@ def _source(folder: Path) -> str:
 
 
 def encoders_in_use(
-    name: str | None, samples: Iterable[SampleSet], preset: str | None = None, device: str | None = None
+    name: str | None, samples: Iterable[SampleSet], preset: str | None, device: str | None
 ) -> dict[str, Encoder | None]:
     """The encoders of these samples, by name; an encoder is loaded if its name alone does not determine it.
 
-    The protocol of precall's own encoders follows from its source, the versions and the data, which are all in the key;
-    loading a network to read it would take seconds. Weights from a model hub and the user's own functions can change
-    under the same name, so their protocol contains a hash of them.
+    The protocol of precall's own encoders follows from what is in the key already. Weights from a model hub and the
+    user's own functions can change under the same name, so their protocol contains a hash of them.
     """
     from precall.encoders import ENCODERS, default_encoder, hub, load_encoder
     from precall.encoders.registry import runs_on_a_device
@@ -184,19 +167,8 @@ def _described(samples: SampleSet) -> list[Any]:
     return [samples.kind, len(samples), samples.on_error, names]
 
 
-def _gpu() -> bool:
-    """Whether torch would find a GPU, as far as can be known without importing it."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1")
-    return not hidden and bool(glob("/dev/nvidia[0-9]*") or glob("/dev/kfd") or shutil.which("nvidia-smi"))
-
-
 def assessed(
-    real: SampleSet,
-    fakes: Mapping[str, SampleSet],
-    request: Request,
-    *,
-    fresh: bool,
-    each: Callable[[Assessment], None] | None = None,
+    real: SampleSet, fakes: Mapping[str, SampleSet], request: Request, *, fresh: bool, each: Each | None = None
 ) -> Comparison:
     """The results of each model from the cache, or computed and kept there at once.
 
@@ -207,7 +179,7 @@ def assessed(
 
     names: list[str | None] = list(cast("Sequence[str]", request.encoder)) if request.encoder else [None]
     holdout = cast("SampleSet | None", request.holdout)
-    sides = (real, *fakes.values(), *([] if holdout is None else [holdout]))
+    sides = [one for one in (real, *fakes.values(), holdout) if one is not None]
     encoders: dict[str, Encoder | None] = {}
     for one in names:
         encoders |= encoders_in_use(one, sides, request.preset, request.device)
@@ -215,7 +187,13 @@ def assessed(
     settings = {name: value for name, value in request.given.items() if name not in ("holdout", "encoder")}
     cache = ResultsCache(real, holdout, protocols, settings)
     entries = {name: cache.entry(name, one) for name, one in fakes.items()}
-    found = {} if fresh or each is not None else _kept(entries)
+    found: dict[str, Assessment] = {}
+    kept = {name: one.read() for name, one in entries.items()} if not fresh and each is None else {}
+    if known := {name: one for name, one in kept.items() if one is not None}:
+        dates = sorted(date for date, _ in known.values())
+        models = "" if len(known) == len(entries) else f" of {', '.join(map(shown, known))}"
+        note(f"results{models} from the cache of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}")
+        found = {name: results for name, (_, results) in known.items()}
     missing = {name: one for name, one in fakes.items() if name not in found}
     if missing:
         loaded: list[Any] = [encoders.get(str(name)) or name for name in (encoders if len(encoders) == 1 else names)]
@@ -224,23 +202,8 @@ def assessed(
     return Comparison({name: found[name] for name in fakes})
 
 
-def _kept(entries: Mapping[str, Entry]) -> dict[str, Assessment]:
-    """The results of the models that are in the cache."""
-    kept = {name: one for name, entry in entries.items() if (one := entry.read()) is not None}
-    if kept:
-        dates = sorted(one.date for one in kept.values())
-        span = dict.fromkeys((dates[0], dates[-1]))
-        models = "" if len(kept) == len(entries) else f" of {_joined(kept)}"
-        note(f"results{models} from the cache of {' to '.join(span)}")
-    return {name: one.results for name, one in kept.items()}
-
-
 def _computed(
-    real: SampleSet,
-    fakes: Mapping[str, SampleSet],
-    entries: Mapping[str, Entry],
-    request: Request,
-    each: Callable[[Assessment], None] | None,
+    real: SampleSet, fakes: Mapping[str, SampleSet], entries: Mapping[str, Entry], request: Request, each: Each | None
 ) -> dict[str, Assessment]:
     """Assess the models and keep each result at once. If a later model fails, the finished ones are named."""
     from precall.metrics.assessing.assessment import assess_each
@@ -257,8 +220,8 @@ def _computed(
                 found[one.name] = entries[one.name].keep(one)
     except BaseException:
         if found:
-            left = _joined([name for name in fakes if name not in found])
-            note(f"finished and kept in the cache: {_joined(found)}; still to assess: {left}")
+            left = ", ".join(shown(name) for name in fakes if name not in found)
+            note(f"finished and kept in the cache: {', '.join(map(shown, found))}; still to assess: {left}")
         raise
     return found
 
@@ -272,7 +235,3 @@ def naming(progress: Progress, models: Sequence[str], finished: Collection[str])
         progress(stage if common or len(models) == 1 else f"{model}: {stage}", done, total)
 
     return named
-
-
-def _joined(names: Iterable[str]) -> str:
-    return ", ".join(map(shown, names))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precall.files import check_output_folder, create, create_link, inside, staged_folder
 from precall.printing import shown
@@ -20,12 +21,12 @@ from precall.printing import shown
 if TYPE_CHECKING:
     from precall.improve.selection import ChosenRow, Selection
     from precall.samples import SampleSet
-    from precall.samples.arrays import Rows
     from precall.samples.images import ImageFiles
     from precall.samples.tables import TableRows
 
     Writer = Callable[[Path, Iterable[ChosenRow]], None]
 
+NEED = "--target and --surplus need"
 TAKES = "two folders or zips of images, two arrays, two tables, or two sets of texts"
 
 
@@ -53,13 +54,7 @@ def copy_image(target: Path, samples: ImageFiles, index: int, *, link: bool) -> 
 
 
 def writer_of(*, real: SampleSet, fake: SampleSet, link: bool) -> Writer:
-    """A function that writes the rows of a target to a folder. Sources that cannot be joined are refused.
-
-    Args:
-        real: The data.
-        fake: The draws of the model.
-        link: Whether to create links to images instead of copies.
-    """
+    """A function that writes the rows of a target to a folder. Sources that cannot be joined are refused."""
     from precall.samples.arrays import Rows
     from precall.samples.images import ImageFiles
     from precall.samples.tables import TableRows
@@ -69,18 +64,54 @@ def writer_of(*, real: SampleSet, fake: SampleSet, link: bool) -> Writer:
     if link:
         raise ValueError("--link takes two folders of images; got other samples. Leave it out.")
     if isinstance(real, Rows) and isinstance(fake, Rows):
-        return _arrays({"real": real, "fake": fake})
-    if isinstance(real, TableRows) and isinstance(fake, TableRows):
-        return _tables(real, fake)
-    if real.kind == fake.kind == "text":
-        return _texts({"real": real, "fake": fake})
-    got = " and ".join(f"{shown(one.name)} ({one.kind})" for one in (real, fake))
-    raise ValueError(f"--target and --surplus take {TAKES}; got {got}. In Python, use `precall.improve`.")
+        shapes = real.array.shape[1:], fake.array.shape[1:]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"{NEED} rows of equal shape; got {shapes[0]} (real), {shapes[1]} (fake).")
+        name, content = "samples.npy", array_content
+    elif isinstance(real, TableRows) and isinstance(fake, TableRows):
+        if differing := ", ".join(sorted(set(real.columns) ^ set(fake.columns))):
+            raise ValueError(f"{NEED} tables with the same columns; only one has {shown(differing)}.")
+        name, content = "samples.csv", partial(table_content, like=real)
+    elif real.kind == fake.kind == "text":
+        name, content = "samples.jsonl", text_content
+    else:
+        got = " and ".join(f"{shown(one.name)} ({one.kind})" for one in (real, fake))
+        raise ValueError(f"--target and --surplus take {TAKES}; got {got}. In Python, use `precall.improve`.")
+    sides: dict[str, Any] = {"real": real, "fake": fake}
+    return lambda folder, rows: create(folder / name, content([(sides[row.source], row.index) for row in rows]))
+
+
+def array_content(rows: Sequence[tuple[Any, int]]) -> bytes:
+    """Rows of arrays as a .npy file."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.stack([samples.array[index] for samples, index in rows]), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def table_content(rows: Sequence[tuple[Any, int]], like: TableRows) -> bytes:
+    """Rows of tables as a .csv file with the columns of one of them."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    if like.has_header:
+        table.writerow(like.columns)
+    for samples, index in rows:
+        cells = samples.read(index)
+        table.writerow([cells[column] for column in like.columns])
+    return text.getvalue().encode()
+
+
+def text_content(rows: Sequence[tuple[Any, int]]) -> bytes:
+    """Texts as JSON Lines: the original records if all sources are such files; otherwise with the field "text"."""
+    if all(getattr(samples, "is_json", False) for samples, _ in rows):
+        return b"".join(bytes(samples.lines[index]) + b"\n" for samples, index in rows)
+    return "".join(json.dumps({"text": samples[i]}, ensure_ascii=False) + "\n" for samples, i in rows).encode()
 
 
 def _images(sides: Mapping[str, ImageFiles], *, link: bool) -> Writer:
     for samples in sides.values():
-        _check_images(samples, link=link)
+        check_images(samples, link=link)
 
     def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
         for row in rows:
@@ -91,66 +122,14 @@ def _images(sides: Mapping[str, ImageFiles], *, link: bool) -> Writer:
     return write
 
 
-def _check_images(samples: ImageFiles, *, link: bool) -> None:
-    from precall.samples.images import is_image
+def check_images(samples: SampleSet, *, link: bool) -> None:
+    """Refuse samples that are not image files, each with a name of its own, which can be linked if requested."""
+    from precall.samples.images import ImageFiles, is_image
 
+    name = shown(samples.name)
+    if not isinstance(samples, ImageFiles) or not all(map(is_image, samples.ids)):
+        raise ValueError(f"expected a folder or zip of images; {name} is neither.")
     if link and not samples.own_files:
-        raise ValueError(f"--link takes two folders of images; {shown(samples.name)} is not one. Use --copy.")
-    names = {str(inside(Path("target"), name)) for name in samples.ids}
-    if len(names) < len(samples):
-        raise ValueError(
-            f"--target and --surplus need a different name for each image; {shown(samples.name)} has one twice."
-        )
-    if not all(map(is_image, samples.ids)):
-        raise ValueError(f"--target and --surplus take {TAKES}; {shown(samples.name)} is none of them.")
-
-
-def _arrays(sides: Mapping[str, Rows]) -> Writer:
-    shapes = {name: samples.array.shape[1:] for name, samples in sides.items()}
-    if shapes["real"] != shapes["fake"]:
-        raise ValueError(
-            f"--target and --surplus need rows of equal shape; got {shapes['real']} (real), {shapes['fake']} (fake)."
-        )
-
-    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
-        import numpy as np
-
-        arrays, buffer = {name: samples.array for name, samples in sides.items()}, io.BytesIO()
-        np.save(buffer, np.stack([arrays[row.source][row.index] for row in rows]), allow_pickle=False)
-        create(folder / "samples.npy", buffer.getvalue())
-
-    return write
-
-
-def _tables(real: TableRows, fake: TableRows) -> Writer:
-    if set(real.columns) != set(fake.columns):
-        differing = ", ".join(sorted(set(real.columns) ^ set(fake.columns)))
-        raise ValueError(f"--target and --surplus need tables with the same columns; only one has {shown(differing)}.")
-
-    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        if real.has_header:
-            table.writerow(real.columns)
-        for row in rows:
-            cells = (real if row.source == "real" else fake).read(row.index)
-            table.writerow([cells[column] for column in real.columns])
-        create(folder / "samples.csv", text.getvalue().encode())
-
-    return write
-
-
-def _texts(sides: Mapping[str, SampleSet]) -> Writer:
-    """The original records if both sources are JSON Lines; otherwise records with the field "text"."""
-    originals = {name: getattr(samples, "lines", ()) for name, samples in sides.items()}
-    verbatim = all(getattr(samples, "is_json", False) for samples in sides.values())
-
-    def record(row: ChosenRow) -> bytes:
-        if verbatim:
-            return bytes(originals[row.source][row.index]) + b"\n"
-        return json.dumps({"text": sides[row.source][row.index]}, ensure_ascii=False).encode() + b"\n"
-
-    def write(folder: Path, rows: Iterable[ChosenRow]) -> None:
-        create(folder / "samples.jsonl", b"".join(map(record, rows)))
-
-    return write
+        raise ValueError(f"--link takes folders of images; {name} is not one. Use --copy.")
+    if len({str(inside(Path("target"), one)) for one in samples.ids}) < len(samples):
+        raise ValueError(f"expected a different name for each image; {name} has one twice.")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from precall.cli.assess import ComparingOptions, chosen_metrics
+from precall.cli.assess import ComparingOptions, chosen_metrics, report_sources
 from precall.cli.console import alert, command_line, emit, fitted, note
-from precall.cli.notices import report_sources
 from precall.cli.options import takes, wrong
 from precall.cli.results_cache import assessed
 from precall.printing import shown
 
 if TYPE_CHECKING:
     from precall.metrics.protocols.tradeoff import Tradeoff
+
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +45,13 @@ def tradeoff(options: TradeoffOptions) -> None:
     Shows precision and recall at each setting, which setting is best for which trade-off λ, and which model is ahead.
     Each setting is an ordinary assessment; results are cached. The status is 3 if no setting reaches --recall.
 
-    Examples:
-
     \b
+    Examples:
       precall tradeoff --real real.npy --fake ours@0.7=a.npy --fake ours@1=b.npy
       precall tradeoff --real data/ --fake ours@1=a/ --fake theirs@1=b/ --lam 2
       precall tradeoff --real real.npy --fake ours@0.7=a.npy --out report/
     """
+    from precall.metrics.assessing.registry import best_estimator, requested
     from precall.metrics.assessing.requests import Request
     from precall.metrics.protocols.tradeoff import Tradeoff, named
     from precall.report import folder
@@ -60,14 +62,16 @@ def tradeoff(options: TradeoffOptions) -> None:
         raise wrong("--lam", f"expected a positive number; got {lam:g}")
     if recall is not None and not 0 <= recall <= 1:
         raise wrong("--recall", f"expected a number between 0 and 1; got {recall:g}")
-    names = _metrics(options.metrics)
+    names = requested({*(chosen_metrics(options.metrics, quick=False) or ["auto"]), "neighbors"})
+    if best_estimator(names) is None:
+        raise wrong("--metrics", "expected an estimator of the curve, such as auto or clusters")
     options.check(options.real, *paths.values())
     if options.out is not None:
         folder.check(options.out, sources=(options.real, *paths.values()))
     sources = {name: options.opened(path) for name, path in paths.items()}
     data = options.opened(options.real)
     chosen: dict[str, Any] = {"k": options.k, "seed": options.seed, "device": options.device, **options.table_columns}
-    request = Request(metrics=names, encoder=options.encoders(data), **chosen)
+    request = Request(metrics=list(names), encoder=options.encoders(data), **chosen)
     compared = assessed(data, sources, request, fresh=options.fresh)
     report_sources(compared)
     found, command = Tradeoff(compared.assessments, settings=settings), command_line()
@@ -82,35 +86,14 @@ def _by_model(given: list[str]) -> dict[str, dict[float, str]]:
     """The paths by model and value of the knob, from the values of `--fake`."""
     found: dict[str, dict[float, str]] = {}
     for one in given:
-        name, _, path = one.partition("=")
-        model, at, value = name.rpartition("@")
-        setting = _number(value)
-        if not (at and model and path) or setting is None:
+        if (parts := re.fullmatch(rf"([^=]+)@({NUMBER})=(.+)", one, flags=re.S)) is None:
             expected = "expected model@setting=path with a number as the setting, as in ours@0.7=samples/"
             raise wrong("--fake", f"{expected}; got {one}")
-        if setting in found.setdefault(shown(model), {}):
-            raise wrong("--fake", f"the setting {name} is given twice")
-        found[shown(model)][setting] = path
+        model, setting = shown(parts[1]), float(parts[2])
+        if setting in found.setdefault(model, {}):
+            raise wrong("--fake", f"the setting {parts[1]}@{parts[2]} is given twice")
+        found[model][setting] = parts[3]
     return found
-
-
-def _number(text: str) -> float | None:
-    from math import isfinite
-
-    try:
-        return number if isfinite(number := float(text)) else None
-    except ValueError:
-        return None
-
-
-def _metrics(given: str | None) -> list[str]:
-    """The metrics to compute: one that estimates the curve, and neighbors for precision and recall."""
-    from precall.metrics.assessing.registry import best_estimator, requested
-
-    names = requested({*(chosen_metrics(given, quick=False) or ["auto"]), "neighbors"})
-    if best_estimator(names) is None:
-        raise wrong("--metrics", "expected an estimator of the curve, such as auto or clusters")
-    return list(names)
 
 
 def _advise(found: Tradeoff, lam: float | None, recall: float | None, say: Callable[[str], None]) -> None:

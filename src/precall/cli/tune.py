@@ -1,20 +1,30 @@
-"""`precall tune`: train or fine-tune a model at a chosen precision/recall trade-off."""
+"""`precall tune`: train or fine-tune a model at a chosen precision/recall trade-off, or at several.
+
+With several λ and without bins there is one run per λ. A generator without density is first trained as a plain GAN,
+once for all λ; each λ then fine-tunes it in a folder of its own, which is an ordinary run. With bins there is one run,
+and λ acts when samples are drawn.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from precall.cli.console import emit, note
+from precall.cli import tune_run
+from precall.cli.console import command_line, emit, note
 from precall.cli.options import takes
-from precall.cli.tune_dial import PICTURE, dial, dial_of_bins, sentence, table
-from precall.cli.tune_options import DEFAULTS, RUN, Model, Objective, Precision, begun, resumed
-from precall.cli.tune_run import Place, fabric_of, trained
+from precall.cli.tune_run import DEFAULTS, RUN, SCORES, Model, Objective, Place, Precision, Result, lam_text
+from precall.printing import aligned
 
 if TYPE_CHECKING:
     from precall.metrics.scores.score import Score
+
+PLAIN, PICTURE = "plain", "dial.png"
+Scores = Mapping[float, Mapping[str, "Score"]]
+Steps = Mapping[float, int]  # by λ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +67,6 @@ class TuneOptions:
     Computing:
         precision: Number format: fp32, or bf16 for mixed precision. [default: fp32]
         data_dir (FOLDER): First folder to search for the data.
-        cuda_graphs: Take whole steps as CUDA graphs, which is faster for small networks.
 
     Output:
         assess_every (N): Steps between two assessments on held-out data. [default: 0, at the end only]
@@ -87,7 +96,6 @@ class TuneOptions:
     critic_encoder: str | None = None
     precision: Precision | None = None
     data_dir: Path | None = None
-    cuda_graphs: bool = False
     assess_every: int | None = None
     checkpoint_every: int | None = None
     tensorboard: bool = False
@@ -98,9 +106,8 @@ class TuneOptions:
 def tune(options: TuneOptions) -> None:
     """Train or fine-tune a model at a chosen precision/recall trade-off.
 
-    Examples:
-
     \b
+    Examples:
       precall tune --data digits --steps 30 --lam 5 --out runs/lam5
       precall tune --data digits --steps 30 --lam 0.1 --lam 10 --out runs/dial
     """
@@ -109,26 +116,101 @@ def tune(options: TuneOptions) -> None:
     out, resume = options.out, options.resume
     given = {name: getattr(options, name, None) for name in DEFAULTS}
     given["lam"] = options.lam[0] if options.lam is not None and len(options.lam) == 1 else options.lam
-    run = resumed(out, given) if resume else begun(out, given)
+    run = tune_run.resumed(out, given) if resume else tune_run.begun(out, given)
     check_known(run["data"])  # before Lightning is imported
-    fabric = fabric_of(options.device, run["precision"])
-    place = Place(fabric, options.data_dir, options.tensorboard, graphs=options.cuda_graphs)
+    fabric = tune_run.fabric_of(options.device, run["precision"])
+    place = Place(fabric, options.data_dir, options.tensorboard)
     if isinstance(run["lam"], list):
-        found, taken = dial_of_bins(out, run, place, resume=resume) if run["bins"] else dial(out, run, place)
-        emit((out / RUN).read_text().rstrip() if options.as_json else table(found, taken))
+        results, steps = dial(out, run, place, resume=resume)
+        found = pictured(results, out)
+        emit((out / RUN).read_text().rstrip() if options.as_json else table(found, steps))
         note(sentence(found))
         note(f"picture: {out / PICTURE}; one folder per λ: {out}")
         return
-    _print_summary(out, trained(out, run, place, resume=resume).scores, options.as_json)
-
-
-def _print_summary(out: Path, scores: Mapping[str, Score], as_json: bool) -> None:
-    if as_json:
-        emit((out / RUN).read_text().rstrip())
-    else:
-        emit("\n".join(f"{name:<9}  {score}" for name, score in scores.items()))
-    from precall.tune.checkpoints import LAST
-
+    [scores] = (one.scores for one in tune_run.trained(out, run, place, resume=resume).values())
+    text = "\n".join(f"{name:<9}  {score}" for name, score in scores.items())
+    emit((out / RUN).read_text().rstrip() if options.as_json else text)
     n = scores["precision"].n_real
     note(f"scores: {n} held-out samples and as many draws; 95 % intervals; images compared by pixels")
-    note(f"model: {out / LAST}; samples: {out / 'samples.npy'}; log, pictures: {out}")
+    note(f"model: {out / 'checkpoint.safetensors'}; samples: {out / 'samples.npy'}; log, pictures: {out}")
+
+
+def dial(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[Mapping[float, Result], Steps]:
+    """Train at each λ, and return results and steps by λ. Runs with fewer steps than the dial are lengthened."""
+    if run["bins"]:
+        return tune_run.trained(out, run, place, resume=resume), {}
+    made, total = tune_run.recipe_of(run, place.data_dir)
+    facts = {"options": {**run, "steps": total}, "command": command_line()}
+    parts = _parts(out, run, made.plain_steps, total)
+    tune_run.write_run(out, facts)
+    ready = {name: _options(out / name, part) for name, part in parts.items()}
+    found: dict[str, Mapping[float, Result]] = {}
+    for name, one in ready.items():
+        note(f"{name}: {one['steps']} steps")
+        begun_before = (out / name / RUN).is_file()
+        found |= {name: tune_run.trained(out / name, one, replace(place, resume=out), resume=begun_before)}
+    by_lam = {lam: one for name, results in found.items() if name != PLAIN for lam, one in results.items()}
+    tune_run.write_run(out, facts | {"results": tune_run.told(by_lam)})
+    steps = {one["lam"]: one["steps"] for name, one in ready.items() if name != PLAIN}
+    if longer := max(steps.values()) - min(steps.values()):
+        again = shlex.join(["precall", "tune", "--resume", "--steps", str(total + longer), "--out", str(out)])
+        note(f"the runs have different numbers of steps; lengthen the shorter ones with: {again}")
+    return by_lam, steps
+
+
+def pictured(results: Mapping[float, Result], out: Path) -> Scores:
+    """Write the picture of the dial, and return the scores."""
+    from precall.tune.pictures import save_dial
+
+    scores = {lam: one.scores for lam, one in results.items()}
+    [real, *_] = (one.real for one in results.values())
+    save_dial({lam: one.samples for lam, one in results.items()}, scores, out / PICTURE, real=real)
+    return scores
+
+
+def _parts(out: Path, run: Mapping[str, Any], plain_steps: int, total: int) -> dict[str, dict[str, Any]]:
+    """The options of each run by the name of its folder: the plain GAN, if there is one, and one run per λ."""
+    plain = 0 if run["init"] or run["objective"] == "hinge" else plain_steps
+    planned = None if run["planned_steps"] is None else run["planned_steps"] - plain
+    first = {**run, "lam": None, "objective": "gan", "steps": plain, "planned_steps": None}
+    start = str(out / PLAIN) if plain else run["init"]
+    each = {**run, "init": start, "steps": total - plain, "planned_steps": planned}
+    parts = {f"lam-{lam_text(lam)}": {**each, "lam": lam} for lam in sorted(run["lam"])}
+    return ({PLAIN: first} if plain else {}) | parts
+
+
+def _options(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a part, which may exist with more or fewer steps, and whose folder may have been moved."""
+    if not (out / RUN).is_file():
+        return tune_run.begun(out, options)
+    same = {**options, "steps": None, "planned_steps": None, "init": None}
+    run = tune_run.resumed(out, same)
+    if options["steps"] > run["steps"]:
+        run = tune_run.resumed(out, {**same, "steps": options["steps"]})
+    return run | {"init": options["init"]}
+
+
+def table(scores: Scores, steps: Steps) -> str:
+    """The scores of each λ, with the intervals below them, and with the steps of each run if they differ."""
+    from precall.report.table import two_lines
+
+    rows = [["λ", "steps", *SCORES]]
+    for lam, one in scores.items():
+        values, intervals = zip(*(two_lines(one[name]) for name in SCORES), strict=True)
+        rows += [[lam_text(lam), str(steps.get(lam)), *values], ["", "", *intervals]]
+    equal = len(set(steps.values())) < 2
+    return "\n".join(aligned([[*row[:1], *row[2:]] if equal else row for row in rows]))
+
+
+def sentence(scores: Scores) -> str:
+    """Whether precision rises and recall falls from the smallest to the largest λ by more than the intervals."""
+    low, high = scores[min(scores)], scores[max(scores)]
+    pairs = {
+        "precision rises": (high["precision"].interval, low["precision"].interval),
+        "recall falls": (low["recall"].interval, high["recall"].interval),
+    }
+    unclear = [name for name, (one, other) in pairs.items() if not (one and other and one.low > other.high)]
+    span = f"from λ = {min(scores):g} to {max(scores):g}"
+    if not unclear:
+        return f"precision rises and recall falls {span}, by more than the intervals"
+    return f"{span}: cannot tell whether {' and '.join(unclear)}, since intervals overlap or are in the other order"

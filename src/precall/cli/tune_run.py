@@ -1,20 +1,34 @@
-"""One run of `precall tune`: build it from its options, train it, and score its samples."""
+"""One run of `precall tune`: its options in run.json, its training, and the scores of its samples.
+
+A run folder may come from somebody else. Nothing in it chooses code: families of models and objectives are names of
+precall's own, and the import paths and files of custom networks are only compared with those that the user passes
+again.
+"""
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import typer
 
+import precall
 from precall.cli.console import alert, bars, command_line
-from precall.cli.tune_options import NETWORKS, PRECISIONS, custom_networks, labels_of, results_of_bins, write_run
+from precall.cli.options import flag, wrong
+from precall.files import write_atomically
+from precall.printing import shown
+from precall.samples import reading
+from precall.schemas import check as check_schema
+from precall.theory import checks
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -25,6 +39,156 @@ if TYPE_CHECKING:
     from precall.tune.trainer import Trainer
 
 SCORES = ("precision", "recall", "density", "coverage")
+Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
+Precision = Literal["fp32", "bf16"]
+Model = Literal["mlp", "conv", "realnvp", "biggan"]
+DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
+PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
+NETWORKS = ("generator", "discriminator", "critic_encoder")
+RUN = "run.json"
+LARGEST = 1 << 20  # bytes of a run.json
+LONGEST = 4096  # characters of a path or an import path
+LAMS = 20  # values of λ in one command
+
+
+def begun(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a new run, whose folder must be empty."""
+    if options["data"] is None:
+        raise wrong("--data", "pass the data to train on, or --resume a run")
+    # what a killed process left of the very first file of its run does not count
+    left = (
+        path for path in (out.iterdir() if out.is_dir() else ()) if not (RUN in path.name and path.suffix == ".tmp")
+    )
+    if out.exists() and (not out.is_dir() or any(left)):
+        raise ValueError(f"--out `{out}` must be new or empty. Resume its run with --resume, or choose another folder.")
+    run = DEFAULTS | {name: value for name, value in options.items() if value is not None}
+    if run["bins"] and options["objective"] not in (None, "gan"):
+        raise wrong("--objective", "with --bins the loss is gan, and λ chooses the bins")
+    if run["bins_encoder"] is not None and not run["bins"]:
+        raise wrong("--bins-encoder", "only --bins have an encoder")
+    if run["bins"]:
+        run["objective"] = "gan"
+    elif run["lam"] is not None and run["objective"] not in DIALLED:
+        raise wrong("--lam", f"the objective {run['objective']} has no λ")
+    if run["budget"] is not None and run["objective"] != "obrs":
+        raise wrong("--budget", "only the objective obrs has a budget")
+    return checked(run)
+
+
+def resumed(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the run in `out`. Those that are passed again must be the same, except for more steps.
+
+    With bins, λ may be another one as well, since it acts when samples are drawn.
+    """
+    run = read_run(out / RUN)
+    if run["bins"] and options["lam"] is not None:
+        run = checked({**run, "lam": options["lam"]})
+    for name, value in options.items():
+        if value is not None and name != "steps" and value != run[name]:
+            raise ValueError(
+                f"{flag(name)} must be {run[name]}, as when `{out}` was started; got {value}. Leave it out."
+            )
+    given = {name for name, value in options.items() if value is not None}
+    if missing := [word for name, words in custom_networks(run).items() if name not in given for word in words]:
+        raise ValueError(
+            f"the run in `{out}` uses custom networks. Code that a run folder names is never imported. If you trust "
+            f"it, add: {shlex.join(missing)}"
+        )
+    return run if options["steps"] is None else _lengthened(run, options["steps"], out)
+
+
+def custom_networks(run: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The networks of the user by the name of their option, each as the words of the command line."""
+    from precall.encoders.registry import may_name
+
+    own = [name for name in (*NETWORKS, "bins_encoder") if run[name] is not None and not may_name(run[name])]
+    return {name: (flag(name), run[name]) for name in own}
+
+
+def _lengthened(run: dict[str, Any], steps: int, out: Path) -> dict[str, Any]:
+    most = checks.count("steps", steps)
+    if run["steps"] is not None and most < run["steps"]:
+        raise ValueError(
+            f"--steps must be at least {run['steps']}, as when `{out}` was started; got {steps}. A run can only be "
+            "lengthened."
+        )
+    if most == run["steps"]:
+        return run
+    return checked({**run, "steps": most, "planned_steps": run["planned_steps"] or run["steps"]})
+
+
+def write_run(out: Path, facts: Mapping[str, Any]) -> None:
+    """Write run.json."""
+    write_atomically(out / RUN, (json.dumps(facts, indent=1) + "\n").encode())
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The options in a run.json, all of them checked."""
+    if not path.is_file():
+        raise ValueError(
+            f"--out `{path.parent}` has no {path.name}, so there is no run to resume. Start it without --resume."
+        )
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"it holds more than {LARGEST:,} bytes")
+        found = reading.read_json(path)
+        options = found.get("options") if isinstance(found, dict) else None
+        if not isinstance(options, dict) or not options.get("data"):
+            raise ValueError("it has no `options` that name the data")
+        return checked(options)
+    except ValueError as error:
+        raise ValueError(
+            f"`{path}` must describe a run as precall wrote it: {error}. Restore it, or start a new run in another "
+            "folder."
+        ) from None
+
+
+def results_of_bins(out: Path) -> dict[str, Any]:
+    """The results in run.json of a run with bins, by λ."""
+    found = reading.read_json(out / RUN)
+    results = found.get("results") if isinstance(found, dict) else None
+    number = re.compile(r"[0-9.e+-]+")  # of `lam_text`
+    return {lam: one for lam, one in results.items() if number.fullmatch(lam)} if isinstance(results, dict) else {}
+
+
+def checked(run: dict[str, Any]) -> dict[str, Any]:
+    """Options whose types and ranges are valid, before anything is built from them."""
+    if names := sorted(set(FIELDS) ^ set(run)):
+        raise ValueError(f"the option {shown(names[0][:40])} is missing or unknown")
+    given = {name: value for name, value in run.items() if value is not None or DEFAULTS[name] is not None}
+    check_schema(given, {"type": "object", "properties": FIELDS}, "options")
+    lams = run["lam"] if isinstance(run["lam"], list) else []
+    if len(set(lams)) < len(lams):
+        raise ValueError(f"`lam` must be numbers that are each given once; got {', '.join(map(str, lams))}.")
+    return run
+
+
+def _whole(least: int, most: int = 10**12) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+TEXT = {"type": "string", "pattern": f"[^\\x00-\\x1f\\x7f-\\x9f]{{1,{LONGEST}}}"}
+POSITIVE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": float("inf")}
+FIELDS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("data", "init", "generator", "discriminator", "critic_encoder", "bins_encoder", "labels"), TEXT),
+    "model": {"enum": get_args(Model)},
+    "objective": {"enum": get_args(Objective)},
+    "precision": {"enum": get_args(Precision)},
+    "lam": {"anyOf": [POSITIVE, {"type": "array", "items": POSITIVE, "minItems": 1, "maxItems": LAMS}]},
+    "budget": {"type": "number", "minimum": 1},
+    "truncation": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    "steps": _whole(1),
+    "planned_steps": _whole(1),  # the number of steps before the run was lengthened
+    "batch_size": _whole(1, 1_000_000),
+    "seed": _whole(0, 2**53),
+    "assess_every": _whole(0),
+    "checkpoint_every": _whole(0),
+    "bins": _whole(0, 1000),
+}
+# the options of run.json, which are not to be changed when the run is resumed, except for more steps
+DEFAULTS: dict[str, Any] = dict.fromkeys(FIELDS) | {
+    "objective": "pr", "seed": 0, "assess_every": 0, "precision": "fp32", "bins": 0
+}  # fmt: skip
 
 
 class Result(NamedTuple):
@@ -37,72 +201,42 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run happens: what is not part of its result.
-
-    Attributes:
-        fabric: devices and precision.
-        data_dir: first folder to search for the data.
-        tensorboard: whether to write TensorBoard logs.
-        resume: the folder to name in the advice on how to resume; None for that of the run itself.
-        graphs: whether to take whole steps as CUDA graphs.
-    """
+    """Where a run happens: what is not part of its result."""
 
     fabric: Fabric
     data_dir: Path | None = None
     tensorboard: bool = False
-    resume: Path | None = None
-    graphs: bool = False
+    resume: Path | None = None  # the folder to name in the advice on how to resume, if not that of the run
 
 
-def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> Result:
-    """Train the run in a folder, or resume it, and return its scores and samples."""
-    tell = told_at_each if run["bins"] else lambda found: told(*found.values())
-    [found] = _trained(out, run, place, {_lam(run): out}, tell, resume=resume).values()
-    return found
-
-
-def drawn_at_each(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> dict[float, Result]:
-    """Train a run with bins once, or resume it, and return scores and samples at each λ, which are in folders."""
-    folders = {lam: out / f"lam-{lam_text(lam)}" for lam in sorted(run["lam"])}
-    return _trained(out, run, place, folders, told_at_each, resume=resume)
-
-
-def told(result: Result) -> dict[str, Any]:
-    """Scores for run.json."""
-    return {name: score.to_dict() for name, score in result.scores.items()}
-
-
-def told_at_each(results: Mapping[float, Result]) -> dict[str, Any]:
-    """Scores of several λ for run.json."""
-    return {lam_text(lam): told(one) for lam, one in results.items()}
+def told(results: Mapping[float, Result]) -> dict[str, Any]:
+    """Scores at each λ for run.json."""
+    return {
+        lam_text(lam): {name: score.to_dict() for name, score in one.scores.items()} for lam, one in results.items()
+    }
 
 
 def lam_text(lam: float) -> str:
-    """λ as a text that no other number has.
-
-    Example:
-        >>> lam_text(10.0), lam_text(0.1)
-        ('10', '0.1')
-    """
+    """λ as a text that no other number has, such as "10" or "0.1"."""
     return str(float(lam)).removesuffix(".0")
 
 
-def _trained(
-    out: Path,
-    run: Mapping[str, Any],
-    place: Place,
-    folders: Mapping[float, Path],
-    tell: Callable[[dict[float, Result]], dict[str, Any]],
-    *,
-    resume: bool,
-) -> dict[float, Result]:
-    """Train the run in a folder, or resume it; draw and score samples at each λ, each in its folder."""
+def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> dict[float, Result]:
+    """Train the run in a folder, or resume it; draw and score samples at λ. With several λ, each has its folder."""
+    folders = {_lam(run): out}
+    if isinstance(run["lam"], list):
+        folders = {lam: out / f"lam-{lam_text(lam)}" for lam in sorted(run["lam"])}
     made, total = recipe_of(run, place.data_dir)
     trainer = _trainer(made, run, total, out, place, resume)
     if trainer.step > total:
         raise ValueError(f"--steps must be at least {trainer.step}, the steps already taken; got {total}.")
-    if trainer.step < total:
-        _warn_if_lengthened(made, run, total)
+    lengthened = trainer.step < total and made.steps < total
+    if lengthened and (depends := made.depends_on_steps(_lam(run), kind=run["objective"])):
+        verb = "depends" if len(depends) == 1 and not depends[0].endswith("s") else "depend"
+        alert(
+            f"precall: the run was planned for {made.steps} steps, and {' and '.join(depends)} {verb} on that number. "
+            f"It is continued as planned, which is not the same as a new run of {total} steps."
+        )
     facts = {"options": {**run, "steps": total}, **_facts(made, trainer, total)}
     earlier = results_of_bins(out) if resume and run["bins"] and trainer.step == total else {}
     write_run(out, facts | ({"results": earlier} if earlier else {}))
@@ -110,7 +244,8 @@ def _trained(
         trainer.fit(total, progress=progress)
     with _advice(trainer, total, run, out, place):
         found = {lam: _finish(made, trainer, folder, lam) for lam, folder in folders.items()}
-    write_run(out, facts | {"results": earlier | tell(found)})
+    results = told(found)
+    write_run(out, facts | {"results": earlier | (results if run["bins"] else next(iter(results.values())))})
     return found
 
 
@@ -134,23 +269,12 @@ def recipe_of(run: Mapping[str, Any], data_dir: Path | None) -> tuple[Recipe, in
     """
     from precall.tune.recipes import recipe
 
-    networks = {name: run[name] for name in NETWORKS}
-    bins = {name: run[name] for name in ("bins", "bins_encoder")}
-    made = recipe(run["data"], run["model"], data_dir=data_dir, labels=labels_of(run), **networks, **bins)
+    given = {name: run[name] for name in (*NETWORKS, "bins", "bins_encoder")}
+    labels = {"data": True, "none": False}.get(run["labels"], run["labels"])
+    made = recipe(run["data"], run["model"], data_dir=data_dir, labels=labels, **given)
     usual = made.steps - (made.plain_steps if run["init"] else 0)
     planned = run["planned_steps"] or run["steps"] or usual
     return replace(made, steps=planned), run["steps"] or usual
-
-
-def _warn_if_lengthened(made: Recipe, run: Mapping[str, Any], total: int) -> None:
-    """Say what differs from a new run of so many steps, if the run was planned for fewer."""
-    found = made.depends_on_steps(_lam(run), kind=run["objective"]) if total > made.steps else []
-    if found:
-        verb = "depends" if len(found) == 1 and not found[0].endswith("s") else "depend"
-        alert(
-            f"precall: the run was planned for {made.steps} steps, and {' and '.join(found)} {verb} on that number. It "
-            f"is continued as planned, which is not the same as a new run of {total} steps."
-        )
 
 
 def _lam(run: Mapping[str, Any]) -> float:
@@ -171,14 +295,21 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         fixed["warmup"] = 0
     init = None if begun_before or run["init"] is None else Path(run["init"])
     init = init / LAST if init is not None and init.is_dir() else init  # a checkpoint, or the folder of its run
+    loggers = []
+    if place.tensorboard:
+        from lightning.fabric.loggers.tensorboard import TensorBoardLogger
+
+        try:
+            loggers = [TensorBoardLogger(root_dir=out, name="tensorboard", version="")]
+        except ImportError:
+            raise ValueError("--tensorboard requires TensorBoard. Install it with: pip install tensorboard.") from None
     trainer = made.trainer(
         kind=run["objective"],
         init=init,
         tuned=run["init"] is not None,  # a resumed run does not need --init any more
         out=out,
         fabric=place.fabric,
-        loggers=_loggers(out) if place.tensorboard else (),
-        graphs=place.graphs,
+        loggers=loggers,
         **given,
         **fixed,
     )
@@ -211,34 +342,14 @@ def _advice(trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, pla
         raise typer.Exit(130) from None
 
 
-def _loggers(out: Path) -> list[Any]:
-    from lightning.fabric.loggers.tensorboard import TensorBoardLogger
-
-    try:
-        return [TensorBoardLogger(root_dir=out, name="tensorboard", version="")]
-    except ImportError:
-        raise ValueError("--tensorboard requires TensorBoard. Install it with: pip install tensorboard.") from None
-
-
-# ------------------------------------------------------------------------------------------------------------- results
-
-
 def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:
     """A complete description of the run."""
-    import lightning
-    import numpy as np
-    import torch
-
-    import precall
-
-    counts = {
-        name: sum(p.numel() for p in getattr(trainer, name).parameters()) for name in ("generator", "discriminator")
-    }
+    networks = {"generator": trainer.generator, "discriminator": trainer.discriminator}
     return {
         "command": command_line(),
         "data": {"n": len(made.data.samples), "held_out": len(made.data.held_out), "shape": list(made.data.shape)},
         "model": made.model,
-        "parameters": counts,
+        "parameters": {name: sum(p.numel() for p in one.parameters()) for name, one in networks.items()},
         "objective": repr(trainer.objective),
         "steps": total,
         "settings": asdict(trainer.settings),
@@ -247,9 +358,7 @@ def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:
         "versions": {
             "precall": precall.__version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "lightning": lightning.__version__,
-            "numpy": np.__version__,
+            **{name: version(name) for name in ("torch", "lightning", "numpy")},
         },
     }
 

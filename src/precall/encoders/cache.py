@@ -5,13 +5,10 @@
     <cache>/features/v2-<key>/notices.json               samples that were not read as they are, if there are any
     <cache>/files/v2-<hash of a path>.json               sizes, times and SHA-256 of its files
     <cache>/results/v2-<key>.json                        results of `precall assess`, one file per model
-    <cache>/weights/                                     network weights
-    <cache>/data/                                        data sets of `precall tune`
-    <cache>/damaged/                                     damaged files that were found and set aside
+    <cache>/weights/, data/, damaged/                    networks, data sets of `precall tune`, damaged files
 
 Every file is written atomically. Features, the index of files and results are sealed (see `sealing`) and verified when
-they are read; a damaged file is set aside and computed again. Two processes that encode the same samples at the same
-time do the same work twice and write the same bytes.
+they are read; a damaged file is set aside and computed again.
 """
 
 from __future__ import annotations
@@ -20,10 +17,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +50,6 @@ def file_index(root: Path, name: str) -> Path:
 
 
 def feature_folder(root: Path, key: str) -> Path:
-    """The folder that stores the features with this key."""
     return root / "features" / f"{VERSION}-{key}"
 
 
@@ -76,23 +71,21 @@ class FeatureStore:
 
     def finished(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """Return the complete matrix, memory-mapped, and the skipped samples; None if it is missing or damaged."""
+
+        def mapped(path: Path) -> FeatureMatrix:
+            check_seal(path)
+            return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
         matrix, done = self.folder / "features.npy", self.folder / "done.json"
-        with setting_aside(done):
-            errors = self._errors(json.loads(read_sealed(done)), 0, self.n)
-            with setting_aside(matrix):
-                check_seal(matrix)
-                rows = np.load(matrix, mmap_mode="r", allow_pickle=False)
-                _check_count(rows, errors, self.n)
-                mark_used(done)
-                return rows, errors
-        return None
+        found = self._read(matrix, done, range(self.n), mapped)
+        if found is not None:
+            mark_used(done)
+        return found
 
     def missing(self) -> list[int]:
-        """The start indices of the chunks that still have to be encoded."""
         return [start for start in range(0, self.n, CHUNK) if not all(path.exists() for path in self._files(start))]
 
     def add(self, chunk: Chunk) -> None:
-        """Store a chunk."""
         rows, reasons = self._files(chunk.start)
         self._write(reasons, _json(chunk.errors))
         self._write(rows, *_npy([chunk.rows]))
@@ -100,9 +93,13 @@ class FeatureStore:
     def finish(self) -> tuple[FeatureMatrix, list[SampleError]] | None:
         """Join the chunks into the complete matrix, unless another process has; return None if a chunk is missing."""
         if self.finished() is None:
-            chunks = [chunk for start in range(0, self.n, CHUNK) if (chunk := self._chunk(start)) is not None]
-            if len(chunks) < len(range(0, self.n, CHUNK)):
-                return self.finished()  # another process has joined them, or a chunk is damaged and None is returned
+            chunks = []
+            for start in range(0, self.n, CHUNK):
+                rows = range(start, min(start + CHUNK, self.n))
+                found = self._read(*self._files(start), rows, lambda path: np.load(io.BytesIO(read_sealed(path))))
+                if found is None:
+                    return self.finished()  # another process has joined the chunks, or this one is damaged
+                chunks.append(Chunk(start, *found))
             parts, errors = _readable(chunks)
             self._write(self.folder / "features.npy", *_npy(parts))
             self._write(self.folder / "done.json", _json(errors))
@@ -112,38 +109,32 @@ class FeatureStore:
         return self.finished()
 
     def _files(self, start: int) -> tuple[Path, Path]:
-        """The files of a chunk: its rows, and the samples that could not be read."""
         path = self.folder / f"rows-{start:09d}.npy"
         return path, path.with_suffix(".json")
 
-    def _chunk(self, start: int) -> Chunk | None:
-        """Read a stored chunk; None if it is missing or damaged."""
-        matrix, reasons = self._files(start)
-        stop = min(start + CHUNK, self.n)
+    def _read(
+        self, matrix: Path, reasons: Path, samples: range, load: Callable[[Path], FeatureMatrix]
+    ) -> tuple[FeatureMatrix, list[SampleError]] | None:
+        """Features of some samples, and the errors of the others; None if a file is missing or damaged."""
         with setting_aside(reasons):
-            errors = self._errors(json.loads(read_sealed(reasons)), start, stop)
+            errors = [SampleError(int(i), str(id), str(why)) for i, id, why in json.loads(read_sealed(reasons))]
+            indices = [error.index for error in errors]
+            if indices != sorted({*indices} & {*samples}):
+                raise ValueError(f"indices must increase and lie in {samples}; got {indices}.")
             with setting_aside(matrix):
-                rows = np.load(io.BytesIO(read_sealed(matrix)), allow_pickle=False)
-                _check_count(rows, errors, stop - start)
-                return Chunk(start, rows, errors)
+                rows = load(matrix)
+                if rows.ndim != 2 or len(rows) + len(errors) != len(samples):
+                    raise ValueError(f"expected {len(samples)} samples; got {len(errors)} errors, rows {rows.shape}.")
+                return rows, errors
         return None
-
-    def _errors(self, reasons: Iterable[Any], start: int, stop: int) -> list[SampleError]:
-        """The samples between `start` and `stop` that could not be read, in order."""
-        errors = [SampleError(int(index), str(id), str(reason)) for index, id, reason in reasons]
-        indices = [error.index for error in errors]
-        if indices != sorted({*indices} & {*range(start, stop)}):
-            raise ValueError(f"indices must increase and lie between {start} and {stop - 1}; got {indices}.")
-        return errors
 
     def _write(self, path: Path, *blocks: bytes | FeatureMatrix) -> None:
         try:
             write_sealed(path, *blocks)
         except OSError as error:
-            place, reason = shown(str(path.parent)), error.strerror or str(error)
-            raise ValueError(
-                f"the cache `{place}` cannot be written ({reason}). Set PRECALL_CACHE, or pass `cache=False`."
-            ) from None
+            place, way_out = shown(str(path.parent)), "Set PRECALL_CACHE, or pass `cache=False`."
+            reason = error.strerror or str(error)
+            raise ValueError(f"the cache `{place}` cannot be written ({reason}). {way_out}") from None
 
 
 def join_chunks(chunks: Iterable[Chunk]) -> tuple[FeatureMatrix, list[SampleError]]:
@@ -187,9 +178,3 @@ def _npy(parts: Sequence[FeatureMatrix]) -> list[bytes | FeatureMatrix]:
 
 def _json(errors: Iterable[SampleError]) -> bytes:
     return json.dumps([(error.index, error.id, error.reason) for error in errors]).encode()
-
-
-def _check_count(rows: FeatureMatrix, errors: Sequence[SampleError], n: int) -> None:
-    """Check that every sample is either a row or an error."""
-    if rows.ndim != 2 or len(rows) + len(errors) != n:
-        raise ValueError(f"expected {n} samples; got {len(errors)} errors and rows of shape {rows.shape}.")

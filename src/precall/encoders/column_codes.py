@@ -30,11 +30,7 @@ MISSING, RARE = "missing", "rare"
 
 
 class Code(ABC):
-    """Encodes the cells of one column.
-
-    Attributes:
-        width: Number of features.
-    """
+    """Encodes the cells of one column as `width` features."""
 
     width: int
 
@@ -70,7 +66,6 @@ class NumberCode(Code):
 
     @classmethod
     def fit(cls, cells: Cells, read: Callable[[Cells], Array], missing: frozenset[str]) -> NumberCode:
-        """Fit the centre and the scale to the real cells."""
         values, absent, other = _numbers(cells, read, missing)
         known = values[~np.isnan(values)]
         centre = float(np.quantile(known, 0.5, method="lower")) if len(known) else 0.0
@@ -94,29 +89,28 @@ class NumberCode(Code):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """One, one for the indicator, and two per cycle."""
         return 1 + (self.allows_missing or self.allows_other) + 2 * len(self.cycles or ())
 
     def encode(self, cells: Cells) -> tuple[Array, Flags]:
-        """The bent value of each cell, with the indicator and the cycles if there are any."""
         values, absent, other = _numbers(cells, self.read, self.missing)
         position = (np.where(absent | other, self.centre, values) - self.centre) / self.scale
         columns = [bent(position)]
         if self.allows_missing or self.allows_other:
             columns.append((absent | other).astype(np.float64))
-        circles = [_circle(values, CYCLES[cycle]) for cycle in self.cycles or ()]
+        circles = []
+        for period in (CYCLES[cycle] for cycle in self.cycles or ()):  # weekdays are whole days
+            angle = 2 * np.pi * (np.floor(values) if period > 1 else values) / period
+            circles.append(CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1)))
         unexpected = (absent & (not self.allows_missing)) | (other & (not self.allows_other))
         return np.concatenate([np.stack(columns, axis=1), *circles], axis=1), unexpected
 
     def summary(self, *, names: bool) -> dict[str, Any]:
-        """Centre and scale; the number of levels, with their names if these may be shown; the cycles."""
         found: dict[str, Any] = {"centre": self.centre, "scale": self.scale}
         if self.levels is not None:
             found = {"levels": len(self.levels), **found} | ({"names": list(self.levels)} if names else {})
         return found if self.cycles is None else {**found, "cycles": list(self.cycles)}
 
     def identity(self) -> object:
-        """Centre, scale, what is allowed, and levels or cycles."""
         if self.levels is not None:
             return self.summary(names=True)
         own = [self.centre, self.scale, self.allows_missing, self.allows_other, sorted(self.missing)]
@@ -128,22 +122,15 @@ class CategoryCode(Code):
     """One entry per category. Rare categories share one entry, and missing values have one of their own.
 
     If there are rare categories, unknown ones share their entry: fresh real rows have such categories, too.
-
-    Attributes:
-        read: Converts a cell to the name of its category.
-        levels: The entries: names of categories, and perhaps `MISSING` and `RARE` in last places.
-        pooled: Number of categories that are rare.
-        entry: The value of the entry of a row's own category.
     """
 
-    read: Callable[[str], tuple[str, str]]
-    levels: Mapping[tuple[str, str], int]
-    pooled: int
-    entry: float
+    read: Callable[[str], tuple[str, str]]  # converts a cell to the name of its category
+    levels: Mapping[tuple[str, str], int]  # names of categories, and perhaps `MISSING` and `RARE` in last places
+    pooled: int  # number of categories that are rare
+    entry: float  # the value of the entry of a row's own category
 
     @classmethod
     def fit(cls, cells: Cells, read: Callable[[str], tuple[str, str]]) -> CategoryCode:
-        """Choose the categories that have an entry of their own."""
         counts = Counter[tuple[str, str]]()
         for cell, n in cells.levels().counts.items():
             counts[read(cell)] += n
@@ -158,7 +145,6 @@ class CategoryCode(Code):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """Number of entries."""
         return len(self.levels)
 
     def encode(self, cells: Cells) -> tuple[Array, Flags]:
@@ -171,12 +157,10 @@ class CategoryCode(Code):
         return features, own < 0
 
     def summary(self, *, names: bool) -> dict[str, Any]:
-        """The number of categories and of rare ones, with the names if these may be shown."""
         named = [name or special for name, special in self.levels]
         return {"categories": len(self.levels), "pooled": self.pooled, **({"names": named} if names else {})}
 
     def identity(self) -> object:
-        """The entries."""
         return [list(self.levels), self.entry]
 
 
@@ -187,10 +171,8 @@ def fit_code(kind: ColumnKind, cells: Cells) -> Code:
         return NumberCode.of_dates(cells, missing)
     if kind == "ordered":
         return NumberCode.of_levels(cells, missing)
-    if kind == "boolean":
-        return CategoryCode.fit(cells, partial(_category, missing, TRUTH))
-    if kind == "category":
-        return CategoryCode.fit(cells, partial(_category, missing, {}))
+    if kind in ("boolean", "category"):
+        return CategoryCode.fit(cells, partial(_category, missing, TRUTH if kind == "boolean" else {}))
     if kind == "text":
         return NumberCode.fit(cells, lambda cells: cells.levels().each(len), missing)
     own = usual_unit(cells)
@@ -203,12 +185,7 @@ def usual_unit(cells: Cells) -> str:
 
 
 def bent(x: Array) -> Array:
-    """x within ±4, and ±(4 + log(|x| − 3)) beyond: increasing, and without values that outweigh all others.
-
-    Example:
-        >>> bent(np.array([-2.5, 4.0, 1e6])).round(1)
-        array([-2.5,  4. , 17.8])
-    """
+    """x within ±4, and ±(4 + log(|x| − 3)) beyond: increasing, and without values that outweigh all others."""
     size = np.abs(x)
     return np.asarray(np.where(size <= BEND, x, np.sign(x) * (BEND + np.log(np.maximum(size - BEND + 1, 1)))))
 
@@ -243,13 +220,6 @@ def _cycles(days: Array) -> tuple[str, ...]:
     span, time = days.max() - days.min(), days % 1
     varies = {"time of day": time.max() > time.min(), "weekday": span >= 7, "month": span >= CYCLES["month"]}
     return tuple(cycle for cycle, does in varies.items() if does)
-
-
-def _circle(values: Array, period: float) -> Array:
-    """The position in a cycle as a point on a small circle. Weekdays are whole days."""
-    whole = np.floor(values) if period > 1 else values
-    angle = 2 * np.pi * whole / period
-    return np.asarray(CYCLE * np.nan_to_num(np.stack([np.sin(angle), np.cos(angle)], axis=1)))
 
 
 def _category(missing: frozenset[str], truths: Mapping[str, bool], cell: str) -> tuple[str, str]:

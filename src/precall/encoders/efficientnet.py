@@ -27,7 +27,6 @@ class SameConv(nn.Conv2d):
     """A convolution padded as in TensorFlow: ⌈h / stride⌉ rows, and the odd row of padding comes last."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pad and convolve."""
         (kernel, _), (stride, _) = self.kernel_size, self.stride
         missing = [max(0, (ceil(side / stride) - 1) * stride + kernel - side) for side in x.shape[:1:-1]]
         padded = functional.pad(x, [part for gap in missing for part in (gap // 2, gap - gap // 2)])
@@ -46,7 +45,6 @@ class InvertedResidual(nn.Module):
         self.skips = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output, added to its input if both have the same shape."""
         wide = x if self.expand is None else functional.relu6(self.expand(x))
         found: Tensor = self.project(functional.relu6(self.filter(wide)))
         return x + found if self.skips else found
@@ -69,7 +67,6 @@ class PooledStages(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The means and deviations, shape (n, d)."""
         x, found = functional.relu6(self.stem(x)), []
         for index, stage in enumerate(self.stages):
             x = stage(x)

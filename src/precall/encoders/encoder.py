@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,38 +14,20 @@ from precall.samples import hashing
 from precall.samples.sampleset import Kind, SampleSet
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 FeatureMatrix = npt.NDArray[np.float32]
 
 SLOTS = 32  # constant batch size of a network: matrix kernels, and so the last bits, depend on the shape
 
 
-class Movable(Protocol):
-    """A network that is not trained and can be moved to a device, such as any `torch.nn.Module`."""
-
-    def eval(self) -> object: ...
-
-    def parameters(self) -> Iterator[Tensor]: ...
-
-    def to(self, device: torch.device, /) -> object: ...
-
-
 @dataclass(frozen=True, eq=False)
 class TensorEncoder:
-    """A frozen network as a differentiable function of images, for losses that look at features.
+    """A frozen network as a differentiable function of images, for losses that look at features."""
 
-    Attributes:
-        network: The network, whose parameters have no gradients.
-        features: Converts images of shape (n, 3, h, w), as floats from 0 to 255, to features of shape (n, d). Gradients
-            flow through it to the images.
-        maps: Whether the network returns a list of feature maps (n, c, h, w) instead of features.
-    """
-
-    network: Movable
-    features: Callable[[Tensor], Tensor]
-    maps: bool = False
+    network: nn.Module  # without gradients of its parameters
+    features: Callable[[Tensor], Tensor]  # of images (n, 3, h, w), as floats from 0 to 255; shape (n, d)
+    maps: bool = False  # whether the network returns a list of feature maps (n, c, h, w) instead
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +38,12 @@ class Encoder:
     sample. The features of a sample therefore do not depend on the number of samples encoded with it.
 
     Attributes:
-        name: Its name in the registry.
         kind: The kind of samples it accepts; None for any kind.
-        protocol: Everything besides the samples that determines the features: resizing, normalisation, weights
-            (SHA-256), versions. JSON values. The protocol is part of the cache key and is recorded in results.
+        protocol: Everything besides the samples that determines the features, as JSON values: resizing, normalisation,
+            weights (SHA-256), versions. It is part of the cache key and is recorded in results.
         prepare: Converts one sample to the input of `forward`; runs in threads.
         forward: Converts `SLOTS` prepared samples to features of shape (SLOTS, d).
-        tensors: The same features as a differentiable function; None if there is none. Images are resized as by
-            `prepare`, but not rounded to whole grey levels.
+        tensors: The same features as a differentiable function of images, which are not rounded after resizing.
         cuts: Whether a text is longer than the encoder reads; None if it reads everything.
         whole: Converts a whole sample set at once, where that is much faster; its features are not cached.
 
@@ -83,7 +63,6 @@ class Encoder:
     whole: Callable[[SampleSet], FeatureMatrix] | None = None
 
     def encode(self, batch: Sequence[Any]) -> FeatureMatrix:
-        """Compute the features of a batch of any size."""
         prepared = [self.prepare(sample) for sample in batch]
         parts = [self.rows(prepared[start : start + SLOTS]) for start in range(0, len(prepared), SLOTS)]
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
@@ -97,9 +76,8 @@ class Encoder:
         except (TypeError, ValueError):
             raise ValueError(f"encoder `{self.name}` must return numbers; got {type(found).__name__}.") from None
         if rows.ndim != 2 or len(rows) != SLOTS:
-            raise ValueError(
-                f"encoder `{self.name}` must return one row per sample, shape ({SLOTS}, d); got {rows.shape}."
-            )
+            expected = f"one row per sample, shape ({SLOTS}, d)"
+            raise ValueError(f"encoder `{self.name}` must return {expected}; got {rows.shape}.")
         widths = self.protocol.get("outputs", {})
         if widths and sum(widths.values()) != rows.shape[1]:
             expected = " + ".join(map(str, widths.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,11 +18,11 @@ import numpy.typing as npt
 from precall.encoders import cache as storage
 from precall.encoders.cache import CHUNK, Chunk, FeatureStore, feature_folder
 from precall.encoders.encoder import SLOTS, Encoder, FeatureMatrix
-from precall.encoders.registry import DEFAULTS, FORMER, TEXTS, default_encoder, load_encoder, runs_on_a_device
+from precall.encoders.registry import TEXTS, default_encoder, load_encoder, runs_on_a_device
 from precall.progress import StageProgress
 from precall.samples import SampleError, SampleSet, open_samples
 from precall.samples.arrays import Rows
-from precall.samples.sampleset import Notice, SampleWarning, shown
+from precall.samples.sampleset import Notice, shown
 from precall.samples.tables import TableRows
 from precall.sealing import read_sealed, setting_aside, write_sealed
 
@@ -37,9 +36,7 @@ class EncodedFeatures:
 
     Attributes:
         array: The features, shape (n, d); float32 and memory-mapped from the cache, or unchanged (`identity`).
-        ids: The id of each row.
         indices: The index of each row in the sample set.
-        encoder: The encoder's name.
         protocol: The encoder's protocol: resizing, normalisation, weights, versions.
         fingerprint: SHA-256 of the samples.
         errors: The samples that could not be read, with the reasons.
@@ -63,18 +60,13 @@ class EncodedFeatures:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the matrix, (n, d)."""
         return self.array.shape
 
     def to_dict(self) -> dict[str, Any]:
         """What determines the features, as JSON values. The features themselves are in `array`."""
-        return {
-            "encoder": self.encoder,
-            "protocol": dict(self.protocol),
-            "fingerprint": self.fingerprint,
-            "shape": list(self.shape),
-            "errors": [{"id": error.id, "reason": error.reason} for error in self.errors],
-        }
+        errors = [{"id": error.id, "reason": error.reason} for error in self.errors]
+        about = {"encoder": self.encoder, "protocol": dict(self.protocol), "fingerprint": self.fingerprint}
+        return {**about, "shape": list(self.shape), "errors": errors}
 
 
 def encode(
@@ -102,9 +94,6 @@ def encode(
         device: Where a network that is given by its name runs: "cpu", "cuda", "mps" or "auto" (also None).
         progress: Called as `progress(done, total)`, in samples; the first call reports the samples already cached.
 
-    Returns:
-        The features.
-
     Example:
         >>> features = encode(["one text", "another text"], "ngrams", cache=False)
         >>> features.shape, features.ids[1], features.protocol["n-grams"]
@@ -120,22 +109,17 @@ def encode(
     if chosen.name == "identity" and isinstance(opened, Rows):
         return _features(opened, chosen, fingerprint, opened.array, [], cached=False)
     if chosen.whole is not None and isinstance(opened, TableRows):
-        return _table_features(opened, chosen, fingerprint, report)
+        errors = [opened.fault_of(index) for index in opened.uneven]
+        for error in errors:
+            opened.fault(error)
+        report(0, len(opened))
+        array = chosen.whole(opened)
+        report(len(opened), len(opened))
+        return _features(opened, chosen, fingerprint, array, errors, cached=False)
     if root is None:
         array, errors = storage.join_chunks(_chunks(opened, chosen, range(0, len(opened), CHUNK), batch_size, report))
         return _features(opened, chosen, fingerprint, array, errors, cached=False)
     return _through_cache(opened, chosen, fingerprint, root, batch_size, report)
-
-
-def _table_features(table: TableRows, encoder: Encoder, fingerprint: str, progress: StageProgress) -> EncodedFeatures:
-    """The features of a table, column by column. Rows with another number of cells are errors."""
-    errors = [table.fault_of(index) for index in table.uneven]
-    for error in errors:
-        table.fault(error)
-    progress(0, len(table))
-    array = encoder.whole(table) if encoder.whole is not None else np.empty((0, 0), np.float32)
-    progress(len(table), len(table))
-    return _features(table, encoder, fingerprint, array, errors, cached=False)
 
 
 def _through_cache(
@@ -144,8 +128,6 @@ def _through_cache(
     store = FeatureStore(feature_folder(root, encoder.key(fingerprint)), len(samples))
     found = store.finished()
     cached = found is not None
-    if not cached and encoder.name == DEFAULTS["images"]:
-        _name_former(samples, encoder, fingerprint, root)
     with _keeping_notices(samples, store.folder / NOTICES):
         array, recorded = found or _stored(store, samples, encoder, batch_size, progress)
     progress(len(samples), len(samples))
@@ -154,18 +136,6 @@ def _through_cache(
     for error in errors:
         samples.fault(error)
     return _features(samples, encoder, fingerprint, array, errors, cached=cached)
-
-
-def _name_former(samples: SampleSet, encoder: Encoder, fingerprint: str, root: Path) -> None:
-    """Warn if the cache holds features of these samples from before the default changed."""
-    former = load_encoder(FORMER, device=encoder.protocol.get("device"))
-    if feature_folder(root, former.key(fingerprint)).is_dir():
-        said = f"features of {FORMER}, the former default, are in the cache and are not comparable with those of"
-        warnings.warn(
-            f"{shown(samples.name)}: {said} {encoder.name}. Pass --encoder {FORMER} to use them.",
-            SampleWarning,
-            stacklevel=4,
-        )
 
 
 @contextmanager
@@ -194,10 +164,9 @@ def _stored(
             store.add(chunk)
         if (found := store.finish()) is not None:
             return found
-    raise ValueError(
-        f"the cache `{shown(str(store.folder))}` must keep what is written there; it was lost or damaged {ATTEMPTS} "
-        "times. Set PRECALL_CACHE to another folder, or pass `cache=False`."
-    )
+    way_out = "Set PRECALL_CACHE to another folder, or pass `cache=False`."
+    got = f"must keep what is written there; it was lost or damaged {ATTEMPTS} times"
+    raise ValueError(f"the cache `{shown(str(store.folder))}` {got}. {way_out}")
 
 
 def _chunks(
@@ -217,7 +186,10 @@ def _chunks(
             for error in bad:
                 samples.fault(error)
             errors += bad
-            rows.append(_slots(encoder, prepared))
+            good = [place for place, item in enumerate(prepared) if not isinstance(item, SampleError)]
+            if good:  # each in the slot that it has when all samples are readable
+                filled = [prepared[good[0]] if isinstance(item, SampleError) else item for item in prepared]
+                rows.append(encoder.rows(filled)[good])
             done += len(group)
             progress(done, n)
             if group.stop % CHUNK == 0 or group.stop == n:
@@ -231,50 +203,34 @@ def _chunks(
 def _ahead(
     pool: ThreadPoolExecutor, samples: SampleSet, encoder: Encoder, groups: Sequence[range], batch_size: int
 ) -> Iterator[list[object]]:
-    """Yield the prepared samples of each group, in order, with about `batch_size` samples in preparation."""
+    """Yield the samples of each group as the encoder takes them, or errors, with about `batch_size` in preparation."""
+
+    def prepared(index: int) -> object:
+        try:
+            sample = samples.read(index)
+            if encoder.cuts is not None and isinstance(sample, str) and encoder.cuts(sample):
+                samples.notice("cut", index)
+            return encoder.prepare(sample)
+        except SampleError as error:
+            return error
+        except ValueError as error:
+            return SampleError(index, samples.ids[index], str(error))
+
     waiting: deque[Future[list[object]]] = deque()
     for group in groups:
-        waiting.append(pool.submit(lambda group: [_prepare(samples, encoder, index) for index in group], group))
+        waiting.append(pool.submit(lambda group: list(map(prepared, group)), group))
         if len(waiting) > batch_size // SLOTS:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
-def _prepare(samples: SampleSet, encoder: Encoder, index: int) -> object:
-    """A sample as the encoder takes it, or a `SampleError` in its place."""
-    try:
-        sample = samples.read(index)
-        if encoder.cuts is not None and isinstance(sample, str) and encoder.cuts(sample):
-            samples.notice("cut", index)
-        return encoder.prepare(sample)
-    except SampleError as error:
-        return error
-    except ValueError as error:
-        return SampleError(index, samples.ids[index], str(error))
-
-
-def _slots(encoder: Encoder, prepared: Sequence[object]) -> FeatureMatrix:
-    """Features of the readable samples of a group, each in the slot that it has when all samples are readable."""
-    good = [place for place, item in enumerate(prepared) if not isinstance(item, SampleError)]
-    if not good:
-        return np.empty((0, 0), np.float32)
-    filled = [prepared[good[0]] if isinstance(item, SampleError) else item for item in prepared]
-    return encoder.rows(filled)[good]
-
-
 def _features(
-    samples: SampleSet,
-    encoder: Encoder,
-    fingerprint: str,
-    array: npt.NDArray[Any],
-    errors: Sequence[SampleError],
-    *,
-    cached: bool,
+    samples: SampleSet, encoder: Encoder, sha: str, array: npt.NDArray[Any], errors: list[SampleError], *, cached: bool
 ) -> EncodedFeatures:
     indices = np.delete(np.arange(len(samples)), [error.index for error in errors])
     ids = samples.ids if not errors else tuple(samples.ids[int(index)] for index in indices)
-    return EncodedFeatures(array, ids, indices, encoder.name, encoder.protocol, fingerprint, tuple(errors), cached)
+    return EncodedFeatures(array, ids, indices, encoder.name, encoder.protocol, sha, tuple(errors), cached)
 
 
 def _encoder(

@@ -15,26 +15,29 @@ from typing import Any
 import numpy as np
 
 from precall.encoders.encoder import Encoder, FeatureMatrix
-from precall.encoders.hub import Reading, check_available, hub_loaded, text_encoder
+from precall.encoders.hub import check_available, hub_loaded, text_encoder
 from precall.encoders.networks import evaluating, image_network, on_device, script_encoder, state_hash, versions
 from precall.encoders.resizing import Resizing, normalised_images
 from precall.printing import shown
 from precall.samples import hashing
 
-POOLINGS: dict[str, str] = {"mean": "mean over the tokens", "cls": "first token", "last": "last token"}
+POOLINGS = ("mean", "cls", "last")  # of the vectors of the tokens: mean, first, last
 BYTES = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)  # mean and scale that leave values from 0 to 1 as they are
 
 
 def hugging_face(given: str, *, device: str | None = None) -> Encoder:
     """`hf:org/model`, `hf:folder`, `hf:org/model@revision`, and for texts `?pooling=mean|cls|last`."""
-    transformers = _library("transformers", "hf")
-    name, pooling = _options(given)
+    library = _library("transformers", "hf")
+    name, _, option = given.partition("?")
+    pooling = option.removeprefix("pooling=") or "mean"
+    if pooling not in POOLINGS:
+        raise ValueError(f"`hf:{shown(given)}` must have a pooling of {', '.join(POOLINGS)}; got {pooling!r}.")
     source, _, revision = (name, "", "") if Path(name).is_dir() else name.partition("@")
     how: dict[str, Any] = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
     local = Path(source).is_dir()
 
     def load(kind: str, **more: Any) -> Any:
-        made = getattr(transformers, kind).from_pretrained
+        made = getattr(library, kind).from_pretrained
         return hub_loaded(lambda **k: made(source, **how, **more, **k), downloadable=not local)
 
     try:
@@ -59,15 +62,16 @@ def _image_model(name: str, model: Any, processor: Any, source: str, revision: s
     size = getattr(processor, "crop_size", None) or processor.size
     side = int(next(iter(size.values())) if hasattr(size, "values") else size)
     scale = tuple(map(float, processor.image_mean)), tuple(map(float, processor.image_std))
-    pooled = getattr(model.config, "model_type", "") not in ("dinov2",)
+    pooled = getattr(model.config, "model_type", "") != "dinov2"
 
-    def read(output: Any) -> Any:
+    def read(pixels: Any) -> Any:
+        output = model(pixel_values=pixels)
         found = getattr(output, "pooler_output", None) if pooled else None
         return (output.last_hidden_state[:, 0] if found is None else found).flatten(1)
 
     protocol = {"model": source, "revision": revision, "weights": state_hash(model)}
     protocol["pooling"] = "pooled output or first token"
-    return image_network(name, Reading(model, read), Resizing(side, "bicubic"), scale, protocol, device)
+    return image_network(name, model, Resizing(side, "bicubic"), scale, protocol, device, read)
 
 
 def sentence_transformer(given: str, *, device: str | None = None) -> Encoder:
@@ -80,8 +84,9 @@ def sentence_transformer(given: str, *, device: str | None = None) -> Encoder:
     def forward(texts: list[Any]) -> FeatureMatrix:
         return np.asarray(model.encode(texts, convert_to_numpy=True, show_progress_bar=False), dtype=np.float32)
 
+    cuts = lambda text: 0 < most < len(model.tokenizer(text, truncation=False, verbose=False)["input_ids"])  # noqa: E731
     protocol = {"model": given, "library": str(library.__version__), "tokens": most, "weights": state_hash(model)}
-    return Encoder(f"st:{given}", "text", protocol, str, forward)
+    return Encoder(f"st:{given}", "text", protocol, str, forward, cuts=cuts)
 
 
 def open_clip(given: str, *, device: str | None = None) -> Encoder:
@@ -122,7 +127,9 @@ def _transformed(
 
 def onnx(given: str) -> Encoder:
     """`onnx:file`: a network whose input is images (n, 3, h, w) from 0 to 1, or features (n, d)."""
-    path = _file("onnx", given)
+    path = Path(given)
+    if not path.is_file():
+        raise ValueError(f"`onnx:` must be followed by a file that exists; got `{shown(given)}`.")
     library = _library("onnxruntime", "onnx")
     session = _made("onnx", given, lambda: library.InferenceSession(str(path), providers=["CPUExecutionProvider"]))
     taken = session.get_inputs()[0]
@@ -140,28 +147,10 @@ def onnx(given: str) -> Encoder:
     return Encoder(f"onnx:{given}", "images", protocol | resizing.protocol, resizing, forward)
 
 
-def torchscript(given: str) -> Encoder:
-    """`torchscript:file`: a network that takes `uint8` images (n, 3, h, w) of any size. The file must be trusted."""
-    return script_encoder(_file("torchscript", given))
-
-
 FORMS: dict[str, Callable[..., Encoder]] = {
-    "hf": hugging_face,
-    "st": sentence_transformer,
-    "open_clip": open_clip,
-    "timm": timm,
-    "onnx": onnx,
-    "torchscript": torchscript,
+    **{"hf": hugging_face, "st": sentence_transformer, "open_clip": open_clip, "timm": timm},
+    **{"onnx": onnx, "torchscript": script_encoder},
 }
-
-
-def _options(given: str) -> tuple[str, str]:
-    """The model and the pooling of a name such as `org/model?pooling=cls`."""
-    name, _, option = given.partition("?")
-    pooling = option.removeprefix("pooling=") if option else "mean"
-    if pooling not in POOLINGS:
-        raise ValueError(f"`hf:{shown(given)}` must have a pooling of {', '.join(POOLINGS)}; got {pooling!r}.")
-    return name, pooling
 
 
 def _library(name: str, form: str) -> ModuleType:
@@ -179,9 +168,3 @@ def _made(form: str, given: str, make: Callable[[], Any]) -> Any:
     except Exception as error:
         reason = shown((str(error).strip() or type(error).__name__).splitlines()[0])
         raise ValueError(f"encoder `{form}:{shown(given)}` cannot be loaded ({reason}).") from None
-
-
-def _file(form: str, given: str) -> Path:
-    if not Path(given).is_file():
-        raise ValueError(f"`{form}:` must be followed by a file that exists; got `{shown(given)}`.")
-    return Path(given)

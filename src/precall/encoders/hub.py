@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,8 +20,7 @@ from precall.encoders.resizing import CLIP, IMAGENET, Resizing
 from precall.encoders.weights import check_reachable
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+    from torch import nn
 
 DINOV2 = "facebook/dinov2-large"
 CLIP_MODEL = "openai/clip-vit-large-patch14"
@@ -32,59 +31,39 @@ MAX_TOKENS = 256
 
 
 def dinov2(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """Class token of DINOv2 ViT-L/14, 1024 dimensions. Stein et al. recommend this encoder for photographs.
-
-    References:
-        Oquab et al. (2023); Stein et al. (2023).
-    """
+    """Class token of DINOv2 ViT-L/14 (Oquab et al., 2023), 1024 dimensions; Stein et al. (2023) recommend it."""
     model, source = _pretrained("dinov2", "AutoModel", DINOV2, weights)
-    network = Reading(model, lambda output: output.last_hidden_state[:, 0])
-    return image_network("dinov2", network, Resizing(224, "bicubic"), IMAGENET, _protocol(model, source), device)
+    read = lambda pixels: model(pixel_values=pixels).last_hidden_state[:, 0]  # noqa: E731
+    return image_network("dinov2", model, Resizing(224, "bicubic"), IMAGENET, _protocol(model, source), device, read)
 
 
 def clip(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """Projected image embedding of CLIP ViT-L/14, 768 dimensions.
-
-    References:
-        Radford et al. (2021).
-    """
+    """Projected image embedding of CLIP ViT-L/14 (Radford et al., 2021), 768 dimensions."""
     model, source = _pretrained("clip", "CLIPVisionModelWithProjection", CLIP_MODEL, weights)
-    network = Reading(model, lambda output: output.image_embeds)
-    return image_network("clip", network, Resizing(224, "bicubic", crop=True), CLIP, _protocol(model, source), device)
+    read = lambda pixels: model(pixel_values=pixels).image_embeds  # noqa: E731
+    resizing = Resizing(224, "bicubic", crop=True)
+    return image_network("clip", model, resizing, CLIP, _protocol(model, source), device, read)
 
 
 def minilm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """MiniLM sentence embeddings: the mean of the token vectors, scaled to unit length; 384 dimensions.
-
-    References:
-        Reimers and Gurevych (2019); Wang et al. (2020).
-    """
+    """MiniLM sentence embeddings (Wang et al., 2020): the mean token vector at unit length; 384 dimensions."""
     return _texts("minilm", weights, device, "mean, unit length", MAX_TOKENS)
 
 
 def gpt2_large(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """The vector of the last token in the last layer of GPT-2 large, 1280 dimensions: the features of MAUVE.
-
-    References:
-        Pillutla et al. (2021); Radford et al. (2019).
-    """
+    """The last token in the last layer of GPT-2 large, as in MAUVE (Pillutla et al., 2021); 1280 dimensions."""
     return _texts("gpt2-large", weights, device, "last", 1024)
 
 
 def _texts(name: str, weights: str | Path | None, device: str | None, pooling: str, tokens: int) -> Encoder:
     model, source = _pretrained(name, "AutoModel", MODELS[name], weights)
-    load = partial(_transformers(name).AutoTokenizer.from_pretrained, source)
+    load = partial(transformers(name).AutoTokenizer.from_pretrained, source)
     tokenizer = hub_loaded(load, downloadable=source == MODELS[name])
     return text_encoder(name, model, tokenizer, pooling, {"model": source}, device, tokens)
 
 
 def has_weights(encoder: str) -> bool:
-    """Whether an encoder can be loaded on this machine without a download.
-
-    Example:
-        >>> has_weights("ngrams")
-        True
-    """
+    """Whether an encoder can be loaded on this machine without a download."""
     if encoder not in MODELS:
         return True
     if find_spec("transformers") is None:
@@ -94,14 +73,9 @@ def has_weights(encoder: str) -> bool:
 
 
 def text_encoder(
-    name: str,
-    model: nn.Module,
-    tokenizer: Any,
-    pooling: str,
-    known: Mapping[str, str],
-    device: str | None,
+    name: str, model: nn.Module, tokenizer: Any, pooling: str, known: Mapping[str, str], device: str | None,
     tokens: int = MAX_TOKENS,
-) -> Encoder:
+) -> Encoder:  # fmt: skip
     """An encoder from a model of tokens: the "mean", the first ("cls") or the "last" of its vectors."""
     place = on_device(model, device)
     if tokenizer.pad_token is None:
@@ -128,27 +102,8 @@ def text_encoder(
     def cuts(text: str) -> bool:
         return len(text) > most - 2 and bool(len(tokenizer(text, truncation=False, verbose=False)["input_ids"]) > most)
 
-    protocol = {**known, "weights": state_hash(model), "tokens": most, "pooling": pooling}
-    return Encoder(name, "text", protocol | _library() | versions(place), str, forward, cuts=cuts)
-
-
-class Reading:
-    """A `transformers` image model that returns one of its outputs."""
-
-    def __init__(self, model: nn.Module, read: Callable[[Any], Tensor]) -> None:
-        self.model, self.read = model, read
-
-    def __call__(self, pixels: Tensor, /) -> Tensor:
-        return self.read(self.model(pixel_values=pixels))
-
-    def eval(self) -> nn.Module:
-        return self.model.eval()
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return self.model.parameters()
-
-    def to(self, device: torch.device) -> nn.Module:
-        return self.model.to(device)
+    protocol = _protocol(model, "") | dict(known) | {"tokens": most, "pooling": pooling}
+    return Encoder(name, "text", protocol | versions(place), str, forward, cuts=cuts)
 
 
 def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None) -> tuple[nn.Module, str]:
@@ -158,7 +113,7 @@ def _pretrained(encoder: str, model: str, name: str, weights: str | Path | None)
     try:
         if source == name:
             check_available(name)
-        load = partial(getattr(_transformers(encoder), model).from_pretrained, source, use_safetensors=True)
+        load = partial(getattr(transformers(encoder), model).from_pretrained, source, use_safetensors=True)
         return hub_loaded(load, downloadable=source == name), source
     except (OSError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -177,7 +132,7 @@ def hub_loaded(load: Callable[..., Any], *, downloadable: bool) -> Any:
     except (OSError, ValueError):
         if not downloadable:
             raise
-        check_reachable(import_module("huggingface_hub").constants.ENDPOINT)
+        check_reachable(import_module("huggingface_hub.constants").ENDPOINT)
         return load()
 
 
@@ -188,21 +143,18 @@ def check_available(name: str) -> None:
     hub = import_module("huggingface_hub")
     if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         return
-    if hub.constants.HF_HUB_OFFLINE:
+    if (constants := import_module("huggingface_hub.constants")).HF_HUB_OFFLINE:
         raise OSError("it is not in the cache, and HF_HUB_OFFLINE forbids downloads")
-    check_reachable(hub.constants.ENDPOINT)
+    check_reachable(constants.ENDPOINT)
 
 
-def _transformers(encoder: str) -> ModuleType:
+def transformers(encoder: str) -> ModuleType:
+    """The library; an error that names the extra if it is not installed."""
     try:
         return import_module("transformers")
     except ImportError:
         raise ValueError(f"encoder `{encoder}` needs transformers: pip install 'precall[networks]'.") from None
 
 
-def _library() -> dict[str, str]:
-    return {"transformers": str(import_module("transformers").__version__)}
-
-
 def _protocol(model: nn.Module, source: str) -> dict[str, Any]:
-    return _library() | {"model": source, "weights": state_hash(model)}
+    return {"transformers": transformers("").__version__, "model": source, "weights": state_hash(model)}

@@ -19,16 +19,16 @@ from precall.encoders.networks import INCEPTION, VGG16
 from precall.samples import hashing
 from precall.sealing import DAMAGED, WRONG_FORM, check_seal, set_aside
 
-FEATURES, RESULTS, INDEX, EARLIER = "features", "results", "index of files", "earlier version"
-SHARDED = "sharded runs"
-WEIGHTS, DATA, ASIDE, UNFINISHED = "weights", "data sets", "damaged", "unfinished"
+FEATURES, RESULTS, INDEX, WEIGHTS, DATA = "features", "results", "index of files", "weights", "data sets"
+SHARDED = "sharded runs"  # stages of runs without `work`
+ASIDE, UNFINISHED, EARLIER = "damaged", "unfinished", "earlier version"  # EARLIER ones are never read again
 SEALED = (FEATURES, RESULTS, INDEX, SHARDED)
 PRECIOUS = (WEIGHTS, DATA)  # precall cannot compute them again; the user may have put them there
 LEFTOVER = 3600.0  # seconds: a process that writes a file for longer is dead
 
 KEY = rf"(?:{VERSION}-)?[0-9a-f]{{64}}"
 PART = r"(?:features\.npy|done\.json|notices\.json|rows-\d{9,}\.(?:npy|json))"
-STAGE, BLOCK = r"[a-z-]+-[0-9a-f]{32}", r"(?:stage|[0-9a-f]{64})\.npz"  # see `precall.engines.manifest`
+STAGE, BLOCK = r"[a-z-]+-[0-9a-f]{32}", r"(?:stage|[0-9a-f]{64})\.npz"  # see `precall.engines.runner`
 NAMES = {  # what the files of each folder are called
     "features": PART,
     "results": rf"{KEY}\.json",
@@ -43,25 +43,15 @@ TEMPORARY = r"(?:{})\.\d+-[0-9a-f]{{8}}\.tmp|\.precall-\d+-[0-9a-f]{{16}}\.tmp" 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """An entry of the cache.
+    """An entry of the cache."""
 
-    Attributes:
-        kind: "features", "results", "index of files", "sharded runs" (a stage of a run without `work`), "weights",
-            "data sets", "damaged" (files that were set aside), "unfinished" (a temporary file) or "earlier version"
-            (never read again).
-        files: Its files.
-        size: Their size in bytes.
-        used: When it was last used, in seconds since the epoch.
-    """
-
-    kind: str
+    kind: str  # one of the names above
     files: tuple[Path, ...]
-    size: int
-    used: float
+    size: int  # in bytes
+    used: float  # when it was last used, in seconds since the epoch
 
 
 def cache_entries(root: Path) -> list[CacheEntry]:
-    """All entries of the cache at `root`, kind by kind."""
     kinds = {"results": RESULTS, "files": INDEX, "weights": WEIGHTS, "data": DATA, DAMAGED: ASIDE}
     of_features = {True: FEATURES, False: EARLIER}
     features = _folders(root / "features", "features", KEY, lambda one: of_features[one.name.startswith(VERSION)])
@@ -85,13 +75,8 @@ def verify(root: Path) -> tuple[int, list[Path]]:
 def prune(root: Path, *, older_than: float | None = None, larger_than: float | None = None) -> list[CacheEntry]:
     """Delete entries that precall can compute again, the least recently used first.
 
-    Temporary files that are older than an hour are always deleted; the processes that wrote them are dead. Weights and
-    data sets are never deleted.
-
-    Args:
-        root: The folder of the cache.
-        older_than: Delete entries that were not used for so many seconds.
-        larger_than: Delete entries until the cache, weights and data sets included, has at most so many bytes.
+    These were not used for `older_than` seconds, or make the cache, weights and data sets included, `larger_than` so
+    many bytes. Temporary files that are older than an hour are always deleted; weights and data sets never are.
     """
     found, now = cache_entries(root), time.time()
     total, removed = sum(entry.size for entry in found), []
@@ -101,7 +86,11 @@ def prune(root: Path, *, older_than: float | None = None, larger_than: float | N
         old = older_than is not None and age > older_than
         too_much = larger_than is not None and total > larger_than
         if left_over or (entry.kind not in (*PRECIOUS, UNFINISHED) and (old or too_much)):
-            _delete(entry)
+            for path in entry.files:  # `done.json` comes first: other processes never see half of an entry
+                path.unlink(missing_ok=True)
+                if path.parent.parent.name in ("features", "work"):
+                    with suppress(OSError):  # it is not empty
+                        path.parent.rmdir()
             total -= entry.size
             removed.append(entry)
     return removed
@@ -118,7 +107,6 @@ def _folders(folder: Path, name: str, called: str, kind: Callable[[Path], str]) 
 
 
 def _single_files(folder: Path, name: str, kind: str) -> Iterator[CacheEntry]:
-    """Entries that are one file each."""
     for path in _listing(folder, deep=kind in PRECIOUS):
         if path.is_symlink() or not path.is_file():
             continue
@@ -157,21 +145,9 @@ def _intact(path: Path, weights: Path) -> bool | None:
         if not path.is_relative_to(weights):
             check_seal(path)
             return True
-        pinned = {one.file: one.sha256 for one in (INCEPTION, VGG16)}
-        prefixed = re.match(r"([0-9a-f]{16})-", path.name)  # downloaded from another URL (see `find_weights`)
-        expected = pinned.get(path.name) or (prefixed and prefixed[1])
-        known = expected is not None and path.parent == weights
-        return hashing.of_file(path).startswith(expected or "") if known else None
+        pinned = {weights / one.file: one.sha256 for one in (INCEPTION, VGG16)}
+        return hashing.of_file(path) == pinned[path] if path in pinned else None
     except OSError:
         return None
     except WRONG_FORM:
         return False
-
-
-def _delete(entry: CacheEntry) -> None:
-    """Delete the files; `done.json` comes first, so that other processes never see half of an entry."""
-    for path in entry.files:
-        path.unlink(missing_ok=True)
-        if path.parent.parent.name in ("features", "work"):
-            with suppress(OSError):  # it is not empty
-                path.parent.rmdir()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from precall.devices import check_fork, network_device
-from precall.encoders.encoder import Encoder, FeatureMatrix, Movable, TensorEncoder
+from precall.encoders.encoder import Encoder, FeatureMatrix, TensorEncoder
 from precall.encoders.resizing import IMAGENET, Resizing, Scale, normalised_images, normalised_tensor, pillow_version
 from precall.encoders.weights import Weights, find_weights
 from precall.printing import shown
 from precall.samples import hashing
-from precall.samples.images import DECODING, Pixels
+from precall.samples.images import DECODING
 
 if TYPE_CHECKING:
     import torch
@@ -39,12 +40,6 @@ HIDDEN = 512
 PIXELS_AT_ONCE = 1 << 23  # limit per batch for networks that resize images themselves
 
 
-class Network(Movable, Protocol):
-    """A network from a batch of images to features."""
-
-    def __call__(self, pixels: Tensor, /) -> Tensor: ...
-
-
 def efficientnet(*, device: str | None = None) -> Encoder:
     """EfficientNet-Lite0, trained on ImageNet: the default for images; 384 dimensions.
 
@@ -52,8 +47,7 @@ def efficientnet(*, device: str | None = None) -> Encoder:
     64 pixels. The weights are part of the package (float16, computed in float32): the encoder works offline. These
     stages see blur, noise and compression, as Inception does; the last layers are trained to ignore them.
 
-    References:
-        Tan and Le (2019); the weights are those of the TPU model garden, Apache-2.0 (`pretrained/NOTICE`).
+    References: Tan and Le (2019); the weights are those of the TPU model garden, Apache-2.0 (`pretrained/NOTICE`).
     """
     import torch
     from safetensors.torch import load_file
@@ -75,8 +69,7 @@ def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
     are normal with variance 2/fan-in, drawn from NumPy's PCG64 with the given seed; there are no biases. The features
     are the activations after the ReLU of the second fully connected layer.
 
-    References:
-        Naeem et al. (2020), on random embeddings.
+    References: Naeem et al. (2020), on random embeddings.
     """
     network = _random_network(seed)
     shape = f"VGG16 with channels {[width for width, _ in WIDTHS]}, fully connected {HIDDEN}, fc2"
@@ -85,24 +78,18 @@ def random_vgg(*, seed: int = 0, device: str | None = None) -> Encoder:
 
 
 def inception(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """The Inception-v3 network of FID (2015): pool3 features, 2048 dimensions, comparable with published FIDs.
+    """The Inception-v3 network of FID (Heusel et al., 2017): 2048 pool3 features, comparable with published FIDs.
 
     The network is a TorchScript translation of the original TensorFlow graph. It takes `uint8` images of any size and
     resizes them to 299 × 299 pixels itself, bilinearly and without antialiasing, as the original does.
-
-    References:
-        Heusel et al. (2017); Szegedy et al. (2015).
     """
     return _scripted("inception", INCEPTION, weights, device, {"return_features": True}, ANTIALIAS)
 
 
 def inception_probabilities(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """Class probabilities of the same network, shape (n, 1008), for the Inception Score. Each row sums to 1.
+    """Class probabilities of the same network, shape (n, 1008), for the Inception Score (Salimans et al., 2016).
 
     The output bias is omitted, as in the original implementation of the score.
-
-    References:
-        Salimans et al. (2016).
     """
     return _scripted("inception-probabilities", INCEPTION, weights, device, {"no_output_bias": True}, ANTIALIAS)
 
@@ -110,18 +97,13 @@ def inception_probabilities(*, weights: str | Path | None = None, device: str | 
 def inception_adm(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
     """The outputs of Inception-v3 that the ADM evaluator uses, side by side: pool, spatial and class outputs.
 
-    | output | columns | used for |
-    |---|---|---|
-    | `pool` | 2048 features of pool3 | FID, precision, recall |
-    | `spatial` | first 7 channels of `mixed_6/conv`, 7 × 17 × 17 = 2023 | sFID |
-    | `classes` | 1008 class probabilities without the output bias | Inception Score |
+    `pool` are 2048 features of pool3, `spatial` the first 7 channels of `mixed_6/conv` (7 × 17 × 17 = 2023) for sFID,
+    and `classes` 1008 class probabilities without the output bias for the Inception Score. The pinned network returns
+    pool and class outputs; `spatial` is computed by its layers one by one, in the order of the original (height, width,
+    channel), and sFID is left out if it has no such layers. `weights=` may also name a TorchScript network that takes
+    `uint8` images (n, 3, h, w) and returns all three as a tuple.
 
-    The pinned network returns pool and class outputs; `spatial` is computed by its layers one by one, in the order of
-    the original (height, width, channel), and sFID is left out if it has no such layers. `weights=` may also name a
-    TorchScript network that takes `uint8` images (n, 3, h, w) and returns all three as a tuple.
-
-    References:
-        Dhariwal and Nichol (2021), evaluator of guided-diffusion.
+    References: Dhariwal and Nichol (2021), evaluator of guided-diffusion.
     """
     import torch
 
@@ -145,11 +127,7 @@ def inception_adm(*, weights: str | Path | None = None, device: str | None = Non
 
 
 def _spatial(network: nn.Module, pixels: Tensor, pool: Tensor) -> list[Tensor]:
-    """The first 7 channels of `mixed_6/conv`, by the layers of the FID network; none if it has no such layers.
-
-    Raises:
-        ValueError: If the layers, one by one, do not give the pool features of the whole network.
-    """
+    """The first 7 channels of `mixed_6/conv`, by the layers of the FID network; none if it has no such layers."""
     import torch
     from torch.nn import functional
 
@@ -171,38 +149,36 @@ def _spatial(network: nn.Module, pixels: Tensor, pool: Tensor) -> list[Tensor]:
 
 
 def vgg16(*, weights: str | Path | None = None, device: str | None = None) -> Encoder:
-    """The VGG16 of improved precision and recall: 4096 features after the second fully connected layer (fc2).
+    """The VGG16 of improved precision and recall (Kynkäänniemi et al., 2019): 4096 features of fc2.
 
     The TorchScript network takes `uint8` images of any size and resizes them to 224 × 224 pixels itself.
-
-    References:
-        Kynkäänniemi et al. (2019); Simonyan and Zisserman (2015).
     """
     return _scripted("vgg16", VGG16, weights, device, {"return_features": True}, "224 × 224")
 
 
 def image_network(
-    name: str, network: Network, resizing: Resizing, scale: Scale, protocol: dict[str, Any], device: str | None
-) -> Encoder:
-    """Create an encoder from a network that takes normalised images of one size."""
+    name: str, network: Any, resizing: Resizing, scale: Scale, protocol: dict[str, Any], device: str | None,
+    read: Callable[[Tensor], Any] | None = None,
+) -> Encoder:  # fmt: skip
+    """Create an encoder from a network that takes normalised images of one size; `read` returns its features."""
     import torch
 
-    place = on_device(network, device)
+    place, read = on_device(network, device), read or network
     protocol = resizing.protocol | {"mean": list(scale[0]), "std": list(scale[1])} | protocol | versions(place)
 
     def forward(images: list[Any]) -> FeatureMatrix:
         with evaluating():
             pixels = torch.from_numpy(normalised_images(images, *scale)).to(place, memory_format=torch.channels_last)
-            return np.asarray(network(pixels).float().cpu())
+            return np.asarray(read(pixels).float().cpu())
 
     def features(images: Tensor) -> Tensor:
-        return network(normalised_tensor(resizing.of_tensor(images), *scale)).float()
+        found: Tensor = read(normalised_tensor(resizing.of_tensor(images), *scale)).float()
+        return found
 
-    tensors = TensorEncoder(network, features)
-    return Encoder(name, "images", protocol, resizing, forward, tensors)
+    return Encoder(name, "images", protocol, resizing, forward, TensorEncoder(network, features))
 
 
-def on_device(network: Movable, device: str | None) -> torch.device:
+def on_device(network: nn.Module, device: str | None) -> torch.device:
     """Freeze a network, move it to the requested device and return the device."""
     import torch
 
@@ -274,7 +250,9 @@ def _scripted(
     called = partial(network, **arguments)
     forward = partial(_by_shape, called, place)
     protocol = {**_scripted_protocol(resize, sha256), "arguments": arguments}
-    tensors = TensorEncoder(network, lambda images: called(images).float(), maps=_returns_several(network))
+    schema: Any = getattr(network.forward, "schema", None)
+    several = schema is not None and schema.returns[0].type.kind() in ("ListType", "TupleType")
+    tensors = TensorEncoder(network, lambda images: called(images).float(), maps=several)
     return Encoder(name, "images", protocol | versions(place), np.asarray, forward, tensors)
 
 
@@ -301,25 +279,18 @@ def _by_shape(network: Callable[[Tensor], Tensor], place: torch.device, images: 
 
     rows: dict[int, Any] = {}
     with evaluating():
-        for group in _same_shape(images):
-            stack = np.stack([images[i] for i in group]).transpose(0, 3, 1, 2)
-            output = network(torch.from_numpy(np.ascontiguousarray(stack)).to(place))
-            rows |= dict(zip(group, np.asarray(output.float().cpu()), strict=True))
+        for shape in dict.fromkeys(image.shape for image in images):
+            same = [i for i, image in enumerate(images) if image.shape == shape]
+            size = max(1, PIXELS_AT_ONCE // (shape[0] * shape[1]))
+            for group in (same[start : start + size] for start in range(0, len(same), size)):
+                stack = np.stack([images[i] for i in group]).transpose(0, 3, 1, 2)
+                output = network(torch.from_numpy(np.ascontiguousarray(stack)).to(place))
+                rows |= dict(zip(group, np.asarray(output.float().cpu()), strict=True))
     return np.stack([rows[i] for i in range(len(images))])
-
-
-def _same_shape(images: list[Pixels]) -> Iterator[list[int]]:
-    """Indices of images of the same size, in groups small enough to fit in memory."""
-    for shape in dict.fromkeys(image.shape for image in images):
-        group = [i for i, image in enumerate(images) if image.shape == shape]
-        size = max(1, PIXELS_AT_ONCE // (shape[0] * shape[1]))
-        yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
 def _load_script(path: Path) -> nn.Module:
     """Load a TorchScript archive, which contains its own bytecode rather than a Python pickle."""
-    import warnings
-
     import torch
 
     try:
@@ -330,12 +301,6 @@ def _load_script(path: Path) -> nn.Module:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"`weights` must be a TorchScript file; `{path}` is not ({reason}).") from None
-
-
-def _returns_several(network: nn.Module) -> bool:
-    """Whether a TorchScript network returns several tensors."""
-    schema: Any = getattr(network.forward, "schema", None)
-    return schema is not None and schema.returns[0].type.kind() in ("ListType", "TupleType")
 
 
 def versions(place: torch.device) -> dict[str, str]:

@@ -15,13 +15,9 @@ NGRAMS, BUCKETS = (2, 4), 1024
 
 
 def pixels() -> Encoder:
-    """Images as their 32 × 32 × 3 = 3072 pixel values in [0, 1].
-
-    Example:
-        >>> pixels().encode([np.full((32, 32, 3), 255, np.uint8)]).shape
-        (1, 3072)
-    """
-    return Encoder("pixels", "images", PIXELS.protocol | {"values": "divided by 255"}, PIXELS, _flat)
+    """Images as their 32 × 32 × 3 = 3072 pixel values in [0, 1]."""
+    flat = lambda images: np.stack(images).reshape(len(images), -1).astype(np.float32) / np.float32(255)  # noqa: E731
+    return Encoder("pixels", "images", PIXELS.protocol | {"values": "divided by 255"}, PIXELS, flat)
 
 
 def identity() -> Encoder:
@@ -32,18 +28,10 @@ def identity() -> Encoder:
 def ngrams() -> Encoder:
     """Texts as hashed counts of their character n-grams: no network, weights or vocabulary; 1024 dimensions.
 
-    n-grams of 2 to 4 characters, also across word boundaries, are counted in 1024 buckets. A hash determines the bucket
-    and the sign of each n-gram. A count c is replaced by ±log(1 + |c|), so that frequent words do not dominate, and the
-    vector is scaled to unit length. The features capture spelling, words, their order and style. They do not capture
-    meaning as a language model does.
-
-    Example:
-        >>> a, b, c = ngrams().encode(["the cat sat", "the cat sits", "quarks"])
-        >>> bool(a @ b > a @ c)
-        True
-
-    References:
-        Weinberger et al. (2009), feature hashing.
+    n-grams of 2 to 4 characters, also across word boundaries, are counted in 1024 buckets (Weinberger et al., 2009). A
+    hash determines the bucket and the sign of each n-gram. A count c is replaced by ±log(1 + |c|), so that frequent
+    words do not dominate, and the vector is scaled to unit length. The features capture spelling, words, their order
+    and style, and not meaning as a language model does.
     """
     from sklearn import __version__
     from sklearn.feature_extraction.text import HashingVectorizer
@@ -59,15 +47,6 @@ def ngrams() -> Encoder:
         counts.data = np.copysign(np.array([math.log1p(size) for size in sizes])[which], counts.data)
         return np.asarray(normalize(counts).toarray(), dtype=np.float32)[[places[text] for text in texts]]
 
-    protocol = {
-        "n-grams": list(NGRAMS),
-        "buckets": BUCKETS,
-        "counts": "log(1 + |c|), signed",
-        "scale": "unit length",
-        "scikit-learn": __version__,
-    }
+    protocol = {"n-grams": list(NGRAMS), "buckets": BUCKETS, "counts": "log(1 + |c|), signed"}
+    protocol |= {"scale": "unit length", "scikit-learn": __version__}
     return Encoder("ngrams", "text", protocol, str, forward)
-
-
-def _flat(images: list[Any]) -> FeatureMatrix:
-    return np.stack(images).reshape(len(images), -1).astype(np.float32) / np.float32(255)

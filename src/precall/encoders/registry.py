@@ -44,15 +44,7 @@ PUBLISHED = {"images": "inception or dinov2", "text": "minilm or gpt2-large"}  #
 
 
 def default_encoder(kind: Kind) -> str:
-    """Name of the default encoder for samples of a kind. It works offline and is the same on every machine.
-
-    Raises:
-        ValueError: If the samples are files, which only an encoder of the user can read.
-
-    Example:
-        >>> default_encoder("images"), default_encoder("text")
-        ('efficientnet', 'ngrams')
-    """
+    """Name of the default encoder for samples of a kind. It works offline and is the same on every machine."""
     if kind not in DEFAULTS:
         way_out = "pass `encoder` (--encoder package.module:function), which receives their paths"
         raise ValueError(f"{kind} have no default encoder: {way_out}.")
@@ -60,12 +52,7 @@ def default_encoder(kind: Kind) -> str:
 
 
 def publication_hint(encoder: str | None) -> list[str]:
-    """Which encoder to use for a publication in the place of a default, in one sentence; none for other encoders.
-
-    Example:
-        >>> publication_hint("efficientnet"), publication_hint("inception")
-        (['The encoder efficientnet decided. For a publication, use inception or dinov2.'], [])
-    """
+    """Which encoder to use for a publication in the place of a default, in one sentence; none for other encoders."""
     better = {DEFAULTS[kind]: names for kind, names in PUBLISHED.items()} | {FORMER: PUBLISHED["images"]}
     if encoder is None or encoder not in better:
         return []
@@ -81,21 +68,11 @@ def load_encoder(
         name: One of `ENCODERS`, or `package.module:function` for a user-defined encoder: a function from a list of 32
             samples (`uint8` RGB arrays, texts, features or paths) to an array of shape (32, d); or `hf:org/model`,
             `st:model`, `timm:model`, `open_clip:model/tag`, `onnx:file`, `torchscript:file`; or a plug-in. A function
-            is imported, and so runs, from Python's own path: `precall` does not search the working directory unless
-            PYTHONPATH names it. A function with several outputs returns them side by side and names their numbers of
-            columns in its attribute `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are
-            the features.
-        weights: For networks with weights: a file or folder, or for `inception` and `vgg16` a URL with its hash,
-            `https://…#sha256=…`. None uses the pinned weights.
+            with several outputs returns them side by side and names their numbers of columns in its attribute
+            `outputs`, as in `{"pool": 2048, "spatial": 2023, "classes": 1008}`; the first are the features.
+        weights: For networks with weights: a file or folder; None uses the pinned weights.
         device: For networks, where they run: "cpu", "cuda", "mps", or "auto" (also None) for the best there is.
         reference: For `table`, the real set on which the encoder is fitted.
-
-    Returns:
-        The encoder.
-
-    Example:
-        >>> load_encoder("pixels").protocol["resize"]["size"]
-        32
     """
     make = _maker(name)
     taken = signature(make).parameters
@@ -117,7 +94,7 @@ def _maker(name: object) -> Callable[..., Encoder]:
     if colon:
         return lambda: custom_encoder(str(name))
     if isinstance(name, str) and name in plugins("encoders"):
-        return lambda: _of_plugin(name)
+        return partial(_of_plugin, name)
     known, forms = ", ".join((*ENCODERS, *plugins("encoders"))), ", ".join(f"{one}:…" for one in FORMS)
     raise ValueError(f"`encoder` must be one of {known}, {forms}, or package.module:function; got {name!r}.")
 
@@ -136,12 +113,7 @@ def may_name(name: object, allowed: Collection[str] = ()) -> bool:
 
 
 def named_by_file(name: object, source: str, allowed: Collection[str] = ()) -> str | None:
-    """The name of an encoder that a file holds (or None), if it `may_name` it: a file never chooses the code that runs.
-
-    Example:
-        >>> named_by_file("pixels", "data.precall"), named_by_file("my:net", "data.precall", ["my:net"])
-        ('pixels', 'my:net')
-    """
+    """The name of an encoder that a file holds, if it `may_name` it: a file never chooses the code that runs."""
     if name is None or may_name(name, allowed):
         return cast(str | None, name)
     got = shown(str(name)[:100])
@@ -153,32 +125,20 @@ def named_by_file(name: object, source: str, allowed: Collection[str] = ()) -> s
 
 
 def differentiable_encoder(name: str | Path) -> Encoder:
-    """Load a network for images whose features have gradients (`Encoder.tensors`), or a TorchScript file, on the CPU.
-
-    Example:
-        >>> differentiable_encoder("random-vgg").tensors is not None
-        True
-    """
+    """Load a network for images, or a TorchScript file, whose features have gradients, on the CPU."""
     if str(name) not in ENCODERS:
         return networks.script_encoder(name)
     usable = str(name) not in TEXTS and runs_on_a_device(str(name))
     found = load_encoder(str(name), device="cpu") if usable else None
     if found is None or found.tensors is None:
         why = "is for texts" if str(name) in TEXTS else "has no gradients"
-        raise ValueError(
-            f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. Use one of "
-            "efficientnet, random-vgg, inception, vgg16, dinov2, clip."
-        )
+        way_out = "Use one of efficientnet, random-vgg, inception, vgg16, dinov2, clip."
+        raise ValueError(f"`encoder` must be a network for images, or a TorchScript file; {name} {why}. {way_out}")
     return found
 
 
 def runs_on_a_device(name: str) -> bool:
-    """Whether an encoder of this name is a network that can run on an accelerator.
-
-    Example:
-        >>> runs_on_a_device("random-vgg"), runs_on_a_device("pixels")
-        (True, False)
-    """
+    """Whether an encoder of this name is a network that can run on an accelerator."""
     form = name.partition(":")[0]
     make = ENCODERS.get(name) or (FORMS.get(form) if ":" in name else None)
     return make is not None and "device" in signature(make).parameters
@@ -187,9 +147,8 @@ def runs_on_a_device(name: str) -> bool:
 def custom_encoder(name: str) -> Encoder:
     """Import a user-defined function and wrap it as an encoder.
 
-    The protocol contains hashes of the module's source and of the function's compiled code. An edited function is
-    therefore a different encoder, even before its module is imported again. Changes in other modules that the function
-    calls are not detected.
+    The protocol contains hashes of the module's source and of the function's compiled code, so that an edited function
+    is a different encoder. Changes in other modules that the function calls are not detected.
     """
     module_name, _, function_name = name.partition(":")
     function = _imported(name, module_name, function_name)
@@ -203,11 +162,19 @@ def custom_encoder(name: str) -> Encoder:
     }
     if outputs := getattr(function, "outputs", None):
         if not isinstance(outputs, Mapping) or not all(isinstance(n, int) and n > 0 for n in outputs.values()):
-            raise ValueError(
-                f"`outputs` of the encoder {name!r} must map names to numbers of columns; got {outputs!r}."
-            )
+            expected = "must map names to numbers of columns"
+            raise ValueError(f"`outputs` of the encoder {name!r} {expected}; got {outputs!r}.")
         protocol["outputs"] = {str(output): width for output, width in outputs.items()}
-    return Encoder(name, None, protocol, lambda sample: sample, lambda samples: _called(name, function, samples))
+
+    def called(samples: list[Any]) -> Any:
+        try:
+            return function(samples)
+        except (Exception, SystemExit) as error:  # an error of the user's function is not an error of precall
+            expected = f"must turn a list of {SLOTS} samples into an array with {SLOTS} rows"
+            reason = shown(f"{type(error).__name__}: {error}")
+            raise ValueError(f"encoder {name!r} {expected}; it raised {reason}.") from error
+
+    return Encoder(name, None, protocol, lambda sample: sample, called)
 
 
 def _imported(name: str, module: str, attribute: str) -> Callable[[list[Any]], Any]:
@@ -218,23 +185,11 @@ def _imported(name: str, module: str, attribute: str) -> Callable[[list[Any]], A
         reason = shown(f"{type(error).__name__}: {error}")
         here = Path(*module.split(".")).with_suffix(".py") if module.replace(".", "").isidentifier() else Path()
         way_out = "Set PYTHONPATH=. to import from the working directory." if here.is_file() else "Check the name."
-        raise ValueError(
-            f"`encoder` must name a function that can be imported; {name!r} cannot ({reason}). {way_out}"
-        ) from error
+        expected = "`encoder` must name a function that can be imported"
+        raise ValueError(f"{expected}; {name!r} cannot ({reason}). {way_out}") from error
     if not callable(function):
         raise ValueError(f"`encoder` must name a function; {name!r} is {type(function).__name__}.")
     return cast(Callable[[list[Any]], Any], function)
-
-
-def _called(name: str, function: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
-    """Call the user's function. An error in it is not an error of precall."""
-    try:
-        return function(samples)
-    except (Exception, SystemExit) as error:
-        reason = shown(f"{type(error).__name__}: {error}")
-        raise ValueError(
-            f"encoder {name!r} must turn a list of {SLOTS} samples into an array with {SLOTS} rows; it raised {reason}."
-        ) from error
 
 
 def _code_hash(code: object) -> str:

@@ -24,21 +24,11 @@ CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711
 
 @dataclass(frozen=True)
 class Resizing:
-    """Resize to a square with Pillow, whose filters antialias when an image is reduced.
+    """Resize to a square with Pillow, whose filters antialias when an image is reduced."""
 
-    Attributes:
-        size: Side of the square, in pixels.
-        filter: `"bilinear"` or `"bicubic"`.
-        crop: Whether to crop the central square first; otherwise the aspect ratio is not preserved.
-
-    Example:
-        >>> Resizing(2, "bilinear")(np.full((5, 9, 3), 7, np.uint8)).tolist()[0][0]
-        [7, 7, 7]
-    """
-
-    size: int
+    size: int  # side of the square, in pixels
     filter: Literal["bilinear", "bicubic"]
-    crop: bool = False
+    crop: bool = False  # whether to crop the central square first; otherwise the aspect ratio is not preserved
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """Return the image as `uint8` of shape (size, size, 3), unchanged if it already has that size."""
@@ -63,12 +53,7 @@ class Resizing:
         return (down.T @ (images @ across).clamp(0, 255)).clamp(0, 255)
 
     def weights(self, length: int, other: int) -> npt.NDArray[np.float32]:
-        """The weight of each pixel of a row in each pixel of the resized row, shape (length, size).
-
-        Args:
-            length: Pixels of the row.
-            other: Pixels of the other side of the image, to which a crop may shorten the row.
-        """
+        """The weight of each pixel of a row in each pixel of the resized row, shape (length, size)."""
         from PIL import Image
 
         rows = Image.fromarray(np.eye(length, dtype=np.float32))
@@ -77,13 +62,11 @@ class Resizing:
         return np.array(rows.resize((self.size, length), resample, box=(left, 0, right, length)))
 
     def _interval(self, length: int, other: int) -> tuple[float, float]:
-        """First and last coordinate of a side that are used."""
         kept = min(length, other) if self.crop else length
         return (length - kept) / 2, (length + kept) / 2
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """Decoding and resizing, as JSON values."""
         shape = "central square" if self.crop else "whole image"
         resize = {"size": self.size, "filter": self.filter, "antialias": True, "shape": shape}
         return {"decoding": DECODING, "resize": resize, "pillow": pillow_version()}
@@ -117,7 +100,6 @@ def _channels(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def pillow_version() -> str:
-    """The version of Pillow, since decoders and filters differ between versions."""
     import PIL
 
     return PIL.__version__

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from precall.encoders.encoder import Encoder
 from precall.encoders.encoding import encode
 from precall.encoders.registry import default_encoder, load_encoder, runs_on_a_device
-from precall.samples import SampleSet, hashing, open_samples
+from precall.samples import hashing, open_samples
 from precall.samples.sampleset import ErrorPolicy
 from precall.sealing import check_seal, setting_aside, write_sealed
 
@@ -26,13 +26,9 @@ RANGE = 4096  # samples per piece if a source is one folder or file
 
 
 class ShardEncoder:
-    """Encodes pieces of a source; made once per process, because loading a network takes seconds.
+    """Encodes pieces of a source and writes their features to a folder.
 
-    Args:
-        encoder: Name of the encoder; None for the default one of the samples.
-        folder: Where features are written.
-        key: Name of the array, column or field in the files.
-        on_error: What to do with samples that cannot be read.
+    It is made once per process, because loading a network takes seconds.
     """
 
     def __init__(self, encoder: str | None, folder: str, key: str | None, on_error: ErrorPolicy) -> None:
@@ -48,11 +44,18 @@ class ShardEncoder:
 
     def _written(self, piece: dict[str, Any]) -> dict[str, Any]:
         samples = open_samples(piece["path"], key=self.key, on_error=self.on_error)
-        encoder = self._loaded(samples)
+        name = self.encoder or default_encoder(samples.kind)
+        if name not in self.loaded:
+            self.loaded[name] = load_encoder(name, device="auto" if runs_on_a_device(name) else None)
+        encoder = self.loaded[name]
         sha = piece.get("sha256") or samples.fingerprint()
         part = [str(piece.get(end)) for end in ("start", "stop")]
         path = self.folder / f"{encoder.key(hashing.combined([sha, *part]))}.npy"
-        if not _is_there(path):
+        there = False
+        with setting_aside(path):  # features that were written before must be intact
+            check_seal(path)
+            there = True
+        if not there:
             chosen = samples
             if "start" in piece:
                 chosen = open_samples([samples[index] for index in range(piece["start"], piece["stop"])])
@@ -61,21 +64,11 @@ class ShardEncoder:
             write_sealed(path, content.getvalue())
         return {"path": str(path), "encoder": encoder.name, "protocol": dict(encoder.protocol)}
 
-    def _loaded(self, samples: SampleSet) -> Encoder:
-        name = self.encoder or default_encoder(samples.kind)
-        if name not in self.loaded:
-            device = "auto" if runs_on_a_device(name) else None
-            self.loaded[name] = load_encoder(name, device=device)
-        return self.loaded[name]
-
 
 def pieces(items: Sequence[str | npt.NDArray[Any]], key: str | None) -> list[str] | None:
     """The pieces of a source that must be encoded, as JSON; None if its shards hold features.
 
     Several files are one piece each. A source that is one folder or file is cut into ranges of samples.
-
-    Raises:
-        ValueError: If the samples are rows of a table, whose encoder needs all of them at once.
     """
     first = next((item for item in items if isinstance(item, str)), None)
     if first is None or (len(items) > 1 and Path(first).suffix.lower() == ".npy"):
@@ -91,11 +84,3 @@ def pieces(items: Sequence[str | npt.NDArray[Any]], key: str | None) -> list[str
     sha = opened.fingerprint()
     ends = [(start, min(start + RANGE, len(opened))) for start in range(0, len(opened), RANGE)]
     return [json.dumps({"path": first, "sha256": sha, "start": start, "stop": stop}) for start, stop in ends]
-
-
-def _is_there(path: Path) -> bool:
-    """Whether the features were written before, and are intact."""
-    with setting_aside(path):
-        check_seal(path)
-        return True
-    return False

@@ -20,8 +20,6 @@ from precall.samples.typed_cells import Cells, as_cells
 
 READING = 3  # how cells are read; another number for every change, so that cached features are computed again
 
-Row = Mapping[str, str]
-
 
 class ColumnWarning(SampleWarning):
     """A column is left out of an assessment."""
@@ -84,20 +82,17 @@ def table_encoder(*, reference: SampleSet) -> Encoder:
         assert isinstance(samples, TableRows)
         if absent := [column.name for column in columns if column.name not in samples.columns]:
             named = ", ".join(map(shown, absent))
-            raise ValueError(
-                f"{shown(samples.name)}: the table must have the columns of the real one; it lacks {named}. Add them, "
-                "or leave them out (--ignore)."
-            )
+            lacks = f"the table must have the columns of the real one; it lacks {named}"
+            raise ValueError(f"{shown(samples.name)}: {lacks}. Add them, or leave them out (--ignore).")
         return _encoded(columns, (samples.cells(column.name) for column in columns))
 
-    def forward(rows: Sequence[Row]) -> FeatureMatrix:
+    def forward(rows: Sequence[Mapping[str, str]]) -> FeatureMatrix:
         return _encoded(columns, [as_cells([row[column.name] for row in rows]) for column in columns])
 
     return Encoder("table", "table", protocol, dict, forward, whole=whole)
 
 
 def _kinds(reference: TableRows) -> dict[str, ColumnKind]:
-    """The kind of each column that the user does not leave out."""
     given: Mapping[str, Any] = reference.choice.kinds
     names = [name for name in reference.columns if not reference.choice.leaves_out(name)]
     inferred = {name: kind_of(name, reference.cells(name)) for name in names if name not in given}
@@ -127,7 +122,6 @@ def _note(name: str, kind: ColumnKind, cells: Cells) -> str:
 def _protocol(
     columns: Sequence[Column], left_out: Mapping[str, str], notes: Sequence[str], *, names: bool
 ) -> dict[str, Any]:
-    """The columns with their kinds, scales and features, those left out, and a hash of the whole plan."""
     starts = np.cumsum([0, *(column.code.width for column in columns)])
     plan = [[column.name, column.kind, column.code.identity()] for column in columns]
     return {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import socket
 import threading
 import urllib.request
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import urlparse
 
 from precall.encoders.cache import cache_dir
@@ -34,17 +33,11 @@ class Weights:
 def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None) -> tuple[Path, str]:
     """Find the weights file to load, and its SHA-256.
 
-    Args:
-        encoder: The encoder's name, for error messages.
-        pinned: The default: `<cache>/weights/<file>`, which is downloaded if it does not exist.
-        given: A file, which is not verified and must be trusted (its hash is recorded); or a URL with the expected
-            hash, `https://…/file.pt#sha256=…`.
+    Without `given`, it is `<cache>/weights/<file>`, which is downloaded if it does not exist. A given file is not
+    verified and must be trusted; its hash is recorded.
     """
     if given is None:
         return _fetched(encoder, pinned, cache_dir() / "weights" / pinned.file)
-    if str(given).startswith(("http://", "https://")):
-        address = _address(str(given))
-        return _fetched(encoder, address, cache_dir() / "weights" / f"{address.sha256[:16]}-{address.file}")
     path = Path(given)
     if not path.is_file():
         raise ValueError(f"`weights` must be a file that exists; got `{shown(str(path))}`.")
@@ -54,8 +47,7 @@ def find_weights(encoder: str, pinned: Weights, given: str | Path | None = None)
 def check_reachable(url: str) -> None:
     """Raise an `OSError` within seconds if the server of a URL, or the proxy in front of it, cannot be reached.
 
-    Downloads try for half a minute before they give up; this check connects once, in a thread, because looking up a
-    name has no time limit of its own.
+    It connects in a thread, because looking up a name has no time limit of its own.
     """
     given = urllib.request.getproxies().get("https") or url
     target = urlparse(given if "://" in given else f"http://{given}")  # a proxy may be given without a scheme
@@ -76,15 +68,6 @@ def check_reachable(url: str) -> None:
         raise OSError(f"no connection to {place[0]}: {errors[0]}")
 
 
-def _address(given: str) -> Weights:
-    url, _, pin = given.partition("#sha256=")
-    file = PurePosixPath(urlparse(url).path).name
-    if not re.fullmatch(r"[0-9a-f]{64}", pin) or not url.startswith("https://") or not re.fullmatch(r"[\w.-]+", file):
-        expected = "https://…/file.pt#sha256= and 64 hexadecimal digits"
-        raise ValueError(f"`weights` as a URL must have the form {expected}; got `{shown(given)}`.")
-    return Weights(file, url, pin)
-
-
 def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
     """The file in the cache. It is downloaded if it is missing; a file with another hash is set aside first."""
     if place.exists():
@@ -93,7 +76,13 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
         set_aside(place)
     try:
         check_reachable(weights.url)
-        _fetch(weights.url, place, weights.sha256)
+        digest = hashlib.sha256()
+        with urllib.request.urlopen(weights.url, timeout=TIMEOUT) as answer, open_atomically(place) as file:
+            while block := answer.read(BLOCK):
+                digest.update(block)
+                file.write(block)
+            if digest.hexdigest() != weights.sha256:  # the file is not kept
+                raise OSError(f"it has SHA-256 {digest.hexdigest()}")
     except OSError as error:
         raise ValueError(
             f"encoder `{encoder}` needs the file {weights.file} (SHA-256 {weights.sha256}), and {weights.url} "
@@ -101,14 +90,3 @@ def _fetched(encoder: str, weights: Weights, place: Path) -> tuple[Path, str]:
             "`weights=`."
         ) from None
     return place, weights.sha256
-
-
-def _fetch(url: str, place: Path, sha256: str) -> None:
-    """Download a file, and keep it only if it is complete and has the expected hash."""
-    digest = hashlib.sha256()
-    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, open_atomically(place) as file:
-        while block := answer.read(BLOCK):
-            digest.update(block)
-            file.write(block)
-        if digest.hexdigest() != sha256:
-            raise OSError(f"it has SHA-256 {digest.hexdigest()}")

@@ -1,8 +1,7 @@
 """The Ray engine: tasks run on a Ray cluster, which retries them if a worker dies.
 
-Shared values are objects of Ray's store: they are computed by a task, and other tasks receive references to them. Only
-the values used last are referenced, so that the store does not grow with the number of shards. This file is the only
-one that imports Ray, when an engine is made.
+Shared values are objects of Ray's store; only those used last are referenced, so that the store does not grow with the
+number of shards. This file is the only one that imports Ray, when an engine is made.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.local import cores, most_shared
+from precall.engines.engine import Arrays, EngineTask, Shared, cores, most_shared
 
 RETRIES = 5  # how often a task is repeated if its worker dies
 LEAST_STORE = 128 << 20  # bytes of Ray's object store; what does not fit is written to its temporary folder
@@ -37,18 +35,10 @@ SETTINGS = {
 
 
 class RayEngine:
-    """Runs tasks on a Ray cluster.
+    """Runs tasks on a Ray cluster: that at an address, or one that it starts with `width` processes on this machine.
 
     A cluster that the engine starts has no dashboard, sends no usage statistics, writes its logs to a private folder,
-    and ends with the engine.
-
-    Args:
-        address: Address of a running cluster, such as "auto"; None starts one on this machine.
-        width: Number of processes of a cluster that is started; None for as many as there are cores.
-        largest: Size of the largest shared value in bytes, from which the size of the object store follows.
-
-    Raises:
-        ImportError: If Ray is not installed.
+    and ends with the engine. Its object store has room for shared values of up to `largest` bytes.
     """
 
     def __init__(self, address: str | None = None, width: int | None = None, largest: int = 0) -> None:
@@ -93,7 +83,6 @@ class RayEngine:
         return max(1, self._gpus or self._cpus)
 
     def submit(self, task: EngineTask) -> Future[Arrays]:
-        """Run a task on the cluster."""
         arguments = [self._reference(one) if isinstance(one, Shared) else one for one in task.arguments]
         outcome: Future[Arrays] = Future()
         running = self._call.options(name=task.name).remote(task.function, *arguments).future()

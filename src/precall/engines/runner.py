@@ -1,64 +1,115 @@
-"""Runs the tasks of one stage after the other through an engine, and keeps what is finished in a work folder."""
+"""Runs the tasks of one stage after the other through an engine, and keeps what is finished in a work folder:
+
+    <folder>/<stage>-<key>/<key>.npz      result of a task, until its stage is finished
+    <folder>/<stage>-<key>/stage.npz      merged result of a finished stage
+
+A key is the SHA-256 of everything that determines a result. Files are sealed (`precall.sealing`): a damaged one is set
+aside, and its task is computed again. Nothing in the folder is ever unpickled.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from precall.engines.engine import Arrays, Engine, EngineTask
-from precall.engines.manifest import Manifest
-from precall.progress import Progress
+import numpy as np
 
+from precall.engines.engine import Arrays, Engine, EngineTask, LocalEngine
+from precall.headers import PARSING
+from precall.progress import Progress
+from precall.sealing import mark_used, read_sealed, setting_aside, write_sealed
+from precall.theory import checks
+
+ENGINES = ("local", "ray")
 AHEAD = 2  # tasks that are submitted for each one that runs, so that no worker waits for the next
+MERGED = "stage"
+
+
+def engine_named(name: str, *, ray_address: str | None = None, largest: int = 0) -> Engine:
+    """The engine of this name; `largest` is the size of the largest value that tasks share, in bytes."""
+    checks.choice("engine", name, ENGINES)
+    if name == "ray":
+        from precall.engines.ray import RayEngine
+
+        return RayEngine(ray_address, largest=largest)
+    if ray_address is not None:
+        raise ValueError("`ray_address` is for `engine='ray'`; got `engine='local'`. Leave it out.")
+    return LocalEngine()
+
+
+def key_of(*parts: str) -> str:
+    """SHA-256 of a sequence of texts. Each text is preceded by its length, so different sequences never coincide."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The results of one stage in a work folder."""
+
+    folder: Path  # the folder of the stage
+
+    @classmethod
+    def of(cls, work: Path, stage: str, key: str) -> Manifest:
+        """The place of a stage."""
+        return cls(work / f"{stage.replace(' ', '-')}-{key[:32]}")
+
+    def read(self, key: str) -> Arrays | None:
+        """The result under this key; None if there is none or it is damaged."""
+        path = self._path(key)
+        with setting_aside(path):
+            content = io.BytesIO(read_sealed(path))
+            with PARSING, np.load(content, allow_pickle=False) as found:
+                arrays = {name: found[name] for name in found.files}
+            mark_used(path)
+            return arrays
+        return None
+
+    def write(self, key: str, arrays: Arrays) -> None:
+        """Keep a result."""
+        content = io.BytesIO()
+        np.savez(content, **arrays)  # type: ignore[arg-type]
+        write_sealed(self._path(key), content.getvalue())
+
+    def finish(self, arrays: Arrays, keys: Iterable[str]) -> None:
+        """Keep the merged result of the stage, and remove the results of its tasks."""
+        self.write(MERGED, arrays)
+        for key in keys:
+            with suppress(OSError):  # it was not kept, or another process has removed it
+                self._path(key).unlink()
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.npz"
 
 
 @dataclass
 class StageRecord:
-    """What became of the tasks of a stage.
+    """What became of the tasks of a stage."""
 
-    Attributes:
-        computed: Number of tasks that were computed.
-        kept: Number of tasks whose results were in the work folder.
-        merged: Whether the merged result of the whole stage was there.
-        seconds: Time that the stage took.
-    """
-
-    computed: int = 0
-    kept: int = 0
-    merged: bool = False
-    seconds: float = 0.0
+    computed: int = 0  # number of tasks that were computed
+    kept: int = 0  # number of tasks whose results were in the work folder
+    merged: bool = False  # whether the merged result of the whole stage was there
+    seconds: float = 0.0  # time that the stage took
 
 
 @dataclass
 class Runner:
-    """Runs stages of tasks. The result of a stage does not depend on the engine, nor on which tasks finish first.
+    """Runs stages of tasks. The result of a stage does not depend on the engine, nor on which tasks finish first."""
 
-    Attributes:
-        engine: Where the tasks run.
-        work: Folder for finished results; an interrupted run continues from it.
-        progress: Called with (stage, size of the tasks done, size of all tasks).
-        records: What became of the tasks, by stage.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from precall.engines.local import LocalEngine
-        >>> tasks = [EngineTask("square", lambda x: {"y": np.array(x * x)}, (i,), f"square {i}") for i in range(4)]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     runner = Runner(LocalEngine(), Path(folder))
-        ...     runner.stage("squares", "0" * 64, tasks, lambda found: {"sum": sum(one["y"] for one in found)})["sum"]
-        np.int64(14)
-    """
-
-    engine: Engine
-    work: Path
-    progress: Progress | None = None
-    records: dict[str, StageRecord] = field(default_factory=dict)
+    engine: Engine  # where the tasks run
+    work: Path  # folder for finished results; an interrupted run continues from it
+    progress: Progress | None = None  # called with (stage, size of the tasks done, size of all tasks)
+    records: dict[str, StageRecord] = field(default_factory=dict)  # what became of the tasks, by stage
 
     def stage(
         self,
@@ -68,18 +119,10 @@ class Runner:
         merge: Callable[[Iterator[Arrays]], Arrays],
         total: int = 0,
     ) -> Arrays:
-        """The merged result of a stage, from the work folder or from its tasks.
-
-        Args:
-            name: Name of the stage.
-            key: SHA-256 of everything that determines the merged result.
-            tasks: The tasks.
-            merge: Merges their results, which it receives in the order of the tasks.
-            total: Size of all tasks together, for the progress.
-        """
+        """The merged result of a stage, from the work folder or from its tasks."""
         record, start = self.records.setdefault(name, StageRecord()), time.monotonic()
         kept = Manifest.of(self.work, name, key)
-        found = kept.merged()
+        found = kept.read(MERGED)
         record.merged = found is not None
         if found is None:
             keys: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from dataclasses import dataclass
@@ -24,23 +23,9 @@ class RatioWarning(UserWarning):
     """The largest ratios rest on few samples."""
 
 
-@dataclass(frozen=True)
-class Affine:
-    """The calibration `scale · s + shift`."""
-
-    scale: float
-    shift: float
-
-    def __call__(self, score: Samples) -> Samples:
-        return self.scale * score + self.shift
-
-
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A piecewise constant calibration: the log-ratio of the block that contains the score.
-
-    Scores below all edges get the log-ratio of the first block.
-    """
+    """A piecewise constant calibration: the log-ratio of the block that contains the score, or of the first block."""
 
     edges: Array
     log_ratio: Array
@@ -52,26 +37,6 @@ class Steps:
             return found
         tensor: Samples = sys.modules["torch"].as_tensor(found).to(score)
         return tensor
-
-
-def mean_one(fake: Array) -> Affine:
-    """The shift by `log E_Q[r]`, after which the ratio has mean one under the model."""
-    from scipy.special import logsumexp
-
-    mean = float(logsumexp(fake)) - math.log(fake.size)
-    if not math.isfinite(mean):
-        raise ValueError(f"`ratio` must have a finite, positive mean over `fake`; got {math.exp(mean):g}.")
-    return Affine(1.0, -mean)
-
-
-def temperature(*, real: Array, fake: Array) -> Affine:
-    """The scale and shift that minimise the balanced logistic loss."""
-    from precall.theory.logistic import nonnegative_logistic
-
-    scores = checks.numbers("ratio", np.concatenate([real, fake]))
-    labels = np.arange(scores.size) < real.size
-    scale, shift = nonnegative_logistic(scores[:, None], labels, ridge=0.0, centre=np.array([1.0, 0.0]))
-    return Affine(float(scale), float(shift))
 
 
 def isotonic(*, real: Array, fake: Array) -> Steps:
@@ -114,12 +79,7 @@ def warn_if_concentrated(log_ratio: Array) -> None:
 
 
 def concentration(log_ratio: Array, few: int = FEW) -> str | None:
-    """A sentence for the user if few samples carry most of the ratio's mass, otherwise None.
-
-    Args:
-        log_ratio: log-ratios of draws, shape (n,).
-        few: report if this many samples carry half of the mass.
-    """
+    """A sentence for the user if `few` samples carry half of the ratio's mass, otherwise None."""
     weight = relative_ratios(log_ratio)
     n, size = weight.size, float(weight.sum() ** 2 / (weight @ weight))
     top = float(np.sort(weight)[-few:].sum() / weight.sum())

@@ -2,7 +2,7 @@
 
 Samplers need the ratio only up to a constant, but its order and its spread must be right: with an overconfident
 discriminator, a sampler keeps only a few favourite draws. A ratio should therefore be calibrated on held-out samples
-before it is used, and its `reliability` checked. The mathematics is in docs/theory.md, Classifiers and Rejection.
+before it is used. The mathematics is in docs/theory.md, Classifiers and Rejection.
 """
 
 from __future__ import annotations
@@ -13,29 +13,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.improve.calibration import (
-    effective_sample_size,
-    isotonic,
-    mean_one,
-    temperature,
-    warn_if_concentrated,
-)
+from precall.improve.calibration import isotonic, warn_if_concentrated
 from precall.improve.interfaces import LogRatio, Samples
 from precall.networks import evaluating
-from precall.printing import plain_pictures
 from precall.theory import checks
 from precall.theory.arrays import Array, is_tensor
-from precall.theory.divergences import Divergence, divergence
+from precall.theory.divergences import Divergence
+from precall.theory.divergences import divergence as table_row
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-METHODS = ("mean", "temperature", "isotonic")
 FEWEST = 100  # minimum number of samples of each kind to fit a ratio
 
 
@@ -93,10 +83,8 @@ class Ratio:
             discriminator: maps samples to logits, shape (n,) or (n, 1). If it is a torch module, arrays are converted
                 to tensors on its device, and it is evaluated in evaluation mode.
             divergence: row of the divergence table with which it was trained; "gan" is binary cross-entropy, `r = e^w`.
+                A row whose conjugate is piecewise linear (TV, λ-PR) carries no ratio and is refused.
             prior: share π of real samples in its training batches.
-
-        Raises:
-            ValueError: for a row whose conjugate is piecewise linear (TV, λ-PR), since it carries no ratio.
 
         Example:
             >>> ratio = Ratio.from_discriminator(lambda x: x[:, 0], "kl", prior=0.75)
@@ -106,8 +94,9 @@ class Ratio:
         References:
             docs/theory.md, Divergences; Verine (2024), eq. 6.5.
         """
-        row, offset = _row(divergence), _prior_odds(prior)
-        return cls(lambda x: _log_ratio(row, _applied(discriminator, x)) - offset)
+        row, offset = table_row(divergence), _prior_odds(prior)
+        row.log_ratio(np.zeros(1))  # raises the row's own error if it carries no ratio
+        return cls(lambda x: row.log_ratio(_applied(discriminator, x)) - offset)
 
     @classmethod
     def from_classifier(
@@ -119,14 +108,6 @@ class Ratio:
             classifier: a classifier fitted on two labels, the larger of which (True, 1) means real.
             prior: share π of real samples in the data it was fitted on.
             encode: maps samples to features, shape (n, d). If None, each sample is flattened.
-
-        Example:
-            >>> from sklearn.linear_model import LogisticRegression
-            >>> rng = np.random.default_rng(0)
-            >>> x = np.concatenate([rng.normal(1, 1, (2000, 1)), rng.normal(0, 1, (2000, 1))])
-            >>> ratio = Ratio.from_classifier(LogisticRegression().fit(x, np.arange(4000) < 2000))
-            >>> bool(np.abs(ratio(np.array([[0.5], [2.5]])) - [0.0, 2.0]).max() < 0.3)  # log p/q = x − 1/2
-            True
         """
         if len(getattr(classifier, "classes_", ())) != 2:
             raise ValueError(
@@ -154,17 +135,6 @@ class Ratio:
                 return log_p(x) - log_q(x)
 
         return cls(score)
-
-    @classmethod
-    def from_scores(cls, score: ScoreFunction, *, real: Samples, fake: Samples) -> Ratio:
-        """The ratio of any score that increases with realism, from its isotonic blocks on held-out samples.
-
-        Args:
-            score: maps samples to numbers, shape (n,) or (n, 1), on any scale.
-            real: held-out real samples.
-            fake: held-out fake samples.
-        """
-        return cls(score).calibrated(real=real, fake=fake, method="isotonic")
 
     @classmethod
     def fitted(
@@ -195,6 +165,9 @@ class Ratio:
             >>> bool(ratio(np.array([[-1.0]]))[0] < 0 < ratio(np.array([[2.0]]))[0])
             True
         """
+        for name, x in (("real", real), ("fake", fake)):
+            if len(x) < FEWEST:
+                raise ValueError(f"`{name}` must hold at least {FEWEST} samples to learn a ratio from; got {len(x)}.")
         if isinstance(classifier, str):
             checks.choice("classifier", classifier, ("auto",))
             return cls._distilled(real, fake, encode, seed)
@@ -202,7 +175,7 @@ class Ratio:
 
         model: BinaryClassifier = clone(classifier)
         rng = np.random.default_rng(seed)
-        (real, real_held), (fake, fake_held) = (_halves(name, x, rng) for name, x in (("real", real), ("fake", fake)))
+        (real, real_held), (fake, fake_held) = _halves(real, rng), _halves(fake, rng)
         features = [_encoded(x, encode) for x in (real, fake)]
         labels = np.arange(len(real) + len(fake)) < len(real)
         model.fit(np.concatenate(features), labels)
@@ -215,19 +188,13 @@ class Ratio:
         from precall.improve.distillation import NetworkScore, distilled
         from precall.metrics.classifiers.estimators import classify
 
-        for name, x in (("real", real), ("fake", fake)):
-            _enough(name, x)
         sides = {"real": _encoded(real, encode), "fake": _encoded(fake, encode)}
         found = classify("auto", real=sides["real"], fake=sides["fake"], seed=seed)
         network = distilled(**sides, log_real=found.log_ratio_real, log_fake=found.log_ratio_fake, seed=seed)
         return cls(NetworkScore(network, encode))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a ratio of `Ratio.fitted(classifier="auto")` to a file that holds arrays and no code.
-
-        Raises:
-            ValueError: for other ratios, and for one with `encode`, which is a function.
-        """
+        """Write a ratio of `Ratio.fitted(classifier="auto")` without `encode` to a file of arrays, without code."""
         from precall.improve.distillation import NetworkScore, save_network
 
         if not isinstance(self.score, NetworkScore) or self.score.encode is not None or self.calibration is not None:
@@ -241,134 +208,27 @@ class Ratio:
 
         return cls(NetworkScore(load_network(Path(path))))
 
-    def calibrated(self, *, fake: Samples, real: Samples | None = None, method: str = "isotonic") -> Ratio:
-        """This ratio, calibrated on held-out samples that were not used to train it.
+    def calibrated(self, *, fake: Samples, real: Samples) -> Ratio:
+        """This ratio, or any score that increases with realism, calibrated on samples that did not train it.
 
-        - "mean" subtracts `log E_Q[r]`, so that the ratio has mean one under the model, as p/q has. It ignores `real`.
-        - "temperature" fits a scale and a shift, `a · log r + b` with a ≥ 0, by logistic regression.
-        - "isotonic" assigns each block of the score's error hull its ratio `p_b/q_b`, with half a sample of each kind
-          added to keep it finite. It corrects any monotone distortion and keeps the order of the draws.
-
-        Warns (`RatioWarning`) if the largest ratios rest on few samples.
-
-        Args:
-            fake: held-out draws of the model.
-            real: held-out real samples.
-            method: "mean", "temperature" or "isotonic".
+        Each block of the score's error hull is assigned its ratio `p_b/q_b`, with half a sample of each kind added to
+        keep it finite. This corrects any monotone distortion and keeps the order of the draws. Warns (`RatioWarning`)
+        if the largest ratios rest on few samples.
 
         Example:
             >>> overconfident = Ratio(lambda x: 3 * (x[:, 0] - 0.5))  # the truth is x − 1/2
             >>> rng = np.random.default_rng(0)
             >>> held_out = {"real": rng.normal(1, 1, (20_000, 1)), "fake": rng.normal(0, 1, (20_000, 1))}
-            >>> overconfident.calibrated(**held_out, method="temperature")(np.array([[1.5]])).round(1).tolist()
-            [1.0]
-            >>> overconfident.calibrated(**held_out, method="isotonic")(np.array([[1.5]])).round(1).tolist()
+            >>> overconfident.calibrated(**held_out)(np.array([[1.5]])).round(1).tolist()
             [0.9]
 
         References:
-            docs/theory.md, Classifiers; Verine (2024), section 6.2.3, for mean one.
+            docs/theory.md, Classifiers.
         """
-        checks.choice("method", method, METHODS)
-        fakes = log_ratios(self, fake)
-        step: Callable[[Samples], Samples]
-        if method == "mean":
-            step = mean_one(fakes)
-        elif real is None:
-            raise ValueError(f"`real` must be given for the calibration {method!r}; got None. Pass held-out samples.")
-        else:
-            fit = temperature if method == "temperature" else isotonic
-            step = fit(real=log_ratios(self, real), fake=fakes)
+        fakes, before = log_ratios(self, fake), self.calibration
+        step = isotonic(real=log_ratios(self, real), fake=fakes)
         warn_if_concentrated(np.asarray(step(fakes)))
-        before = self.calibration
         return replace(self, calibration=step if before is None else lambda score: step(before(score)))
-
-    def reliability(self, *, real: Samples, fake: Samples, blocks: int = 10) -> Reliability:
-        """Compare predicted with observed real mass, in blocks of equal size by predicted ratio.
-
-        The true ratio satisfies `E_Q[r 1_b] = P(b)` in every block b. Warns (`RatioWarning`) if the largest ratios rest
-        on few samples.
-
-        Args:
-            real: held-out real samples.
-            fake: held-out fake samples.
-            blocks: number of blocks; there are fewer if ratios are tied.
-
-        Example:
-            >>> rng = np.random.default_rng(0)
-            >>> held_out = {"real": rng.normal(1, 1, (20_000, 1)), "fake": rng.normal(0, 1, (20_000, 1))}
-            >>> good = Ratio(lambda x: x[:, 0] - 0.5).reliability(**held_out)
-            >>> bad = Ratio(lambda x: 0.3 * (x[:, 0] - 0.5)).reliability(**held_out)
-            >>> good.error < 0.02, bad.error > 0.2
-            (True, True)
-        """
-        reals, fakes = log_ratios(self, real), log_ratios(self, fake)
-        warn_if_concentrated(fakes)
-        share = np.linspace(0, 1, checks.count("blocks", blocks) + 1)[:-1]
-        edges = np.unique(np.quantile(np.concatenate([reals, fakes]), share, method="lower"))
-        real_block, fake_block = (np.searchsorted(edges, side, side="right") - 1 for side in (reals, fakes))
-        count = edges.size
-        with np.errstate(over="ignore"):
-            predicted = np.bincount(fake_block, weights=np.exp(fakes), minlength=count) / fakes.size
-        return Reliability(
-            edges=edges,
-            predicted=predicted,
-            observed=np.bincount(real_block, minlength=count) / reals.size,
-            fake=np.bincount(fake_block, minlength=count) / fakes.size,
-            effective_sample_size=effective_sample_size(fakes),
-            n_real=reals.size,
-            n_fake=fakes.size,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """Predicted and observed real mass of blocks of samples with similar ratios.
-
-    Attributes:
-        edges: smallest log-ratio of each block, shape (m,), increasing.
-        predicted: real mass of each block as the ratio predicts it from fake samples alone, `E_Q[r 1_b]`.
-        observed: share of the real samples in each block.
-        fake: share of the fake samples in each block.
-        effective_sample_size: `(Σ r)²/Σ r²` over the fake samples.
-        n_real: number of real samples.
-        n_fake: number of fake samples.
-    """
-
-    edges: Array
-    predicted: Array
-    observed: Array
-    fake: Array
-    effective_sample_size: float
-    n_real: int
-    n_fake: int
-
-    @property
-    def error(self) -> float:
-        """`½ Σ_b |predicted − observed|`: 0 for the true ratio, up to sampling error."""
-        return float(np.abs(self.predicted - self.observed).sum() / 2)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The table, column by column."""
-        columns = {name: getattr(self, name).tolist() for name in ("edges", "predicted", "observed", "fake")}
-        sizes = {"n_real": self.n_real, "n_fake": self.n_fake}
-        return {**columns, **sizes, "effective_sample_size": self.effective_sample_size, "error": self.error}
-
-    @plain_pictures()
-    def plot(self) -> Figure:
-        """Observed against predicted ratio of each block, on logarithmic axes; the diagonal is perfect calibration."""
-        from matplotlib.figure import Figure
-
-        seen = (self.fake > 0) & (self.observed > 0) & (self.predicted > 0)
-        x, y = self.predicted[seen] / self.fake[seen], self.observed[seen] / self.fake[seen]
-        figure = Figure(figsize=(4.5, 4.5), layout="constrained")
-        axes = figure.subplots()
-        ends = [min(x.min(), y.min()), max(x.max(), y.max())]
-        axes.plot(ends, ends, color="#7f7f7f", linewidth=1)
-        axes.plot(x, y, "o-", color="#0072b2")
-        axes.set(xscale="log", yscale="log", xlabel="predicted ratio p/q", ylabel="observed ratio p/q")
-        axes.set_title(f"{self.n_real:,} real, {self.n_fake:,} fake; ESS {self.effective_sample_size:,.0f}", fontsize=9)
-        axes.grid(alpha=0.3)
-        return figure
 
 
 def log_ratios(ratio: LogRatio, x: Samples) -> Array:
@@ -382,18 +242,6 @@ def log_ratios(ratio: LogRatio, x: Samples) -> Array:
     if wrong := int(np.isnan(array).sum()):
         raise ValueError(f"`ratio` must not return NaN; got {wrong} among {len(x)} samples.")
     return array
-
-
-def _row(which: str | Divergence) -> Divergence:
-    """The row of the divergence table; raises the row's own error if it carries no ratio."""
-    row = divergence(which)
-    row.log_ratio(np.zeros(1))
-    return row
-
-
-def _log_ratio(row: Divergence, logits: Samples) -> Samples:
-    found: Samples = row.log_ratio(logits) if is_tensor(logits) else row.log_ratio(np.asarray(logits))
-    return found
 
 
 def _prior_odds(prior: float) -> float:
@@ -434,13 +282,7 @@ def _encoded(x: Samples, encode: Callable[[Any], Samples] | None) -> npt.NDArray
     return array.reshape(len(array), -1)
 
 
-def _enough(name: str, x: Samples) -> None:
-    if len(x) < FEWEST:
-        raise ValueError(f"`{name}` must hold at least {FEWEST} samples to learn a ratio from; got {len(x)}.")
-
-
-def _halves(name: str, x: Samples, rng: np.random.Generator) -> tuple[Samples, Samples]:
+def _halves(x: Samples, rng: np.random.Generator) -> tuple[Samples, Samples]:
     """Two random halves."""
-    _enough(name, x)
     order = rng.permutation(len(x))
     return x[order[: len(x) // 2]], x[order[len(x) // 2 :]]

@@ -21,19 +21,15 @@ CONCLUSIVE = 30  # equal ratios of this many draws or more are not a coincidence
 
 @dataclass(frozen=True)
 class RejectionSampler(ABC):
-    """Draws accepted by a rule that is solved on a pilot.
+    """Draws accepted by a rule that is solved on a pilot (of K n draws if that is fewer, and of at most a GiB).
 
     The acceptance rate differs from 1/K by the pilot's sampling error, at most about `√((K − 1)/pilot)/K`.
-
-    Attributes:
-        pilot: number of draws on which the rule is solved (K n if that is smaller, or as many as fit into a GiB). They
-            are used like all others.
     """
 
     pilot: int = 10_000
 
     @abstractmethod
-    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.ClippedRule | acceptance.LogisticRule:
+    def rule(self, log_ratios: Array, ratios: Array, budget: float) -> acceptance.AcceptanceRule:
         """The acceptance rule for the pilot's ratios."""
 
     @final

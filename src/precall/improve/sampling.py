@@ -1,24 +1,19 @@
 """`sample`: refine samples while drawing them from a generator, and count the cost.
 
-A method accesses the generator and the ratio through a `Source`, which validates and counts every call, and yields
-samples. `sample` collects them until there are n.
+A method draws from a `Source`, which validates and counts every call, and yields samples until there are n.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
-from importlib import import_module
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from precall.improve.interfaces import Generator, LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.ratio import log_ratios
@@ -27,10 +22,7 @@ from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.arrays import Array, Flags, Index, is_tensor
 
-METHODS = {
-    "none": "precall.improve.rejection.Everything",
-    "obrs": "precall.improve.rejection.OBRS",
-}
+METHODS = {"none": "Everything", "obrs": "OBRS"}  # by name in `precall.improve.rejection`
 FORMER = ("dot", "drs", "rejection", "metropolis", "dgflow", "hard_truncation", "soft_truncation")
 
 
@@ -46,8 +38,7 @@ class Refined:
     """Refined samples and their cost.
 
     Attributes:
-        samples: the n samples, an array, or a tensor on the CPU, as returned by the generator; memory-mapped if written
-            to a file.
+        samples: the n samples, an array, or a tensor on the CPU, as returned by the generator.
         draws: number of samples drawn from the generator, including pilot draws and gradient steps.
         ratio_calls: number of samples for which the ratio was evaluated.
         gradient_calls: number of samples for which a gradient through ratio and generator was computed.
@@ -57,7 +48,6 @@ class Refined:
         budget: requested K.
         seed: seed of the draws and of the method.
         settings: settings of the method, and quantities it estimated (threshold, Lipschitz constant).
-        path: file that holds the samples, if one was requested.
         complete: False if the generator stopped early; then there are fewer than n samples.
     """
 
@@ -71,15 +61,13 @@ class Refined:
     budget: float
     seed: int
     settings: Mapping[str, Any]
-    path: Path | None = None
     complete: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except the samples, for which the number and the shape are given."""
-        kept = {name: value for name, value in vars(self).items() if name not in ("samples", "settings", "path")}
+        kept = {name: value for name, value in vars(self).items() if name != "samples"}
         shape = [int(size) for size in self.samples.shape]
-        path = None if self.path is None else str(self.path)
-        return {**kept, "settings": dict(self.settings), "path": path, "n": shape[0], "shape": shape[1:]}
+        return {**kept, "settings": dict(self.settings), "n": shape[0], "shape": shape[1:]}
 
 
 class SamplingError(ValueError):
@@ -93,14 +81,8 @@ class SamplingError(ValueError):
 class Source:
     """Draws of a generator and their log-ratios, validated and counted.
 
-    The generator and the method use two separate random streams, so that the draws do not depend on the method.
-
-    Attributes:
-        coins: random numbers of the method.
-        remaining: number of samples still to be produced; `sample` updates it.
-        batch_size: maximum number of samples per call of the generator.
-        draws: number of samples drawn so far; `ratio_calls` and `gradient_calls` are counted likewise.
-        findings: quantities that the method reports, such as its threshold.
+    The generator and the method (`coins`) use two separate random streams, so that the draws do not depend on the
+    method. `remaining` is the number of samples still to be produced, and `findings` are what the method reports.
     """
 
     def __init__(self, generator: Generator, ratio: LogRatio, *, n: int, seed: int, batch_size: int) -> None:
@@ -220,16 +202,15 @@ def sample(
     seed: int = 0,
     batch_size: int = 4096,
     progress: Progress | None = None,
-    out: str | os.PathLike[str] | None = None,
 ) -> Refined:
     """Draw n refined samples from a generator, with K generator evaluations per sample on average.
 
     The method "obrs" accepts a draw with probability `min(1, τ r)`, which is optimal at the rate 1/K; "none" accepts
     every draw. Any object with `batches(source, budget)` is a method, too.
 
-    The threshold τ is solved on a pilot of 10,000 draws (or K n, if fewer) and then kept. The draws of the pilot are
-    used like all others. The same seed gives the same samples. They do not depend on `batch_size` if the
-    generator draws sample by sample from its rng, as `LatentGenerator` does (up to rounding in its network).
+    The threshold τ is solved on a pilot of 10,000 draws (or K n, if fewer), which are used like all others. The same
+    seed gives the same samples. They do not depend on `batch_size` if the generator draws sample by sample from its
+    rng, as `LatentGenerator` does (up to rounding in its network).
 
     Args:
         generator: `generator(n, rng)` returns n samples, an array or a tensor of any shape behind the first axis; `rng`
@@ -241,15 +222,10 @@ def sample(
         seed: seed of the draws and of the method.
         batch_size: maximum number of samples per call of the generator.
         progress: called with ("samples", kept, n).
-        out: a .npy file to which the samples are written as they are produced. Until it is complete it is named
-            `….partial.npy`. If None, samples are collected in the memory of the CPU.
-
-    Returns:
-        The samples and their cost.
 
     Raises:
         SamplingError: if the generator stops, fails or changes shape, if the ratio is NaN or constant, or if the budget
-            cannot be met. The samples until then are in its `partial`, and in the file if there is one.
+            cannot be met. The samples until then are in its `partial`.
 
     Example:
         >>> ratio = lambda x: -x[:, 0] - 0.5  # P = N(−1, 1) over Q = N(0, 1)
@@ -263,13 +239,12 @@ def sample(
     n, K, size = checks.count("n", n), checks.budget(budget), checks.count("batch_size", batch_size)
     sampler = _sampler(method)
     source = Source(generator, ratio, n=n, seed=seed, batch_size=size)
-    store: Store = InMemory() if out is None else GrowingFile(Path(out))
+    parts: list[Samples] = []
     start, given = time.perf_counter(), 0
 
     def refined(complete: bool) -> Refined:
-        samples, path = store.close(complete)
         return Refined(
-            samples=np.empty(0) if samples is None else samples,
+            samples=joined(parts) if parts else np.empty(0),
             draws=source.draws,
             ratio_calls=source.ratio_calls,
             gradient_calls=source.gradient_calls,
@@ -279,27 +254,22 @@ def sample(
             budget=K,
             seed=seed,
             settings={**_settings(sampler), **source.findings},
-            path=path,
             complete=complete,
         )
 
     try:
         for batch in sampler.batches(source, K):
             given += len(batch)
-            store.append(batch[: source.remaining])
+            kept = batch[: source.remaining]
+            parts.append(kept.detach().cpu() if is_tensor(kept) else kept)  # the memory of the device stays free
             source.remaining -= min(len(batch), source.remaining)
             if progress is not None:
                 progress("samples", n - source.remaining, n)
             if source.remaining == 0:
                 break
     except SamplingError as error:
-        partial = refined(complete=False)
-        where = "`.partial`" if partial.path is None else str(partial.path)
-        message = f"{error}; {n - source.remaining:,} of {n:,} samples are in {where}."
-        raise SamplingError(message, partial) from error.__cause__
-    except BaseException:
-        store.close(complete=False)
-        raise
+        message = f"{error}; {n - source.remaining:,} of {n:,} samples are in `.partial`."
+        raise SamplingError(message, refined(complete=False)) from error.__cause__
     return refined(complete=True)
 
 
@@ -308,9 +278,9 @@ def _sampler(method: str | Sampler) -> Sampler:
         return method
     if method in FORMER:
         raise ValueError(f'`method` {method} does worse than "obrs", and is in `experiments/common` now. Use "obrs".')
-    module, _, name = METHODS[checks.choice("method", method, METHODS)].rpartition(".")
-    sampler: Sampler = getattr(import_module(module), name)()
-    return sampler
+    from precall.improve import rejection
+
+    return getattr(rejection, METHODS[checks.choice("method", method, METHODS)])()  # type: ignore[no-any-return]
 
 
 def _settings(sampler: Sampler) -> dict[str, Any]:
@@ -328,65 +298,3 @@ def joined(parts: list[Samples]) -> Samples:
 def taken(x: Samples, rows: Flags | Index) -> Samples:
     """The rows of `x` selected by a NumPy mask or index."""
     return x[sys.modules["torch"].as_tensor(rows, device=x.device)] if is_tensor(x) else np.asarray(x)[rows]
-
-
-class Store(Protocol):
-    """Destination of the samples."""
-
-    def append(self, batch: Samples) -> None: ...
-
-    def close(self, complete: bool) -> tuple[Samples | None, Path | None]: ...
-
-
-class InMemory:
-    """A store that keeps the batches in a list, on the CPU, and concatenates them at the end."""
-
-    def __init__(self) -> None:
-        self.parts: list[Samples] = []
-
-    def append(self, batch: Samples) -> None:
-        """Add a batch. It leaves the device, whose memory then does not grow with the number of samples."""
-        self.parts.append(batch.detach().cpu() if is_tensor(batch) else batch)
-
-    def close(self, complete: bool) -> tuple[Samples | None, None]:
-        """All samples, or None if there are none."""
-        return (joined(self.parts) if self.parts else None), None
-
-
-class GrowingFile:
-    """A growing .npy file. Its header is updated after every batch, so that the file can be read at any time."""
-
-    def __init__(self, path: Path) -> None:
-        if path.suffix != ".npy":
-            raise ValueError(f"`out` must be a path that ends in .npy; got {path.name!r}.")
-        self.path, self.partial = path, path.with_suffix(".partial.npy")
-        self.rows = 0
-        self.file: BinaryIO | None = None
-
-    def append(self, batch: Samples) -> None:
-        """Write a batch and update the number of rows in the header."""
-        array = np.ascontiguousarray(batch.detach().cpu().numpy() if is_tensor(batch) else batch)
-        if self.file is None:
-            self.file = self.partial.open("wb")
-            self._write_header(self.file, array)
-        self.file.write(array.tobytes())
-        self.rows += len(array)
-        self.file.seek(0)
-        self._write_header(self.file, array)
-        self.file.seek(0, os.SEEK_END)
-        self.file.flush()
-
-    def _write_header(self, file: BinaryIO, array: npt.NDArray[Any]) -> None:
-        # NumPy pads headers, so that the length of the first axis can be changed in place
-        described = np.lib.format.header_data_from_array_1_0(array)
-        np.lib.format.write_array_header_1_0(file, {**described, "shape": (self.rows, *array.shape[1:])})
-
-    def close(self, complete: bool) -> tuple[Samples | None, Path | None]:
-        """The memory-mapped samples and their file, which gets its final name if it is complete."""
-        if self.file is None:
-            return None, None
-        self.file.close()
-        if complete:
-            self.partial.replace(self.path)
-        path = self.path if complete else self.partial
-        return np.load(path, mmap_mode="r"), path

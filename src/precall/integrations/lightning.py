@@ -27,28 +27,19 @@ class AssessSamples(Callback):
     """Collect real batches during validation, sample the model at the end of the epoch, and log the scores.
 
     Scores are logged by `pl_module.log_dict` as `precall/<score>`, so that checkpoints and early stopping can monitor
-    them. The last result is available as `assessment`. To log its curve, call
-    `precall.integrations.loggers.log_to(trainer.logger, callback.assessment, step=trainer.global_step)`.
+    them. The last result is available as `assessment` (None before the first); `loggers.log_to` logs its curve.
 
     With several processes, the samples of all processes are assessed together. While the model is sampled, torch's
     random generator is seeded differently in each process; afterwards its state is restored.
 
     Args:
-        n: Total number of real samples and of fake samples to assess. The real samples are the first ones of the
-            validation set.
+        n: Total number of real samples, the first ones of the validation set, and of fake samples.
         sample: A function `sample(pl_module, n)` that returns n samples of the model; None calls `pl_module.sample(n)`.
-        features: A function (an encoder) from the samples of a batch to features of shape (n, d); None flattens the
-            samples. The samples are the batch itself, or its first element if it is a tuple, list or dict.
+        features: A function (an encoder) from the samples of a batch (or its first element) to features of shape
+            (n, d); None flattens the samples.
         metrics: Names of metrics as in `precall.assess`; the default is a fast selection.
-        k: Number of neighbours that defines the radius of a ball.
-        seed: Random seed of the assessment, and of torch while the model is sampled.
 
-    Attributes:
-        assessment: The result of the last validation epoch, or None before the first.
-
-    Example:
-        >>> callback = AssessSamples(n=500, metrics=("neighbors", "fid", "clusters"))
-        >>> # Trainer(callbacks=[callback, ModelCheckpoint(monitor="precall/recall", mode="max")])
+    Example: `Trainer(callbacks=[AssessSamples(n=500), ModelCheckpoint(monitor="precall/recall", mode="max")])`
     """
 
     def __init__(
@@ -62,12 +53,11 @@ class AssessSamples(Callback):
         seed: int = 0,
     ) -> None:
         self.n, self.k, self.seed, self.metrics = checks.count("n", n), k, seed, tuple(metrics)
-        self.sample, self.features = sample or _own_samples, features or _flat
+        self.sample, self.features = sample or _own_samples, features or (lambda samples: samples.flatten(1))
         self.assessment: Assessment | None = None
         self._real: list[torch.Tensor] = []
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Discard the real samples of the last epoch."""
         self._real = []
 
     def on_validation_batch_end(
@@ -89,7 +79,9 @@ class AssessSamples(Callback):
         if trainer.sanity_checking:
             return
         with torch.no_grad(), isolate_rng(), evaluating(pl_module):
-            torch.manual_seed(_stream(self.seed, trainer.global_rank))
+            # it differs between processes, and from the plain seeds with which trainings begin
+            stream = np.random.SeedSequence(self.seed, spawn_key=(trainer.global_rank, 1))
+            torch.manual_seed(int(stream.generate_state(1, np.uint64)[0] >> 1))
             fake = self._encoded(self.sample(pl_module, _share(self.n, trainer)))
         real, fake = _gathered(torch.cat(self._real)), _gathered(fake)
         found: Assessment = assess(real=real, fake=fake, metrics=self.metrics, k=self.k, seed=self.seed)
@@ -100,11 +92,6 @@ class AssessSamples(Callback):
     def _encoded(self, samples: torch.Tensor) -> torch.Tensor:
         with torch.no_grad(), evaluating(self.features):
             return self.features(samples).detach()
-
-
-def _stream(seed: int, rank: int) -> int:
-    """A seed of torch that differs between processes and from the plain seeds with which trainings begin."""
-    return int(np.random.SeedSequence(seed, spawn_key=(rank, 1)).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _own_samples(pl_module: LightningModule, n: int) -> torch.Tensor:
@@ -122,17 +109,12 @@ def _samples(batch: Any) -> torch.Tensor:
     return _samples(batch[0]) if isinstance(batch, tuple | list) else batch
 
 
-def _flat(samples: torch.Tensor) -> torch.Tensor:
-    return samples.flatten(1)
-
-
 def _share(n: int, trainer: Trainer) -> int:
     """Number of samples per process if there are `n` in total, rounded up."""
     return -(-n // trainer.world_size)
 
 
 def _gathered(features: torch.Tensor) -> torch.Tensor:
-    """Gather the features of all processes, whose numbers of samples may differ."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return features
     from torchmetrics.utilities.distributed import gather_all_tensors  # installed with Lightning

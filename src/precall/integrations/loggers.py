@@ -25,20 +25,7 @@ def log_to(logger: object, assessment: Assessment | Comparison, *, step: int) ->
 
     Args:
         logger: TensorBoard's `SummaryWriter`, a W&B run, the module `mlflow` with an active run, an `Experiment` of
-            Comet, or a Lightning logger whose `experiment` is one of them. They are recognised by their
-            methods, so none of the libraries has to be installed.
-        assessment: The result of `precall.assess`.
-        step: The training step.
-
-    Example:
-        >>> import numpy as np
-        >>> class Run:
-        ...     def log(self, values, step):
-        ...         print(step, sorted(values))
-        >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> from precall.metrics.assessing.assessment import assess
-        >>> log_to(Run(), assess(real=x, fake=x + 1, metrics=("fid",)), step=3)
-        3 ['precall/fid']
+            Comet, or a Lightning logger whose `experiment` is one of them. They are recognised by their methods.
     """
     several = isinstance(assessment, Comparison)
     models: Mapping[str, Assessment] = assessment if isinstance(assessment, Comparison) else {"": assessment}
@@ -48,30 +35,28 @@ def log_to(logger: object, assessment: Assessment | Comparison, *, step: int) ->
         for score, found in one.scores.items()
     }
     drawn = any(one.estimator is not None for one in models.values())
-    _write(logger, scores, {f"{PREFIX}/curves": assessment.plot()} if drawn else {}, step)
+    _write(logger, scores, assessment.plot() if drawn else None, step)
 
 
-def _write(logger: Any, scores: dict[str, float], figures: Mapping[str, Figure], step: int) -> None:
-    """Write to whichever tracker has these methods."""
+def _write(logger: Any, scores: dict[str, float], figure: Figure | None, step: int) -> None:
+    tag = f"{PREFIX}/curves"
     names = ("add_scalar", "log_html", "log_metrics", "log_figure", "experiment", "log")
     has = {name for name in names if hasattr(logger, name)}
     if "add_scalar" in has:  # TensorBoard
-        for tag, value in scores.items():
-            logger.add_scalar(tag, value, step)
-        for tag, figure in figures.items():
+        for name, value in scores.items():
+            logger.add_scalar(name, value, step)
+        if figure is not None:
             logger.add_figure(tag, figure, step, close=False)  # the figure does not belong to pyplot
-    elif {"log_html", "log_metrics"} <= has:  # Comet
+    elif {"log_metrics", "log_figure"} <= has:  # Comet, which also has `log_html`, and MLflow
         logger.log_metrics(scores, step=step)
-        for tag, figure in figures.items():
+        if figure is not None and "log_html" in has:
             logger.log_figure(tag, figure, step=step)
-    elif {"log_metrics", "log_figure"} <= has:  # MLflow
-        logger.log_metrics(scores, step=step)
-        for tag, figure in figures.items():
+        elif figure is not None:
             logger.log_figure(figure, f"{tag}-{step}.png")
     elif "experiment" in has:  # Lightning
-        _write(logger.experiment, scores, figures, step)
+        _write(logger.experiment, scores, figure, step)
     elif "log" in has:  # W&B
-        logger.log({**scores, **{tag: _image(figure) for tag, figure in figures.items()}}, step=step)
+        logger.log({**scores, **({} if figure is None else {tag: _image(figure)})}, step=step)
     else:
         expected = "a SummaryWriter, a W&B run, `mlflow`, a Comet experiment, or a Lightning logger of one of them"
         raise ValueError(f"`logger` must be {expected}; got {type(logger).__name__}.")
@@ -86,17 +71,11 @@ def _image(figure: Figure) -> object:
     return sys.modules["wandb"].Image(figure)
 
 
-# ------------------------------------------------------------------------------------------------- a run of its own
-
-
 def log_run(target: str, found: Comparison, files: Sequence[Path] = ()) -> None:
     """Log an assessment as a run of its own, with files such as the page and the table of samples as artifacts.
 
-    Args:
-        target: `wandb:project`, `mlflow:experiment`, `comet:project`, or `tensorboard:folder`, which keeps the verdicts
-            as text, and no files.
-        found: The result.
-        files: The files.
+    The target is `wandb:project`, `mlflow:experiment`, `comet:project`, or `tensorboard:folder`, which keeps the
+    verdicts as text, and no files.
     """
     tracker, name = checked_target(target)
     TRACKERS[tracker][1](import_module(TRACKERS[tracker][0]), name, found, files)
@@ -106,9 +85,8 @@ def checked_target(target: str) -> tuple[str, str]:
     """The tracker and the name in it; a tracker that is unknown or not installed is refused."""
     tracker, _, name = target.partition(":")
     if tracker not in TRACKERS or not name:
-        raise ValueError(
-            f"expected wandb:project, mlflow:experiment, tensorboard:folder or comet:project; got {target}"
-        )
+        known = "wandb:project, mlflow:experiment, tensorboard:folder or comet:project"
+        raise ValueError(f"expected {known}; got {target}")
     library = TRACKERS[tracker][0].partition(".")[0] if tracker != "tensorboard" else tracker
     if find_spec(library) is None:
         raise ValueError(f"{tracker} is not installed: pip install {library.replace('_', '-')}")

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from precall.metrics.assessing.assessment import Reference as Reference
     from precall.metrics.assessing.assessment import assess as assess
     from precall.metrics.assessing.registry import METRICS as METRICS
-    from precall.metrics.cells.densities import known_densities as known_densities
     from precall.metrics.cells.histograms import kmeans_histograms as kmeans_histograms
     from precall.metrics.classifiers.estimators import auto as auto
     from precall.metrics.classifiers.estimators import classify as classify
@@ -81,7 +80,6 @@ _HOME = {
     "inception_score": "distances.inception",
     "kid": "distances.kernel_distance",
     "kmeans_histograms": "cells.histograms",
-    "known_densities": "cells.densities",
     "merge_sketches": "scale.sketch",
     "mind": "distances.sliced_distance",
     "mmd": "distances.gaussian_kernel",

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import warnings
-from base64 import b64encode
 from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from precall.printing import plain_pictures, shown
-from precall.report import notebook, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,13 +28,8 @@ Style: TypeAlias = Literal["screen", "paper"]
 def plot(comparison: Comparison, style: Style = "screen") -> Figure:
     """Curves with their certificates on the left, the map of F_8 and F_1/8 on the right.
 
-    Args:
-        comparison: The models, by name.
-        style: "screen", or "paper": the curves alone in the width of a column, with a legend below them that names the
-            bands, in colours that differ in lightness.
-
-    Returns:
-        The figure. Nothing is shown and no global state changes.
+    With `style="paper"`: the curves alone in the width of a column, with a legend below them that names the bands, in
+    colours that differ in lightness. Nothing is shown and no global state changes.
     """
     from matplotlib.figure import Figure
 
@@ -101,22 +94,8 @@ def saved(figure: Figure, format: str, *, dpi: int) -> bytes:
     return file.getvalue()
 
 
-def inline(comparison: Comparison) -> str:
-    """What a notebook shows: the verdicts, the curves if there are any, the scores, and samples of the galleries."""
-    curves = ""
-    if any(one.estimator is not None for one in comparison.values()):
-        data = b64encode(picture(comparison, "png", dpi=80)).decode()
-        curves = f'<img alt="Precision over recall" src="data:image/png;base64,{data}">'
-    return table.verdicts_html(comparison) + curves + table.html(comparison) + notebook.samples(comparison)
-
-
 def literal(name: str) -> str:
-    r"""A name as a label that matplotlib draws as it is: no formula, no control characters, and never left out.
-
-    Example:
-        >>> print(literal(r"$\frac{$"))
-        \$\frac{\$
-    """
+    """A name as a label that matplotlib draws as it is: no formula, no control characters, and never left out."""
     escaped = shown(name).replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped  # labels with an underscore are not in the legend
 

@@ -1,10 +1,6 @@
 """A report on disk: the page, the results it is made of, the samples it shows, and a picture of the curves.
 
-report.html       the page
-results.json      `Comparison.to_dict()` and the command that made it (docs/results.md)
-galleries.json    the samples that the page shows, if there are any
-curves.png        the curves
-tradeoff.png      the figure of a trade-off over a sampling knob, if the results are one
+docs/results.md describes the files.
 """
 
 from __future__ import annotations
@@ -29,54 +25,32 @@ from precall.schemas import stored_schema
 if TYPE_CHECKING:
     from precall.metrics.scores.results import Assessment
 
-PAGE, RESULTS, GALLERIES, CURVES = "report.html", "results.json", "galleries.json", "curves.png"
-TRADEOFF = "tradeoff.png"
+RESULTS, PAGE, GALLERIES = "results.json", "report.html", "galleries.json"
+CURVES, TRADEOFF = "curves.png", "tradeoff.png"
 
 
 def check(folder: str | Path, *, sources: Iterable[str | Path] = ()) -> None:
     """Refuse a folder into which no report may be written. Call it before a long computation.
 
     Files of an earlier report are replaced, and other files in the folder are left alone. A file of another origin that
-    has the name of one of the report's files is never replaced.
-
-    Args:
-        folder: The folder; it may be missing.
-        sources: Files and folders that are being assessed. The report must not lie inside one of them, where its
-            picture would become a sample.
-
-    Raises:
-        OutputError: With the reason.
+    has the name of one of the report's files is never replaced. The report must not lie inside one of the sources,
+    where its picture would become a sample.
     """
     folder = Path(folder)
     check_output_folder(folder, sources=sources)
-    standing = [
-        folder / name for name in (RESULTS, PAGE, GALLERIES, CURVES, TRADEOFF) if os.path.lexists(folder / name)
-    ]
+    standing = [path for name in (RESULTS, PAGE, GALLERIES, CURVES, TRADEOFF) if os.path.lexists(path := folder / name)]
     for path in standing:
         check_output(path)
-    if standing and not _is_report(folder):
+    try:  # the results are the first file that `write` writes
+        foreign = bool(standing) and not {"schema", "models"} <= read_json(folder / RESULTS).keys()
+    except (OSError, ValueError):
+        foreign = True
+    if foreign:
         raise OutputError(f"`{shown(str(standing[0]))}` is not from an earlier report. Choose another folder.")
 
 
-def _is_report(folder: Path) -> bool:
-    """Whether the results in the folder are of this program. They are the first file that `write` writes."""
-    try:
-        return {"schema", "models"} <= read_json(folder / RESULTS).keys()
-    except (OSError, ValueError):
-        return False
-
-
 def write(comparison: Comparison, folder: str | Path, *, command: str | None = None) -> Path:
-    """Write the report of all models into a folder.
-
-    Args:
-        comparison: The models, by name.
-        folder: Where to write; it is created if it is missing.
-        command: The command that reproduces the report.
-
-    Returns:
-        The path of the page.
-    """
+    """Write the report of all models into a folder, with the command that reproduces it. Returns the page's path."""
     folder = Path(folder)
     check(folder)
     _write_json(folder / RESULTS, comparison.to_dict() | {"command": command}, indent=1)
@@ -84,51 +58,32 @@ def write(comparison: Comparison, folder: str | Path, *, command: str | None = N
         (folder / of_earlier).unlink(missing_ok=True)
     if samples := galleries_of(comparison):
         _write_json(folder / GALLERIES, samples)
-    page.write(comparison, folder / PAGE, command=command, section=section(comparison))
+    page.write(comparison, folder / PAGE, command=command)
     write_atomically(folder / CURVES, figures.picture(comparison, "png", dpi=150))
     if isinstance(comparison, Tradeoff):
         write_atomically(folder / TRADEOFF, figures.saved(tradeoff.plot(comparison), "png", dpi=150))
     return folder / PAGE
 
 
-def section(comparison: Comparison) -> str:
-    """The section of the page about a sampling knob, as HTML; empty if the results are not a trade-off."""
-    return tradeoff.section(comparison) if isinstance(comparison, Tradeoff) else ""
-
-
 def load(path: str | Path) -> Comparison:
     """Load a saved report: the folder that `precall assess --out` (or `tradeoff --out`) wrote, or its results.json.
 
-    The scores, spectra, certificates and verdicts are those that were saved. Readings of each sample are not saved.
-
-    Args:
-        path: The folder, or the file with the results. Galleries are loaded if they lie beside the results.
-
-    Returns:
-        The comparison; a `Tradeoff`, which is a comparison, if `precall tradeoff` wrote it.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from precall import assess
-        >>> x = np.random.default_rng(0).normal(size=(60, 2))
-        >>> found = assess(real=x, fake={"shifted": x + 1}, metrics=("clusters", "fid"))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = write(found, folder)
-        ...     load(folder)["shifted"].scores["fid"] == found["shifted"].scores["fid"]
-        True
+    The scores, spectra, certificates and verdicts are those that were saved, and the galleries, if they lie beside the
+    results. Readings of each sample are not saved. What `precall tradeoff` wrote becomes a `Tradeoff`.
     """
-    path = Path(path)
-    results = path / RESULTS if path.is_dir() else path
+    results = _results(path)
     samples = results.with_name(GALLERIES)
     return restored(results, read_json(results), read_json(samples) if samples.exists() else {})
 
 
 def command_of(path: str | Path) -> str | None:
     """The command that a saved report names, or None."""
-    path = Path(path)
-    command: str | None = read_json(path / RESULTS if path.is_dir() else path).get("command")
+    command: str | None = read_json(_results(path)).get("command")
     return command
+
+
+def _results(path: str | Path) -> Path:
+    return Path(path) / RESULTS if Path(path).is_dir() else Path(path)
 
 
 def restored(path: Path, results: Mapping[str, Any], samples: Mapping[str, Any]) -> Comparison:
@@ -156,9 +111,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError:
         raise
     except ValueError:
-        raise ValueError(f"{path} must be JSON, as `precall assess --out` wrote it.") from None
+        found = None
     if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold a JSON object, as `precall assess --out` wrote it.")
+        raise ValueError(f"{path} must be a JSON object, as `precall assess --out` wrote it.")
     return found
 
 

@@ -1,15 +1,18 @@
-"""What a notebook shows of the samples: the most missed, invented and copied ones, as HTML without scripts."""
+"""What a notebook shows: the table, the curves, and the most missed, invented and copied samples, without scripts."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from precall.report.figures import picture
 from precall.report.galleries import samples_shown
 
 if TYPE_CHECKING:
-    from precall.metrics.scores.results import Assessment, Comparison
+    from precall.metrics.scores.results import Comparison
 
 SHOWN = 6  # samples per gallery
 MODELS = 4  # models whose samples are shown; the page shows those of all models
@@ -20,26 +23,26 @@ TITLES = {  # gallery: its title, the side of its samples and the side of their 
 }
 
 
-def samples(comparison: Comparison) -> str:
-    """The first samples of each gallery of the first models; an empty string if only features are known.
+def inline(comparison: Comparison) -> str:
+    """The table with its verdicts, the curves if there are any, and the first samples of the first models.
 
     Samples are read again from where they were. If they are no longer there, nothing is shown instead of an error.
     """
-    shown = {name: _galleries(one) for name, one in list(comparison.items())[:MODELS]}
+    curves = ""
+    if any(one.estimator is not None for one in comparison.values()):
+        data = b64encode(picture(comparison, "png", dpi=80)).decode()
+        curves = f'<img alt="Precision over recall" src="data:image/png;base64,{data}">'
+    shown = {}
+    for name, one in list(comparison.items())[:MODELS]:
+        with suppress(OSError, ValueError):
+            found = samples_shown(one)
+            parts = [_gallery(found[part][:SHOWN], *text) for part, text in TITLES.items() if found.get(part)]
+            shown[name] = "".join(parts)
     begin = "<details open>" if len(comparison) == 1 else "<details>"
-    return "".join(
-        f"{begin}<summary>Samples of {escape(name)}</summary>{found}</details>"
-        for name, found in shown.items()
-        if found
-    )
-
-
-def _galleries(one: Assessment) -> str:
-    try:
-        found = samples_shown(one)
-    except (OSError, ValueError):
-        return ""
-    return "".join(_gallery(found[name][:SHOWN], *texts) for name, texts in TITLES.items() if found.get(name))
+    galleries = [
+        f"{begin}<summary>Samples of {escape(name)}</summary>{one}</details>" for name, one in shown.items() if one
+    ]
+    return f"<pre>{escape(repr(comparison))}</pre>{curves}{''.join(galleries)}"
 
 
 def _gallery(entries: list[Mapping[str, Any]], title: str, side: str, other: str) -> str:

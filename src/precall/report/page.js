@@ -1,10 +1,4 @@
 // ------------------------------------------------------------------------------------------- putting it together
-function drawExperts() {
-  const frontiers = data.models.filter(m => m.frontier).map(m => ({name: m.name, mark: colorOf(m.name), x: m.frontier.recall, y: m.frontier.precision}));
-  lines($("readings"), "frontier", frontiers, {xLabel: "recall exp(−D(R‖P))", yLabel: "precision exp(−D(R‖Q))", top: 1, title: "Exclusive Kullback-Leibler frontier"});
-  lines($("readings"), "weights", data.weights || [], {log: true, xLabel: "slope λ", yLabel: "weight · λ", title: "Weight of each trade-off in a divergence (per log λ)"});
-}
-
 // paper has the first sections; with the button, everything: what is folded is opened for printing, and folded again
 let folded = [];
 function unfoldForPrint(printing) {
@@ -25,14 +19,6 @@ function watchPrint() {
   $("print-all").addEventListener("click", () => { document.body.classList.add("whole"); print(); document.body.classList.remove("whole"); });
 }
 
-// a page that `precall report --serve` shows reloads when the results have changed
-function watch(version) {
-  setInterval(async () => {
-    const answer = await fetch("version").catch(() => null);
-    if (answer && answer.ok && (await answer.text()) !== version) location.reload();
-  }, 2000);
-}
-
 function start() {
   drawHead();
   drawFacts();
@@ -43,9 +29,7 @@ function start() {
   if (data.models.some(m => m.curve)) {
     $("lam").addEventListener("input", () => { drawCurves(); drawAtSlope(); if (mapColor === "slope") drawLayers(); });
     redraw();
-    drawExperts();
   } else $("trade-off").remove();
-  drawDivergences();
   $("model").replaceChildren(...names.map(name => el("option", {value: name}, name)));
   const telling = names.find(name => ["missed", "invented"].some(part => (byName.get(name)[part] || []).length));
   if (telling) $("model").value = telling;
@@ -60,6 +44,5 @@ function start() {
   else $("detail").remove();
   drawContents();
   watchPrint();
-  if (data.version) watch(data.version);
 }
 start();

@@ -18,29 +18,18 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from precall.files import write_atomically
 from precall.metrics.assessing.registry import METRICS, SCORES, metric_of
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.scores.score import encoded, named, plain
 from precall.printing import shown
 from precall.report.galleries import fitting, galleries
-from precall.report.summary import (
-    budgeted,
-    findings,
-    headline,
-    improvable,
-    nothing_to_show,
-    ranking,
-    recommendation,
-)
-from precall.report.table import rows_of
-from precall.theory.divergences import DIVERGENCES
+from precall.report.summary import budgeted, findings, improvable, ranking, recommendation
+from precall.report.table import departures, heading, rows_of
+from precall.report.tradeoff import section
 
 if TYPE_CHECKING:
-    from precall.metrics.scores.gates import Gate
-    from precall.metrics.scores.groups import FairnessGap, Gap
+    from precall.metrics.scores.groups import FairnessGap
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.metrics.scores.score import Score
     from precall.metrics.tables.column_drift import ColumnDrift
@@ -49,6 +38,7 @@ if TYPE_CHECKING:
 SCRIPTS = ("page_dom", "page_charts", "page_scores", "page_stability", "page_curve", "page_samples", "page_map", "page")
 MOST_BYTES = 4_000_000  # of samples on the page, which then stays below 5 MB
 ALSO_SHOWN = ("invented", "missed", "copies")  # on the page, but not in the printed table
+HEADLINES = (("invented", "missed"), ("precision", "recall"), ("fid",))  # the scores that matter most, or the next ones
 NEIGHBORS = ("neighbors", "symmetric", "clipped", "probabilistic")
 BLOCKS = {  # title: what the scores of the block mean
     "Nearest neighbours": "Is there a real sample close to each fake (precision), and a fake close to each real sample "
@@ -66,70 +56,37 @@ TRENDS = {  # setting: its name on an axis; the page draws one chart for each se
     "n": "samples per side",
     "encoder": "encoder",
 }
-DIVERGENCE_NAMES = {
-    "kl": "Kullback-Leibler",
-    "reverse_kl": "reverse KL",
-    "chi2": "Pearson χ²",
-    "half_chi2": "½ Pearson χ²",
-    "hellinger2": "squared Hellinger",
-    "jeffreys": "Jeffreys",
-    "js": "Jensen-Shannon",
-    "2js": "2 × Jensen-Shannon",
-    "tv": "total variation",
-}
 PROTOCOL_NAMES = {
     "n_real": "real samples",
     "n_fake": "samples of the first model",
     "n_holdout": "held-out samples",
     "dimension": "dimension of the features",
     "constant_columns": "constant columns (from 0)",
-    "metrics": "metrics",
     "k": "neighbours k",
     "ties": "balls",
-    "seed": "seed",
-    "device": "device",
     "real": "encoding of the data",
     "fake": "encoding of the first model",
     "holdout": "encoding of the held-out samples",
     "date": "computed",
-    "versions": "versions",
     "groups": "groups on one side only",
 }
 
 
-def write(comparison: Comparison, path: str | Path, *, command: str | None = None, section: str = "") -> Path:
-    """Write the page of all models to `path`. The write is atomic.
-
-    Args:
-        comparison: The models, by name.
-        path: The file to write; a missing folder is created.
-        command: The command that reproduces the page, shown in its protocol.
-        section: HTML to show above the summary.
-
-    Returns:
-        The path written.
-    """
-    path = Path(path)
-    write_atomically(path, render(comparison, command=command, section=section).encode("utf-8"))
-    return path
+def write(comparison: Comparison, path: str | Path, *, command: str | None = None) -> Path:
+    """Write the page of all models to `path`, atomically, and return the path."""
+    write_atomically(Path(path), render(comparison, command=command).encode("utf-8"))
+    return Path(path)
 
 
-def render(comparison: Comparison, *, command: str | None = None, version: str | None = None, section: str = "") -> str:
-    """The page as a string.
-
-    Args:
-        comparison: The models, by name.
-        command: The command that reproduces the page.
-        version: For a page that is served: it reloads when the server reports another version.
-        section: HTML to show above the summary.
-    """
+def render(comparison: Comparison, *, command: str | None = None) -> str:
+    """The page as a string, with the command that reproduces it. A trade-off over a knob has a section of its own."""
     folder = files("precall.report")
     template, css = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
     js = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     # "<" cannot appear in the JSON, so no string in it can close its script element
-    data = json.dumps(page_data(comparison, command) | {"version": version}, allow_nan=False, separators=(",", ":"))
-    policy = f"script-src {_hash(js)}; style-src {_hash(css)}" + ("" if version is None else "; connect-src 'self'")
-    parts = {"css": css, "js": js, "data": data.replace("<", "\\u003c"), "policy": policy, "section": section}
+    data = json.dumps(page_data(comparison, command), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    policy = f"script-src {_hash(js)}; style-src {_hash(css)}"
+    parts = {"css": css, "js": js, "data": data, "policy": policy, "section": section(comparison)}
     head, *rest = template.split("{{")
     return head + "".join(parts[piece.split("}}", 1)[0]] + piece.split("}}", 1)[1] for piece in rest)
 
@@ -137,23 +94,21 @@ def render(comparison: Comparison, *, command: str | None = None, version: str |
 def page_data(comparison: Comparison, command: str | None = None) -> dict[str, Any]:
     """The content of the page, as plain values."""
     first = next(iter(comparison.values()))
+    halves = f"real against real ({next((_count(one.n_real) for one in first.baseline.values()), 0)} samples each)"
     samples = fitting([galleries(one) for one in comparison.values()], MOST_BYTES)
+    protocol = [(PROTOCOL_NAMES.get(key, key.replace("_", " ")), _shown(of)) for key, of in first.protocol.items()]
     return {
         "title": _title(command),
         "about": _about(comparison),
         "findings": findings(comparison),
-        "facts": _facts(comparison),
+        "settings": [heading(comparison), *departures(comparison), *disagreements(comparison)],
         "gates": _gates(comparison),
         "ranking": ranking(comparison),
         "blocks": _blocks(comparison),
-        "baseline": _baseline(comparison),
+        "baseline": {"name": halves, "scores": _scores(first.baseline)} if first.baseline else None,
         "trends": _trends(comparison),
-        "models": [
-            _model(name, one) | {key: of for key, of in found.items() if key not in nothing_to_show(one)}
-            for (name, one), found in zip(comparison.items(), samples, strict=True)
-        ],
-        "weights": _weights(),
-        "protocol": _protocol(first.protocol, command),
+        "models": [{**_model(*one), **found} for one, found in zip(comparison.items(), samples, strict=True)],
+        "protocol": [(name, value) for name, value in [*protocol, ("command", command)] if value],
     }
 
 
@@ -167,109 +122,67 @@ def _title(command: str | None) -> str:
 
 
 def _about(comparison: Comparison) -> str:
-    """The sizes, and the day of the results."""
+    """The number of samples and of models, and the day of the results."""
     records = [one.record for one in comparison.values()]
-    sizes = f"{_count(records[0].n_real)} real samples, {_models(comparison)}"
-    return " · ".join([sizes, *dict.fromkeys(one.date for one in records if one.date is not None)])
-
-
-def _models(comparison: Comparison) -> str:
-    """The number of models, and of their samples."""
-    n_fake = sorted({_count(one.record.n_fake) for one in comparison.values()}, key=lambda n: (len(n), n))
-    several = f"{len(comparison)} models with " if len(comparison) > 1 else "1 model with "
-    each = " each" if len(comparison) > 1 and len(n_fake) == 1 else ""
-    return f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
-
-
-def _facts(comparison: Comparison) -> list[tuple[str, str]]:
-    """What was compared, and how."""
-    first = next(iter(comparison.values())).record
-    preset = first.preset
-    known = {
-        **({} if preset is None else {"Preset": "; ".join([preset.name, *preset.departures])}),
-        "Data": f"{_count(first.n_real)} real samples",
-        "Compared": _models(comparison),
-        "Encoder": _encoders(comparison),
-        "Features": f"{first.dimension:,} dimensions",
-        "Settings": f"k = {first.k}, {first.ties} balls, seed {first.seed}",
-        "Device": first.device or "cpu",
-        "Computed": first.date or "at an unknown date",
-    }
-    return list(known.items())
+    n_fake = sorted({_count(one.n_fake) for one in records}, key=lambda n: (len(n), n))
+    several = f"{len(records)} models with " if len(records) > 1 else "1 model with "
+    each = " each" if len(records) > 1 and len(n_fake) == 1 else ""
+    models = f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
+    dates = dict.fromkeys(one.date for one in records if one.date is not None)
+    return " · ".join([f"{_count(records[0].n_real)} real samples, {models}", *dates])
 
 
 def _gates(comparison: Comparison) -> list[dict[str, Any]]:
     """Each gate for each model, those that are not met first."""
-    shown = [_gated(gate, name, one) for gate in comparison.gates for name, one in comparison.items()]
-    return sorted(shown, key=lambda row: bool(row["met"]))
-
-
-def _gated(gate: Gate, name: str, one: Assessment) -> dict[str, Any]:
-    score = one.scores.get(gate.score)
-    return {
-        **gate.to_dict(),
-        "column": _column(gate.score, one.encoder, rows_of(one, gate.score)),
-        "model": name,
-        "found": None if score is None else _score(score),
-        "met": gate.met(one.scores),
-        "certain": score is None or score.interval is None or gate.certain(one.scores),
-    }
-
-
-def _encoders(comparison: Comparison) -> str:
-    """The encoders, and where they disagree."""
-    first = next(iter(comparison.values()))
-    if not first.encoders:
-        return first.encoder or "none: features were given"
-    others = ", ".join(first.encoders)
-    return " ".join([f"{first.encoder}; scores also with {others}.", *disagreements(comparison)])
-
-
-def _one_encoder(comparison: Comparison) -> str | None:
-    """The encoder that names a distance; "encoder" if there are several."""
-    first = next(iter(comparison.values()))
-    return "encoder" if first.encoders else first.encoder
+    rows = [
+        {
+            **gate.to_dict(),
+            "column": _column(gate.score, one),
+            "model": name,
+            "found": None if (score := one.scores.get(gate.score)) is None else _score(score),
+            "met": gate.met(one.scores),
+            "certain": score is None or score.interval is None or gate.certain(one.scores),
+        }
+        for gate in comparison.gates
+        for name, one in comparison.items()
+    ]
+    return sorted(rows, key=lambda row: bool(row["met"]))
 
 
 def _blocks(comparison: Comparison) -> list[dict[str, Any]]:
     """The score tables: the columns of each, and what they mean."""
-    first, encoder = next(iter(comparison.values())), _one_encoder(comparison)
+    first = next(iter(comparison.values()))
     available = [name for name in SCORES if any(name in one.scores for one in comparison.values())]
-    blocks: dict[str, list[str]] = {title: [] for title in BLOCKS}
+    names: dict[str, list[str]] = {title: [] for title in BLOCKS}
+    neighbors, curve, rest = names.values()
     for name in available:
-        blocks[_block(name)].append(name)
+        metric = METRICS[metric_of(name)]
+        (curve if metric.is_curve else neighbors if metric.name in NEIGHBORS else rest).append(name)
+    main = {
+        title: [name for name in of if SCORES[name].shown != "json" or name in ALSO_SHOWN]
+        for title, of in names.items()
+    }
     return [
         {
             "title": title,
             "about": BLOCKS[title],
-            "columns": [_column(name, encoder, rows_of(first, name)) for name in _visible(names)],
+            "columns": [_column(name, first) for name in main[title] or of],
         }
-        for title, names in blocks.items()
-        if names
+        for title, of in names.items()
+        if of
     ]
-
-
-def _baseline(comparison: Comparison) -> dict[str, Any] | None:
-    """The row of one half of the data against the other, or None."""
-    scores = next(iter(comparison.values())).baseline
-    if not scores:
-        return None
-    n = _count(next(iter(scores.values())).n_real)
-    return {
-        "name": f"real against real ({n} samples each)",
-        "scores": {key: _score(one) for key, one in scores.items()},
-    }
 
 
 def _trends(comparison: Comparison) -> dict[str, Any]:
     """Scores against k, n and the encoder, one line per model: the scores, the settings, and each model's points."""
+    first = next(iter(comparison.values()))
     lines = {by: {name: points for name, one in comparison.items() if (points := _points_of(by, one))} for by in TRENDS}
     drawn = {by: of for by, of in lines.items() if of}
     computed = {score for of in drawn.values() for points in of.values() for score in points["scores"]}
     return {
-        "scores": [_column(name, _one_encoder(comparison)) for name in SCORES if name in computed],
+        "scores": [_column(name, first) for name in SCORES if name in computed],
         "settings": [{"by": by, "label": TRENDS[by], "models": of} for by, of in drawn.items()],
-        "used": {"k": next(iter(comparison.values())).record.k},
+        "used": {"k": first.record.k},
     }
 
 
@@ -304,22 +217,12 @@ def _points_by_encoder(one: Assessment) -> dict[str, Any]:
     }
 
 
-def _block(score: str) -> str:
-    neighbors, curve, rest = BLOCKS
-    metric = METRICS[metric_of(score)]
-    return curve if metric.is_curve else neighbors if metric.name in NEIGHBORS else rest
-
-
-def _visible(names: list[str]) -> list[str]:
-    """The main scores of a block, or all of them if none is a main one."""
-    return [name for name in names if SCORES[name].shown != "json" or name in ALSO_SHOWN] or names
-
-
-def _column(name: str, encoder: str | None, rows: int | None = None) -> dict[str, Any]:
+def _column(name: str, one: Assessment) -> dict[str, Any]:
+    """A score as the heading of a column; the encoder and a number of rows name distances and scores of a part."""
     if (info := SCORES.get(name)) is None:
         return {"key": name, "label": name.replace("_", " "), "better": None, "meaning": "", "unit": False}
     unit = info.low >= 0 and info.high == 1
-    label = named(info.label, name, encoder, rows)
+    label = named(info.label, name, "encoder" if one.encoders else one.encoder, rows_of(one, name))
     return {"key": name, "label": label, "better": info.better, "meaning": info.meaning, "unit": unit}
 
 
@@ -329,28 +232,22 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         "alone": _missing_groups(one),
         "verdict": str(one.verdict),
         "recommendation": recommendation(one),
-        "headline": headline(one.scores),
+        "headline": next((names for names in HEADLINES if set(names) <= set(one.scores)), ()),
         "n": one.record.n_fake,
-        "scores": {score: _score(found) for score, found in one.scores.items()},
+        "scores": _scores(one.scores),
         "encoders": [
-            {"name": f"{name} ({encoder})", "scores": {score: _score(found) for score, found in other.scores.items()}}
-            for encoder, other in one.encoders.items()
+            {"name": f"{name} ({encoder})", "scores": _scores(other.scores)} for encoder, other in one.encoders.items()
         ],
+        **({} if one.drift is None else {"drift": _drift(one.drift)}),
+        **({"prompts": prompts} if (prompts := _prompts(one)) else {}),
     }
-    if one.drift is not None:
-        shown["drift"] = _drift(one.drift)
-    if prompts := _prompts(one):
-        shown["prompts"] = prompts
     if one.estimator is None:
         return shown
-    frontier = one.spectrum.frontier(order=1)
     groups = {label: group for label, group in one.groups.items() if group.estimator is not None}
     shown |= plain(
         {
             "estimator": one.estimator,
             "curve": one.curve.points(),
-            "divergences": {label: one.spectrum.divergence(key) for key, label in DIVERGENCE_NAMES.items()},
-            "frontier": {"precision": frontier.precision, "recall": frontier.recall},
             # the supported curve with each budget, if a budget improves the model at all
             "budgets": [
                 {"budget": K, **_points(curve.supported)}
@@ -361,6 +258,10 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
         }
     )
     return shown
+
+
+def _scores(scores: Mapping[str, Score]) -> dict[str, Any]:
+    return {name: _score(one) for name, one in scores.items()}
 
 
 def _score(score: Score) -> dict[str, Any]:
@@ -401,17 +302,13 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
 
 def _gaps(fairness: FairnessGap) -> str:
     """The largest gaps between groups, as a sentence."""
-    gaps = {"precision": fairness.precision, "recall": fairness.recall}
-    clear = {what: gap for what, gap in gaps.items() if gap.clear or gap.interval is None}
-    if not clear:
-        return "No gap between the groups exceeds what equal groups would show by chance."
-    named = [f"in {what} {_gap(gap)} ({gap.better} over {gap.worse})" for what, gap in clear.items()]
-    return f"Largest gaps: {', '.join(named)}."
-
-
-def _gap(gap: Gap) -> str:
-    ends = "" if gap.interval is None else f" [{max(0.0, gap.interval.low):.2f}, {gap.interval.high:.2f}]"
-    return f"{gap.value:.2f}{ends}"
+    named = []
+    for what, gap in (("precision", fairness.precision), ("recall", fairness.recall)):
+        ends = "" if gap.interval is None else f" [{max(0.0, gap.interval.low):.2f}, {gap.interval.high:.2f}]"
+        if gap.clear or gap.interval is None:
+            named.append(f"in {what} {gap.value:.2f}{ends} ({gap.better} over {gap.worse})")
+    none = "No gap between the groups exceeds what equal groups would show by chance."
+    return f"Largest gaps: {', '.join(named)}." if named else none
 
 
 def _missing_groups(one: Assessment) -> str:
@@ -425,21 +322,6 @@ def _missing_groups(one: Assessment) -> str:
 def _points(spectrum: RatioSpectrum) -> dict[str, Any]:
     curve = spectrum.curve(101)
     return {"alpha": curve.alpha, "beta": curve.beta}
-
-
-def _weights() -> list[dict[str, Any]]:
-    """λ times the weight of each divergence: its weight per unit of log λ."""
-    lam = np.geomspace(1e-2, 1e2, 81)
-    named = {"Kullback-Leibler": "kl", "reverse KL": "reverse_kl", "Jensen-Shannon": "js", "Hellinger²": "hellinger2"}
-    return [
-        {"name": label, "x": lam.tolist(), "y": np.minimum(lam * DIVERGENCES[key].weight(lam), 3).tolist()}
-        for label, key in named.items()
-    ]
-
-
-def _protocol(protocol: Mapping[str, Any], command: str | None) -> list[tuple[str, str]]:
-    lines = [(PROTOCOL_NAMES.get(key, key.replace("_", " ")), _shown(value)) for key, value in protocol.items()]
-    return [*((name, value) for name, value in lines if value), *([("command", command)] if command else [])]
 
 
 def _count(n: int | None) -> str:

@@ -65,7 +65,7 @@ function drawAtSlope() {
     const alpha = at(m.curve, lam), top = m.curve.alpha_upper ? Math.min(1, lam, at(m.curve, lam, m.curve.alpha_upper)) : null;
     return certified ? [alpha, top, alpha / lam, top === null ? null : top / lam] : [alpha, alpha / lam];
   };
-  const cells = m => values(m).map((v, i) => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[i].label), el("span", {}, fixed(v))));
+  const cells = m => values(m).map((v, i) => cell(columns[i].label, el("span", {}, fixed(v))));
   $("at-lam").setAttribute("role", "table");
   $("at-lam").replaceChildren(...scoreTable(columns, visible().map(([m, i]) => ({name: m.name, mark: color(i), cells: cells(m)})), "Precision and recall at the slope λ"));
 }

@@ -29,8 +29,7 @@ function svg(tag, attributes = {}, text) {
   return node;
 }
 const swatch = mark => el("span", {class: "swatch", mark, "aria-hidden": "true"});
-const named = (name, i) => el("th", {scope: "row"}, swatch(color(i)), name);
-
+const counted = n => n.toLocaleString("en-US");
 
 // a name of at most `longest` characters: what it shares with all other names is left out first, then its middle
 const common = texts => { let n = 0; while (texts.length > 1 && n < texts[0].length && texts.every(t => t[n] === texts[0][n])) n++; return n; };

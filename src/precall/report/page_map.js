@@ -7,10 +7,8 @@ function pointsOf(m) {
   const of = (values, i) => values ? values[i] : null;
   const sides = ["real", "fake"].map(side => m.map[side].id.map((id, i) => ({
     id, side, x: m.map[side].x[i] * (MAP - 2 * EDGE) / 1000 + EDGE, y: (m.map.size[1] - m.map[side].y[i]) * (MAP - 2 * EDGE) / 1000 + EDGE,
-    ratio: of(m.map[side].ratio, i), cluster: of(m.map[side].cluster, i), group: of(m.map[side].group, i), near: m.map[side].near ? ["real", "fake"].map(other => m.map[side].near[other][i]) : [],
+    ratio: of(m.map[side].ratio, i), cluster: of(m.map[side].cluster, i), group: of(m.map[side].group, i),
   })));
-  // a page of many models has a thinner map, which lacks some of the neighbours
-  for (const p of sides.flat()) p.near = p.near.flatMap((index, other) => index.map(i => sides[other][i])).filter(Boolean);
   return sides.flat();
 }
 // each colouring sorts the points into layers: a name, a colour, and the points that belong to it
@@ -34,7 +32,7 @@ function drawMap() {
   if (!m.map) { mapped = null; return; }
   const wasChosen = mapped && mapped.model === m && mapped.chosen ? keyOf(mapped.chosen) : null;
   const points = pointsOf(m), height = Math.max(160, m.map.size[1] * (MAP - 2 * EDGE) / 1000 + 2 * EDGE);
-  const sampled = ["real", "fake"].filter(side => m.map[side].n > m.map[side].id.length).map(side => `${m.map[side].id.length.toLocaleString("en-US")} of ${m.map[side].n.toLocaleString("en-US")} ${side} samples`);
+  const sampled = ["real", "fake"].filter(side => m.map[side].n > m.map[side].id.length).map(side => `${counted(m.map[side].id.length)} of ${counted(m.map[side].n)} ${side} samples`);
   $("map-about").textContent = `First two principal axes of the data, which explain ${percent(m.map.explained[0])} and ${percent(m.map.explained[1])} of its variance.`
     + (sampled.length ? ` Shown: ${sampled.join(" and ")}, drawn at random.` : "") + " Samples that are far apart here are far apart in the features; the reverse need not hold.";
   const available = Object.keys(COLORINGS).filter(kind => kind === "side" || points.some(p => p[NEEDED[kind]] !== null));
@@ -55,7 +53,7 @@ function drawLayers() {
   mapped.root.replaceChildren(...layers.map(({name, mark, faint, points}) => svg("path", {mark, class: faint ? "points faint" : "points", "data-layer": name, "data-count": points.length,
     d: points.map(p => `M${p.x.toFixed(1)} ${p.y.toFixed(1)}h0`).join("")})), mapped.rings);
   const keyed = layers.length <= 10 ? layers : [];
-  $("map-key").replaceChildren(...keyed.map(({name, mark, points}) => el("span", {}, swatch(mark), `${name} (${points.length.toLocaleString("en-US")})`)));
+  $("map-key").replaceChildren(...keyed.map(({name, mark, points}) => el("span", {}, swatch(mark), `${name} (${counted(points.length)})`)));
 }
 const keyOf = p => `${p.side}:${p.id}`;
 // the samples that the galleries show, with their pictures, texts or rows
@@ -79,7 +77,7 @@ function showTip(p) {
 // what is marked while nothing is pointed at: the chosen sample
 function rest() {
   mapped.tip.hide();
-  ring(mapped.chosen ? [mapped.chosen, ...mapped.chosen.near] : []);
+  ring(mapped.chosen ? [mapped.chosen] : []);
 }
 const cardOf = p => [...document.querySelectorAll(".card[data-ids]")].find(card => JSON.parse(card.dataset.ids).includes(keyOf(p)));
 function showCard(p) {
@@ -92,10 +90,8 @@ function choose(p) {
   box.hidden = !p;
   rest();
   if (!p) return box.replaceChildren();
-  const neighbor = q => el("button", {type: "button", class: "neighbor", "data-id": keyOf(q), onclick() { choose(q); $("map-keys").focus(); }, onmouseenter: () => ring([p, q]), onmouseleave: rest, onfocus: () => ring([p, q])}, ...preview(q).slice(0, 1), el("span", {}, `${q.side} · ${q.id}`));
   box.replaceChildren(el("div", {class: "chosen"}, ...preview(p), el("div", {}, el("strong", {}, `${p.side} · ${p.id}`), el("div", {class: "soft"}, facts(p)),
-    cardOf(p) ? el("button", {type: "button", class: "more no-print", onclick: () => showCard(p)}, "Show in the galleries") : null)),
-    ...(p.near.length ? [el("div", {class: "soft"}, "Nearest samples on this map, by their distance in all features:"), el("div", {class: "neighbors"}, ...p.near.map(neighbor))] : []));
+    cardOf(p) ? el("button", {type: "button", class: "more no-print", onclick: () => showCard(p)}, "Show in the galleries") : null)));
 }
 // the nearest point in a direction; what lies aside counts twice
 function towards(from, [dx, dy]) {

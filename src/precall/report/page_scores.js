@@ -37,7 +37,7 @@ function drawContents() {
 }
 
 function drawFacts() {
-  $("facts").replaceChildren(...data.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  $("facts").replaceChildren(...data.settings.map(sentence => el("p", {}, tied(sentence))));
   $("protocol").replaceChildren(...data.protocol.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
@@ -90,20 +90,25 @@ function drawGates() {
   const failed = data.gates.filter(gate => !gate.met).length;
   $("gates-met").textContent = failed ? `${failed} of ${data.gates.length} not met.` : data.gates.length > 1 ? `All ${data.gates.length} are met.` : "It is met.";
   const columns = ["score", "value", "limit", "result"].map(key => ({key, label: key}));
-  const cell = (i, ...shown) => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[i].label), ...shown);
   const limit = gate => `${gate.kind === "min" ? "at least" : "at most"} ${WORDS[gate.limit] || minus(String(gate.limit))}`;
-  const cells = gate => [cell(0, el("span", {title: gate.column.meaning}, gate.column.label)), scoreCell(gate.found, {...gate.column, label: columns[1].label, better: null}), cell(2, el("span", {}, limit(gate))),
-    cell(3, el("strong", {class: gate.met ? "pass" : "fail"}, gate.met ? "✓ pass" : "✗ fail"), gate.certain ? null : el("span", {class: "interval"}, "the interval includes the limit"))];
+  const cells = gate => [cell(columns[0].label, el("span", {title: gate.column.meaning}, gate.column.label)), scoreCell(gate.found, {...gate.column, label: columns[1].label, better: null}), cell(columns[2].label, el("span", {}, limit(gate))),
+    cell(columns[3].label, el("strong", {class: gate.met ? "pass" : "fail"}, gate.met ? "✓ pass" : "✗ fail"), gate.certain ? null : el("span", {class: "interval"}, "the interval includes the limit"))];
   $("gates").replaceChildren(...scoreTable(columns, data.gates.map(gate => ({name: gate.model, mark: colorOf(gate.model), cells: cells(gate), kind: gate.met ? "met" : "missed"})), "Gates"));
 }
 
+// a cell with the name of its column, which a narrow screen shows
+function cell(label, ...shown) {
+  return el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, ...[label].flat()), ...shown);
+}
 function scoreCell(score, column) {
-  const label = el("span", {class: "narrow-label", "aria-hidden": "true"}, column.label, arrow(column.better));
-  if (!score) return el("td", {role: "cell"}, label, "–");
-  const spread = spreadOf(score);
-  return el("td", {"data-score": column.key, role: "cell", class: column.unit ? "unit" : null}, label, el("span", {class: "value"}, number(score.value, spread, column.unit)),
+  const label = [column.label, arrow(column.better)].filter(Boolean);
+  if (!score) return cell(label, "–");
+  const spread = spreadOf(score), made = cell(label, el("span", {class: "value"}, number(score.value, spread, column.unit)),
     score.interval ? el("span", {class: "interval"}, intervalText(score, column.unit)) : null,
     score.chance !== null ? el("span", {class: "chance"}, "chance " + number(score.chance, spread, column.unit)) : null);
+  made.dataset.score = column.key;
+  made.classList.toggle("unit", Boolean(column.unit));
+  return made;
 }
 function scoreTable(columns, rows, caption, first = "Model") {
   const head = columns.map(c => el("th", {scope: "col", role: "columnheader", title: c.meaning}, c.label, arrow(c.better)));
@@ -142,18 +147,9 @@ function drawDrift(m) {
   const listed = m.drift ? [...m.drift.columns.slice(0, DRIFT), ...m.drift.pairs.filter(one => one.differs).slice(0, DRIFT)] : [];
   const columns = [{key: "drift", label: "total variation", better: "lower", unit: true}, {key: "differs", label: "difference"}];
   columns.push({key: "where", label: "real and fake rows by value"});
-  const where = one => el("td", {role: "cell", class: "where"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, columns[2].label), one.histogram ? histogram(one, colorOf(m.name)) : "–");
-  const verdict = one => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, "difference"), el("span", {}, one.differs ? "clear" : "within chance"));
+  const where = one => { const made = cell(columns[2].label, one.histogram ? histogram(one, colorOf(m.name)) : "–"); made.className = "where"; return made; };
+  const verdict = one => cell("difference", el("span", {}, one.differs ? "clear" : "within chance"));
   const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one), where(one)]}));
   $("drift").replaceChildren(...(rows.length ? [el("table", {class: "scores", role: "table"}, ...scoreTable(columns, rows, "Drift of columns and dependences", "Column"))] : []));
   $("drift-box").hidden = !listed.length;
-}
-
-function drawDivergences() {
-  const rows = data.models.filter(m => m.divergences);
-  if (!rows.length) return $("experts").remove();
-  const columns = Object.keys(rows[0].divergences).map(key => ({key, label: key}));
-  const cells = m => columns.map(c => el("td", {role: "cell"}, el("span", {class: "narrow-label", "aria-hidden": "true"}, c.label), el("span", {}, number(m.divergences[c.key] ?? "inf"))));
-  $("divergences").setAttribute("role", "table");
-  $("divergences").replaceChildren(...scoreTable(columns, rows.map(m => ({name: m.name, mark: colorOf(m.name), cells: cells(m)})), "Divergences of the curve"));
 }

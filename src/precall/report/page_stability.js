@@ -1,6 +1,5 @@
 // -------------------------------------------------------------------- scores against k, n and the encoder
 const SMALL = 0.03;  // differences below this part of the axis do not count as an order
-const counted = n => n.toLocaleString("en-US");
 
 // the points of one model at which the score is known and finite
 function trendPoints(points, key) {

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from precall.metrics.scores.results import Assessment, PerSample
 
 MOST = 2000  # points per side
-NEAR = 3  # neighbours of each point that are listed, per side
 GRID = 1000  # coordinates are whole numbers between 0 and this
 EQUAL = 1e-14  # differences below this share of the values are rounding
 
@@ -22,13 +21,8 @@ EQUAL = 1e-14  # differences below this share of the values are rounding
 def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, Any] | None:
     """Coordinates, log-ratio, cluster, group and id of up to 2,000 samples per side; None if there are too few samples.
 
-    The axes are those of the data alone, so the maps of several models can be compared. They are fitted to the real
-    samples that are shown. Each point lists its nearest neighbours among the samples that are shown, by their distance
-    in all features.
-
-    Args:
-        one: A fresh assessment, which still has its features.
-        keep: Rows that must be on the map, by side: the samples of the galleries.
+    The axes are fitted to the real samples that are shown, so the maps of several models can be compared. Rows in
+    `keep`, by side, are always shown: those of the galleries.
     """
     sides = one.sources
     if min(len(side.features) for side in sides.values()) < 3:
@@ -39,14 +33,15 @@ def sample_map(one: Assessment, keep: Mapping[str, Iterable[int]]) -> dict[str, 
     axes, explained = _axes(points["real"])
     flat = {name: x @ axes for name, x in points.items()}
     low, high = (end([end(x, axis=0) for x in flat.values()], axis=0) for end in (np.min, np.max))
-    near, groups = _neighbors(points), _groups(one)
+    labels = [values.group for values in one.samples.values() if values.group is not None]
+    groups = sorted({str(label) for of_side in labels for label in np.unique(of_side)})
     scale = GRID / (float((high - low).max()) or 1.0)  # all samples may be equal
     return {
         "explained": [round(float(share), 3) for share in explained],
         "size": [int(extent) for extent in np.ceil((high - low) * scale)],
         **({"groups": groups} if groups else {}),
         **{
-            name: _side(sides[name], rows[name], (flat[name] - low) * scale, values, groups) | {"near": near[name]}
+            name: _side(sides[name], rows[name], (flat[name] - low) * scale, values, groups)
             for name, values in one.samples.items()
         },
     }
@@ -59,31 +54,6 @@ def _centred(points: Mapping[str, Array]) -> dict[str, Array]:
     moved = {name: x / size - centre for name, x in points.items()}
     largest = max(float(np.abs(x).max()) for x in moved.values())
     return {name: np.where(largest > EQUAL, x / (largest or 1.0), 0.0) for name, x in moved.items()}
-
-
-def _groups(one: Assessment) -> list[str]:
-    """The names of all groups, or none if there are no groups."""
-    labels = [values.group for values in one.samples.values() if values.group is not None]
-    return sorted({str(label) for of_side in labels for label in np.unique(of_side)})
-
-
-def _neighbors(points: Mapping[str, Array]) -> dict[str, dict[str, list[list[int]]]]:
-    """For each point of each side, the positions of its nearest points on either side, the nearest first."""
-    return {
-        name: {among: _nearest(asked, others, own=name == among) for among, others in points.items()}
-        for name, asked in points.items()
-    }
-
-
-def _nearest(asked: Array, among: Array, *, own: bool) -> list[list[int]]:
-    """The positions of the nearest points; a point is not its own neighbour. The points are few, at most `MOST`."""
-    centre, k = among.mean(axis=0), min(NEAR, len(among) - 1)
-    x, y = asked - centre, among - centre
-    squares = np.square(y).sum(axis=1) - 2 * x @ y.T  # |x − y|² less |x|²
-    if own:
-        np.fill_diagonal(squares, np.inf)
-    nearest: list[list[int]] = np.argsort(squares, axis=1, kind="stable")[:, :k].tolist()
-    return nearest
 
 
 def _side(side: Side, rows: Index, flat: Array, values: PerSample, groups: Sequence[str]) -> dict[str, Any]:

@@ -8,51 +8,41 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from precall.files import write_atomically
-from precall.report.galleries import gallery_rows
+from precall.report.galleries import OTHER, chosen_rows
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from precall.metrics.inputs.sides import Side
     from precall.metrics.scores.results import Assessment
 
 Cell: TypeAlias = str | int | float | bool | None
 SUFFIXES = (".csv", ".parquet")
-OTHER = {"real": "fake", "fake": "real"}
+VALUES = ("log_ratio", "member", "realism", "copy_ratio", "cluster")
 COLUMNS = (
-    *("model", "side", "name", "index", "log_ratio", "member", "realism", "copy_ratio"),
+    *("model", "side", "name", "index", *VALUES[:-1]),
     *("nearest", "nearest_index", "distance", "cluster", "galleries"),
 )
 
 
 def rows(one: Assessment) -> list[dict[str, Cell]]:
-    """One row per sample, the real ones first; a value is None if the metric that computes it was not requested.
+    """One row per sample with the keys in `COLUMNS`, the real ones first.
 
-    Args:
-        one: A fresh assessment; a loaded one has no values per sample.
-
-    Returns:
-        Rows with the keys in `COLUMNS`. Rows of tables are named by their position.
+    A value is None if the metric that computes it was not requested. Rows of tables are named by their position.
     """
     if not one.sources:
         raise ValueError("the values per sample are not saved with the results. Assess the samples again.")
     return [row for side in OTHER for row in _rows(one, side)]
 
 
-def content(rows: Iterable[Mapping[str, Cell]], suffix: str) -> bytes:
-    """The rows as the content of a file.
+def write(rows: Iterable[Mapping[str, Cell]], path: str | Path) -> Path:
+    """Write the rows to a .csv or .parquet file, atomically."""
+    write_atomically(Path(path), _content(rows, checked_suffix(path)))
+    return Path(path)
 
-    Args:
-        rows: Rows with the keys in `COLUMNS`.
-        suffix: ".csv" or ".parquet".
 
-    Example:
-        >>> content([dict.fromkeys(COLUMNS) | {"model": "ours", "index": 3}], ".csv").decode().splitlines()[1]
-        'ours,,,3,,,,,,,,,'
-    """
+def _content(rows: Iterable[Mapping[str, Cell]], suffix: str) -> bytes:
     if suffix == ".csv":
         file = io.StringIO(newline="")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -63,13 +53,6 @@ def content(rows: Iterable[Mapping[str, Cell]], suffix: str) -> bytes:
     listed, binary = list(rows), io.BytesIO()
     parquet.write_table(arrow.table({name: [row[name] for row in listed] for name in COLUMNS}), binary)
     return binary.getvalue()
-
-
-def write(rows: Iterable[Mapping[str, Cell]], path: str | Path) -> Path:
-    """Write the rows to a .csv or .parquet file. The write is atomic."""
-    path = Path(path)
-    write_atomically(path, content(rows, checked_suffix(path)))
-    return path
 
 
 def checked_suffix(path: str | Path) -> str:
@@ -87,22 +70,21 @@ def _rows(one: Assessment, side: str) -> list[dict[str, Cell]]:
     own, other, values = one.sources[side], one.sources[OTHER[side]], one.samples[side]
     swept = one.neighborhoods
     near = None if swept is None else swept.real_to_fake if side == "real" else swept.fake_to_real
-    in_gallery = gallery_rows(one, side)
+    chosen = chosen_rows(one) if own.samples is not None else {}
+    shown = {name: set(rows.tolist()) for name, (of, rows) in chosen.items() if of == side}
+    known = {name: column for name in VALUES if (column := getattr(values, name)) is not None}
     return [
         {
+            **dict.fromkeys(COLUMNS),
             "model": one.name,
             "side": side,
             "name": own.identity(i),
             "index": _position(own, i),
-            "log_ratio": _at(values.log_ratio, i),
-            "member": _at(values.member, i),
-            "realism": _at(values.realism, i),
-            "copy_ratio": _at(values.copy_ratio, i),
+            **{name: column[i].item() for name, column in known.items()},
             "nearest": None if values.nearest is None else other.identity(int(values.nearest[i])),
             "nearest_index": None if values.nearest is None else _position(other, int(values.nearest[i])),
             "distance": None if near is None else float(near.distance[i, 0]),
-            "cluster": _at(values.cluster, i),
-            "galleries": " ".join(in_gallery.get(i, ())),
+            "galleries": " ".join(name for name, rows in shown.items() if i in rows),
         }
         for i in range(len(own.features))
     ]
@@ -111,8 +93,3 @@ def _rows(one: Assessment, side: str) -> list[dict[str, Cell]]:
 def _position(side: Side, row: int) -> int:
     """The position of a row among the samples of its source, where some may have been skipped."""
     return row if side.rows is None else int(side.rows[row])
-
-
-def _at(values: npt.NDArray[Any] | None, i: int) -> Cell:
-    found: Cell = None if values is None else values[i].item()
-    return found

@@ -14,14 +14,12 @@ from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
     from precall.metrics.scores.results import Assessment
-    from precall.metrics.scores.score import Score
 
 BUDGETS = (1, 2, 4, 8)
 MOST, LONGEST = 4, 30  # findings, and models of one finding, that are named; characters of a name
 GAIN = 0.05  # least improvement of a share that makes curation worthwhile
 WIDE = 0.2  # an interval of this length that reaches down to UNSURE says little
 UNSURE = 0.05
-HEADLINES = (("invented", "missed"), ("precision", "recall"), ("fid",))
 SHARES: Mapping[str, Callable[[RatioSpectrum], float]] = {
     "invented": lambda spectrum: 1 - spectrum.alpha(FAR),
     "missed": lambda spectrum: 1 - spectrum.beta(1 / FAR),
@@ -41,15 +39,17 @@ def ranking(comparison: Mapping[str, Assessment]) -> dict[str, Any]:
         return {"by": None, "order": names, "close": []}
     sign = 1 if by == "fid" else -1
     names.sort(key=lambda name: (copies(comparison[name]), sign * comparison[name].scores[by].value))
-    close = [name for before, name in pairwise(names) if _close(comparison[before], comparison[name], by)]
+    close = []  # models whose interval overlaps that of the model before
+    for before, name in pairwise(names):
+        one, other = comparison[before], comparison[name]
+        first, second = one.scores[by].interval, other.scores[by].interval
+        if first and second and copies(one) == copies(other) and first.low <= second.high and second.low <= first.high:
+            close.append(name)
     return {"by": by, "order": names, "close": close}
 
 
 def findings(comparison: Mapping[str, Assessment]) -> str:
-    """What the models do, in one sentence in plain words, from the best model to the worst.
-
-    Models of which the same is said are named together; after `MOST`, the others are counted.
-    """
+    """What the models do, in one sentence in plain words, from the best model to the worst."""
     order = ranking(comparison)["order"]
     said: dict[str, list[str]] = {}
     for name in order:
@@ -86,14 +86,15 @@ def _listed(names: list[str]) -> str:
 
 
 def nothing_to_show(one: Assessment) -> set[str]:
-    """The galleries that would show what the verdict denies: missed or invented samples where there are none."""
+    """The galleries of missed or invented samples that would show what the verdict or the scores deny.
+
+    A gallery is shown if the verdict names such a difference and the whole interval of the share lies above chance.
+    """
     named = set(one.verdict.kinds) - {*_FIXED, Kind.STORAGE}
-    return {side for side, other in (("missed", Kind.INVENTS), ("invented", Kind.DROPS)) if not named - {other}}
-
-
-def headline(scores: Mapping[str, Score]) -> list[str]:
-    """The names of the two scores that matter most: invented and missed share, or what there is instead of them."""
-    return next((list(names) for names in HEADLINES if all(name in scores for name in names)), [])
+    denied = {side for side, other in (("missed", Kind.INVENTS), ("invented", Kind.DROPS)) if not named - {other}}
+    shares = {name: one.scores[name] for name in ("missed", "invented") if name in one.scores}
+    least = {name: score.value if score.interval is None else score.interval.low for name, score in shares.items()}
+    return denied | {name for name, score in shares.items() if least[name] <= (score.chance or 0.0)}
 
 
 def copies(one: Assessment) -> bool:
@@ -224,11 +225,3 @@ def _curation(one: Assessment, share: str) -> str | None:
     after = f"{ends[0]:.0f} %" if round(ends[0]) == round(ends[1]) else f"{ends[1]:.0f} to {ends[0]:.0f} %"
     change = f"{what} {100 * before:.0f} % → {after}"
     return f"Curate: draw {budget} samples for each one that you keep (`precall improve`): {change}, estimated."
-
-
-def _close(before: Assessment, after: Assessment, by: str) -> bool:
-    """Whether the intervals of two models overlap, so that their order is uncertain."""
-    first, second = before.scores[by].interval, after.scores[by].interval
-    if first is None or second is None or copies(before) != copies(after):
-        return False
-    return first.low <= second.high and second.low <= first.high

@@ -1,9 +1,8 @@
-"""Results as a table, in plain text and in HTML: scores with intervals, chance levels, and one verdict per model."""
+"""Results as text: scores with intervals, chance levels, and one verdict per model."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from precall.encoders.registry import publication_hint
@@ -11,11 +10,10 @@ from precall.metrics.assessing.registry import DEFAULT, METRICS, SCORES
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
 from precall.metrics.scores.metric import QUICK
 from precall.metrics.scores.score import named
-from precall.printing import aligned, blocks, shown, wrapped
+from precall.printing import aligned, blocks, cut, shown, wrapped
 from precall.report.summary import findings
 
 if TYPE_CHECKING:
-    from precall.metrics.scores.record import RunRecord
     from precall.metrics.scores.results import Assessment, Comparison
     from precall.metrics.scores.score import Score
     from precall.metrics.tables.column_drift import ColumnDrift
@@ -27,11 +25,13 @@ SHOWN_COLUMNS = 5  # columns, and pairs of columns, of a table that are printed
 
 def text(comparison: Comparison) -> str:
     """The findings in one sentence, then one block per model: its verdict, and its scores with intervals and chance."""
-    tables = [(shown(name), one.drift) for name, one in comparison.items()]
-    drifts = [line for name, found in tables if found is not None for line in drift(name, found)]
+    drifts = [line for name, one in comparison.items() if one.drift for line in drift(shown(name), one.drift)]
     hints = publication_hint(next(iter(comparison.values())).encoder)
     above = [line for one in (heading(comparison), *hints, *departures(comparison)) for line in wrapped(one)]
-    below = [line for sentence in (*_chance_note(comparison), *disagreements(comparison)) for line in wrapped(sentence)]
+    halves = [one.baseline[name].n_real for one in comparison.values() for name in HALVES if name in one.baseline]
+    said = "Chance of precision and recall: one half of the data against the other, {:,} samples each."
+    notes = (*(said.format(n) for n in halves[:1]), *disagreements(comparison))
+    below = [line for sentence in notes for line in wrapped(sentence)]
     digits = {
         score: most_decimals(one.scores.get(score) for one in comparison.values()) for score in columns(comparison)
     }
@@ -42,11 +42,11 @@ def text(comparison: Comparison) -> str:
 def _block(name: str, one: Assessment, digits: Mapping[str, int | None]) -> list[str]:
     """The name of a model, its verdict, and its scores: one row per encoder and group, then the chance levels."""
     rows = [(encoder if one.encoders else "value", found) for encoder, found in each_encoder(one).items()]
-    rows += [(_short(str(label)), group) for label, group in one.groups.items()]
+    rows += [(cut(str(label), LABEL), group) for label, group in one.groups.items()]
     columns = [["", *(cell for label, _ in rows for cell in (shown(str(label)), "  95 %")), "chance"]]
     for score, decimals in digits.items():
         cells = [cell for _, found in rows for cell in two_lines(found.scores.get(score), decimals)]
-        label = named(score, score, _encoder(one), rows_of(one, score))
+        label = named(score, score, "encoder" if one.encoders else one.encoder, rows_of(one, score))
         columns.append([label, *cells, _chance(one, score, decimals)])
     kept = [i for i, cells in enumerate(zip(*columns[1:], strict=True)) if any(cells)]
     table = [[column[i] for i in kept] for column in columns]
@@ -71,27 +71,11 @@ def _chance(one: Assessment, name: str, decimals: int | None) -> str:
     return f"{chance:.3g}" if decimals is None else f"{chance:z.{decimals}f}"
 
 
-def _chance_note(comparison: Mapping[str, Assessment]) -> list[str]:
-    """Where the chance levels of precision and recall come from."""
-    halves = [one.baseline[name].n_real for one in comparison.values() for name in HALVES if name in one.baseline]
-    said = "Chance of precision and recall: one half of the data against the other, {:,} samples each."
-    return [said.format(n) for n in halves[:1]]
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= LABEL else label[: LABEL - 1] + "…"
-
-
 def departures(comparison: Mapping[str, Assessment]) -> list[str]:
     """Where the models' runs depart from the preset, one line per departure."""
     presets = [one.record.preset for one in comparison.values()]
     found = dict.fromkeys(line for preset in presets if preset is not None for line in preset.departures)
     return [f"  departs from the preset: {shown(line)}" for line in found]
-
-
-def _encoder(one: Assessment) -> str | None:
-    """What names the encoder in the heading of a distance; with several encoders, a column of its own does."""
-    return "encoder" if one.encoders else one.encoder
 
 
 def rows_of(one: Assessment, score: str) -> int | None:
@@ -103,68 +87,20 @@ def rows_of(one: Assessment, score: str) -> int | None:
 def heading(comparison: Mapping[str, Assessment]) -> str:
     """How the numbers were made, in one line: the encoder, the numbers of samples, k and the device."""
     first = next(iter(comparison.values()))
+    record, own = first.record, first.record.device or "cpu"
     fakes = dict.fromkeys(_count(one.record.n_fake) for one in comparison.values())
-    sizes = f"{_count(first.record.n_real)} real and {', '.join(fakes)} fake samples"
-    settings = f"k = {first.record.k}, device {_device(first.record)}"
-    preset = "" if first.record.preset is None else f"preset {first.record.preset.name}, "
+    sizes = f"{_count(record.n_real)} real and {', '.join(fakes)} fake samples"
+    other = own if record.real is None else (record.real.protocol or {}).get("device", own)
+    settings = f"k = {record.k}, device {own if other == own else f'{own} (encoder {other})'}"
+    preset = "" if record.preset is None else f"preset {record.preset.name}, "
     encoders = ", ".join(shown(str(name)) for name in each_encoder(first)) if first.encoders else first.encoder
     plural = "s" if first.encoders else ""
     said = shown("none (features were given)" if encoders in (None, "identity") else encoders)
     return f"{preset}encoder{plural} {said}, {sizes}, {settings}"
 
 
-def _device(record: RunRecord) -> str:
-    """The device of the metrics, and that of the encoder if it is another one."""
-    own, real = record.device or "cpu", record.real
-    encoder = own if real is None else (real.protocol or {}).get("device", own)
-    return own if encoder == own else f"{own} (encoder {encoder})"
-
-
 def _count(n: int | None) -> str:
     return "an unknown number of" if n is None else f"n = {n}"
-
-
-def html(comparison: Comparison) -> str:
-    """The scores as HTML, for notebooks: every string is escaped, and arrows point in the better direction."""
-    first = next(iter(comparison.values()))
-    infos = {name: SCORES.get(name) for name in columns(comparison)}
-    arrows = {"higher": " ↑", "lower": " ↓", None: ""}
-    labels = [
-        named(info.label if info else name, name, _encoder(first), rows_of(first, name))
-        + arrows[info.better if info else None]
-        for name, info in infos.items()
-    ]
-    head = ["model", *(["encoder"] if first.encoders else []), *labels]
-    lines = ["".join(f'<th scope="col">{escape(name)}</th>' for name in head)]
-    for name, *cells in _rows(comparison):
-        lines.append(f'<th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells))
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table><p>{escape(heading(comparison))}</p>"
-
-
-def verdicts_html(comparison: Comparison) -> str:
-    """The findings, and the verdict of each model, as HTML."""
-    verdicts = [f"<li><b>{escape(name)}</b>: {escape(one.verdict)}</li>" for name, one in comparison.items()]
-    return f"<p><b>{escape(findings(comparison))}</b></p><ul>{''.join(verdicts)}</ul>"
-
-
-def _rows(comparison: Comparison) -> list[list[str]]:
-    """One row per model, encoder and group, and the chance levels."""
-    names, several = columns(comparison), any(one.encoders for one in comparison.values())
-    each = [(one, str(encoder)) for model in comparison.values() for encoder, one in _each(model)]
-    by_column = [cells([one.scores.get(score) for one, _ in each]) for score in names]
-    heads = [[shown(one.name), encoder] for one, encoder in each]
-    rows = [(head, row) for head, *row in zip(heads, *by_column, strict=True)]
-    first, digits = (
-        next(iter(comparison.values())),
-        {name: most_decimals(one.scores.get(name) for one, _ in each) for name in names},
-    )
-    rows.append((["chance", ""], [_chance(first, name, digits[name]) or "–" for name in names]))
-    return [[*(head if several else head[:1]), *row] for head, row in rows]
-
-
-def _each(model: Assessment) -> list[tuple[str | None, Assessment]]:
-    """A model with each encoder, and its groups."""
-    return [*each_encoder(model).items(), *((model.encoder, group) for group in model.groups.values())]
 
 
 def drift(name: str, found: ColumnDrift) -> list[str]:
@@ -172,31 +108,22 @@ def drift(name: str, found: ColumnDrift) -> list[str]:
     columns, pairs = found.differing_columns(), found.differing_pairs()
     if not columns and not pairs:
         return ["", f"{name}: no single column differs, and no dependence between two columns."]
-    rows = [["column", "TV", "chance"], *_drift_rows(columns)] if columns else []
-    rows += [["dependence", "TV", "chance"], *_drift_rows(pairs)] if pairs else []
+    rows = []
+    for kind, scores in (("column", columns), ("dependence", pairs)):
+        listed = list(scores.items())[:SHOWN_COLUMNS]
+        rows += [[kind, "TV", "chance"]] if listed else []
+        rows += [[shown(str(one)), str(score), f"{score.chance:.2g}"] for one, score in listed]
     more = max(0, len(columns) - SHOWN_COLUMNS) + max(0, len(pairs) - SHOWN_COLUMNS)
     head = f"{name}: what differs most" + (f" (results.json has {more} more)" if more else "")
-    where = [
-        f"{shown(column)}: {'; '.join(cells[:3])}"
-        for column, score in list(columns.items())[:SHOWN_COLUMNS]
-        if (cells := clear_cells(score))
-    ]
-    lines = [line for sentence in where for line in wrapped(sentence, indent="  ")]
+    lines = []
+    for column, score in list(columns.items())[:SHOWN_COLUMNS]:
+        cells = [cell for cell in score.settings.get("histogram", ()) if cell["clear"]]
+        said = [
+            f"{shown(cell['label'])}: {100 * cell['real']:.1f} % of the data, {100 * cell['fake']:.1f} % of the model"
+            for cell in sorted(cells, key=lambda cell: -abs(cell["real"] - cell["fake"]))[:3]
+        ]
+        lines += wrapped(f"{shown(column)}: {'; '.join(said)}", indent="  ") if said else []
     return ["", head, *(f"  {line}" for line in aligned(rows)), *lines]
-
-
-def clear_cells(score: Score) -> list[str]:
-    """The values and ranges of a column that differ clearly, from the largest difference to the smallest."""
-    cells = [cell for cell in score.settings.get("histogram", ()) if cell["clear"]]
-    largest = sorted(cells, key=lambda cell: -abs(cell["real"] - cell["fake"]))
-    return [
-        f"{shown(cell['label'])}: {100 * cell['real']:.1f} % of the data, {100 * cell['fake']:.1f} % of the model"
-        for cell in largest
-    ]
-
-
-def _drift_rows(scores: Mapping[str, Score]) -> list[list[str]]:
-    return [[shown(name), str(score), f"{score.chance:.2g}"] for name, score in list(scores.items())[:SHOWN_COLUMNS]]
 
 
 def columns(comparison: Mapping[str, Assessment]) -> list[str]:
@@ -216,12 +143,6 @@ def _named(metrics: Collection[str]) -> list[str]:
     chosen = [METRICS[name] for name in metrics if name in METRICS and not METRICS[name].is_curve]
     alone = [metric for metric in chosen if all(info.shown != "table" for info in metric.scores)]
     return [info.name for metric in alone for info in metric.scores]
-
-
-def cells(scores: Sequence[Score | None]) -> list[str]:
-    """The cells of a column: scores with their intervals, all to the decimals that the shortest interval warrants."""
-    decimals = most_decimals(scores)
-    return ["–" if score is None else score.text(decimals) for score in scores]
 
 
 def most_decimals(scores: Iterable[Score | None]) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.metrics.protocols.tradeoff import Tradeoff
 from precall.printing import aligned, plain_pictures, shown, wrapped
 from precall.report.figures import COLORS, STYLES, literal, saved
 from precall.report.table import most_decimals, two_lines
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from precall.metrics.protocols.tradeoff import ChosenSetting, Tradeoff
+    from precall.metrics.protocols.tradeoff import ChosenSetting
+    from precall.metrics.scores.results import Comparison
     from precall.metrics.scores.score import Score
 
 HEAD = ("setting", "precision", "recall", "best for λ")
 
 
 def text(found: Tradeoff) -> str:
-    """Precision and recall of each setting, the λ that it is best for within its model, and which model is ahead.
-
-    There is one block per model, with the intervals below their numbers.
-    """
+    """Precision and recall of each setting, the λ that it is best for within its model, and which model is ahead."""
     pairs = [_scores(found, model, value) for model in found.settings for value in found.of(model)]
     digits = [most_decimals(scores) for scores in zip(*pairs, strict=True)]
     lines = []
@@ -50,12 +49,7 @@ def ahead(found: Tradeoff) -> list[str]:
 
 
 def advice(choice: ChosenSetting, wanted: str) -> str:
-    """One sentence about the setting to use.
-
-    Args:
-        choice: The setting.
-        wanted: What it was chosen for, such as "λ = 2".
-    """
+    """One sentence about the setting to use, and what it was chosen for, such as "λ = 2"."""
     of = "precision" if "lam" not in choice.score.settings else f"α({choice.score.settings['lam']:g})"
     sentence = f"For {wanted}, use {shown(choice.model)} at {choice.setting:.12g}: {of} = {choice.score}."
     if not choice.alternatives:
@@ -84,8 +78,10 @@ def plot(found: Tradeoff) -> Figure:
     return figure
 
 
-def section(found: Tradeoff) -> str:
-    """The section of the page: the figure, with the table as its text for those who cannot see it."""
+def section(found: Comparison) -> str:
+    """The section of the page: the figure, and the table as its text; empty if the results are not a trade-off."""
+    if not isinstance(found, Tradeoff):
+        return ""
     picture = b64encode(saved(plot(found), "svg", dpi=100)).decode()
     return (
         '\n  <section aria-labelledby="h-knob" id="knob" data-nav="Knob">\n    <h2 id="h-knob">The sampling knob</h2>\n'
@@ -121,14 +117,13 @@ def _along(axes: Axes, found: Tradeoff, model: str, *, color: str, linestyle: st
     values = list(found.of(model))
     scores = [_scores(found, model, value) for value in values]
     y, x = np.array([[score.value for score in pair] for pair in scores]).T
-    up, across = (np.transpose([_reach(pair[i]) for pair in scores]) for i in (0, 1))
+    up, across = (np.abs(np.transpose([_ends(pair[i]) for pair in scores]) - at) for i, at in ((0, y), (1, x)))
     axes.errorbar(x, y, yerr=up, xerr=across, color=color, linestyle=linestyle, marker="o", label=label, elinewidth=0.8)
     for value, right, above in zip(values, x.tolist(), y.tolist(), strict=True):
         axes.annotate(f"{value:g}", (right, above), textcoords="offset points", xytext=(4, 4), fontsize=8, color=color)
 
 
-def _reach(score: Score) -> tuple[float, float]:
-    """How far the interval reaches below and above the value."""
-    if score.interval is None:
-        return 0.0, 0.0
-    return max(0.0, score.value - score.interval.low), max(0.0, score.interval.high - score.value)
+def _ends(score: Score) -> tuple[float, float]:
+    """The ends of the interval, which contains the value."""
+    low, high = (score.value, score.value) if score.interval is None else (score.interval.low, score.interval.high)
+    return min(low, score.value), max(high, score.value)

@@ -30,48 +30,31 @@ SUMS = {"type": "object", "additionalProperties": {"type": "string", "pattern": 
 
 @dataclass(frozen=True)
 class ArrayArchive:
-    """A kind of archive.
+    """A kind of archive."""
 
-    Attributes:
-        what: What a file of this kind is called, as in "reference".
-        suffix: How its name ends.
-        version: Version of its format.
-        made_by: The command that writes it.
-    """
-
-    what: str
-    suffix: str
-    version: int
-    made_by: str
+    what: str  # what a file of this kind is called, as in "reference"
+    suffix: str  # how its name ends
+    version: int  # of its format
+    made_by: str  # the command that writes it
 
     @property
     def head(self) -> str:
-        """Name of the JSON member."""
         return f"{self.what}.json"
 
-    @property
-    def format(self) -> str:
-        """How the JSON member names the kind of file."""
-        return f"precall {self.what}"
-
-    def check_name(self, path: Path) -> None:
-        """Refuse a file with another ending."""
+    def write(self, path: Path, arrays: Mapping[str, Numbers], about: Mapping[str, Any]) -> None:
+        """Write an archive, atomically; its name must end in the suffix."""
         if path.suffix.lower() != self.suffix:
             expected = f"a {self.what} must be written to a file that ends in {self.suffix}"
             raise ValueError(f"{expected}; got `{shown(str(path))}`.")
-
-    def write(self, path: Path, arrays: Mapping[str, Numbers], about: Mapping[str, Any]) -> None:
-        """Write an archive, atomically."""
-        self.check_name(path)
         sums: dict[str, str] = {}
         with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
-                data = _npy(array)
-                sums[name] = hashlib.sha256(data).hexdigest()
-                archive.writestr(
-                    zipfile.ZipInfo(f"{name}.npy"), data
-                )  # without the time: equal archives are equal bytes
-            known = {"format": self.format, "version": self.version, **about, "sha256": sums}
+                content = io.BytesIO()
+                np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+                sums[name] = hashlib.sha256(content.getvalue()).hexdigest()
+                info = zipfile.ZipInfo(f"{name}.npy")  # without the time: equal archives are equal bytes
+                archive.writestr(info, content.getvalue())
+            known = {"format": f"precall {self.what}", "version": self.version, **about, "sha256": sums}
             head = json.dumps(known, indent=1).encode()
             archive.writestr(zipfile.ZipInfo(self.head), head)
             archive.comment = hashlib.sha256(head).hexdigest().encode()
@@ -88,7 +71,7 @@ class ArrayArchive:
                 raise ValueError(f"{expected}; it is not, or it is damaged.") from None
             sealed = archive.comment == hashlib.sha256(head).hexdigest().encode()
             held = [member.filename for member in archive.infolist()]
-        if not isinstance(found, dict) or found.get("format") != self.format:
+        if not isinstance(found, dict) or found.get("format") != f"precall {self.what}":
             raise ValueError(f"{expected}; it is not.")
         if found.get("version") != self.version:
             raise ValueError(f"{place} must have version {self.version}; got {found.get('version')!r}. Make it again.")
@@ -108,8 +91,7 @@ class ArrayArchive:
             except (KeyError, zipfile.BadZipFile):
                 data = b""
         if hashlib.sha256(data).hexdigest() != sha256:
-            place = f"`{shown(str(path))}`"
-            raise ValueError(f"{place} is damaged: `{name}` does not have its checksum. {self._again}")
+            raise ValueError(f"`{shown(str(path))}` is damaged: `{name}` does not have its checksum. {self._again}")
         with reading.parsing(path, f"a {self.what} of arrays of numbers"), PARSING:
             found = np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
             if found.dtype.kind not in "fiub" or np.isnan(found).any():
@@ -117,7 +99,6 @@ class ArrayArchive:
         return found
 
     def _read(self, archive: zipfile.ZipFile, name: str) -> bytes:
-        """A member of an archive; precall does not compress them."""
         member = archive.getinfo(name)
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
             raise zipfile.BadZipFile("it is compressed or encrypted")
@@ -126,9 +107,3 @@ class ArrayArchive:
     @property
     def _again(self) -> str:
         return f"Make the {self.what} again."
-
-
-def _npy(array: Numbers) -> bytes:
-    data = io.BytesIO()
-    np.lib.format.write_array(data, np.ascontiguousarray(array), allow_pickle=False)
-    return data.getvalue()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet,
 
 T = TypeVar("T")
 Numbers = npt.NDArray[Any]
+RowArray = Any  # an array whose rows are read by index, such as a NumPy array or a data set in an HDF5 file
 Header = tuple[Sequence[int], np.dtype[Any]]
 CHANNELS = (1, 3, 4)
 BLOCK = 1 << 24  # bytes that are copied at a time
@@ -36,46 +37,11 @@ SAFETENSORS = {
 }  # fmt: skip
 
 
-class Positions(Sequence[str]):
-    """Ids of samples without names: `"0"`, `"1"`, … They are computed on access and not stored.
-
-    Example:
-        >>> list(Positions(3)), Positions(3, 1, "row ")[-1]
-        (['0', '1', '2'], 'row 3')
-    """
-
-    def __init__(self, n: int, first: int = 0, prefix: str = "") -> None:
-        self._range, self._prefix = range(first, first + n), prefix
-
-    def __len__(self) -> int:
-        return len(self._range)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
-        picked = self._range[index]
-        named = f"{self._prefix}{{}}".format
-        return tuple(map(named, picked)) if isinstance(picked, range) else named(picked)
-
-
 class OnDemand(Sequence[T]):
-    """A sequence whose items are read on access and not stored.
+    """A sequence of `n` items that are read on access and not stored."""
 
-    Args:
-        n: Its length.
-        item: The item at an index from 0 to n − 1.
-
-    Example:
-        >>> list(OnDemand(3, lambda index: index**2)), OnDemand(3, str)[1:]
-        ([0, 1, 4], ['1', '2'])
-    """
-
-    def __init__(self, n: int, item: Callable[[int], T]) -> None:
-        self._range, self._item = range(n), item
+    def __init__(self, n: int, item: Callable[[int], T], first: int = 0) -> None:
+        self._range, self._item = range(first, first + n), item
 
     def __len__(self) -> int:
         return len(self._range)
@@ -91,14 +57,15 @@ class OnDemand(Sequence[T]):
         return list(map(self._item, picked)) if isinstance(picked, range) else self._item(picked)
 
 
-class Once(Generic[T]):
-    """The value of `make()`, computed once, on the first call from any thread.
+class Positions(OnDemand[str]):
+    """Ids of samples without names: `"0"`, `"1"`, …"""
 
-    Example:
-        >>> value = Once(lambda: [1, 2])
-        >>> value() is value()
-        True
-    """
+    def __init__(self, n: int, first: int = 0, prefix: str = "") -> None:
+        super().__init__(n, f"{prefix}{{}}".format, first)
+
+
+class Once(Generic[T]):
+    """The value of `make()`, computed once, on the first call from any thread."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -111,43 +78,15 @@ class Once(Generic[T]):
         return self._made[0]
 
 
-class RowArray(Protocol):
-    """An array whose rows are read by index, such as a NumPy array or a data set in an HDF5 file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int | slice, /) -> Numbers: ...
-
-
 class JoinedArrays:
-    """Several arrays, one after the other, as one array. They differ in their number of rows only.
-
-    Args:
-        parts: The arrays, by name; the names are used in errors.
-
-    Raises:
-        ValueError: If two of them differ in dtype, or in their shape after the first axis.
-
-    Example:
-        >>> joined = JoinedArrays({"a": np.zeros((2, 3)), "b": np.ones((1, 3))})
-        >>> joined.shape, joined[2], joined[1:].tolist()
-        ((3, 3), array([1., 1., 1.]), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
-    """
+    """Several arrays, by name, one after the other, as one array. They differ in their number of rows only."""
 
     def __init__(self, parts: Mapping[str, RowArray]) -> None:
         first, *others = parts
         for name in others:
             if (one := _layout(parts[name])) != (expected := _layout(parts[first])):
-                raise ValueError(
-                    f"`{shown(first)}` and `{shown(name)}` must contain rows of the same shape and dtype; got "
-                    f"{expected} and {one}. Open them separately."
-                )
+                both = f"`{shown(first)}` and `{shown(name)}` must contain rows of the same shape and dtype"
+                raise ValueError(f"{both}; got {expected} and {one}. Open them separately.")
         self._parts = list(parts.values())
         self._starts = [0, *accumulate(map(len, self._parts))]
         self.shape = (self._starts[-1], *self._parts[0].shape[1:])
@@ -160,16 +99,17 @@ class JoinedArrays:
         if isinstance(index, slice):
             return np.concatenate(list(self._pieces(*index.indices(len(self))[:2])))[:: index.step]
         part = bisect_right(self._starts, index) - 1
-        return self._parts[part][index - self._starts[part]]
+        return np.asarray(self._parts[part][index - self._starts[part]])
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Numbers:
         return np.asarray(self[:], dtype=dtype)
 
-    def blocks(self, rows: int) -> Iterator[Numbers]:
-        """The rows in order, at most `rows` at a time."""
-        for part in self._parts:
-            for start in range(0, len(part), rows):
-                yield np.asarray(part[start : start + rows])
+    def copied(self) -> Numbers:
+        """The array in one temporary file, memory-mapped, so that it need not fit into memory."""
+        rows = max(1, BLOCK // max(1, math.prod(self.shape[1:]) * self.dtype.itemsize))
+        starts = ((part, start) for part in self._parts for start in range(0, len(part), rows))
+        blocks = (np.asarray(part[start : start + rows]) for part, start in starts)
+        return mapped_copy(blocks, self.shape, self.dtype)
 
     def _pieces(self, start: int, stop: int) -> Iterator[Numbers]:
         """Rows start … stop − 1, part by part; no rows at all if there are none."""
@@ -193,7 +133,6 @@ class Rows(SampleSet):
 
     @property
     def array(self) -> Numbers:
-        """Features, shape (n, d), or images, shape (n, h, w), (n, h, w, c) or (n, c, h, w)."""
         return np.asanyarray(self.load())
 
     def read(self, index: int) -> Numbers:
@@ -214,20 +153,13 @@ class Rows(SampleSet):
 
 @dataclass(frozen=True, eq=False)
 class Statistics(SampleSet):
-    """Stored mean and covariance (kind `"moments"`), as FID tools write them. They allow FID but no other metric.
-
-    Attributes:
-        mu: Mean, shape (d,).
-        sigma: Covariance, shape (d, d).
-        n: Number of samples they were computed from; None if the file does not store it.
-    """
+    """Stored mean (d,) and covariance (d, d), as FID tools write them, and the number of samples if it is stored."""
 
     mu: Numbers = field(default_factory=lambda: np.empty(0), repr=False)
     sigma: Numbers = field(default_factory=lambda: np.empty((0, 0)), repr=False)
     n: int | None = None
 
     def read(self, index: int) -> NoReturn:
-        """Raise an `IndexError`: statistics contain no samples."""
         raise IndexError("statistics (mu, sigma) contain no samples.")
 
     def fingerprint(self, index: Path | None = None) -> str:
@@ -236,26 +168,14 @@ class Statistics(SampleSet):
 
 
 def as_pixels(image: npt.ArrayLike) -> Pixels:
-    """Convert one image to `uint8` RGB of shape (height, width, 3).
-
-    Args:
-        image: Array of shape (h, w), (h, w, c) or (c, h, w) with 1, 3 or 4 channels, as `uint8` or as floating-point
-            values in [0, 1].
-
-    Example:
-        >>> as_pixels(np.array([[0.0, 1.0]]))
-        array([[[  0,   0,   0],
-                [255, 255, 255]]], dtype=uint8)
-    """
+    """Convert an image (h, w), (h, w, c) or (c, h, w), as `uint8` or floats in [0, 1], to `uint8` RGB (h, w, 3)."""
     pixels = _bytes(np.asarray(image))
-    if pixels.ndim == 2:
-        pixels = pixels[..., None]
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if pixels.ndim == 3 and pixels.shape[2] not in CHANNELS and pixels.shape[0] in CHANNELS:
         pixels = pixels.transpose(1, 2, 0)
     if pixels.ndim != 3 or pixels.shape[2] not in CHANNELS or not pixels.size:
-        raise ValueError(
-            f"an image must have shape (h, w), (h, w, c) or (c, h, w) with c = 1, 3 or 4; got {pixels.shape}"
-        )
+        expected = "(h, w), (h, w, c) or (c, h, w) with c = 1, 3 or 4"
+        raise ValueError(f"an image must have shape {expected}; got {pixels.shape}")
     if pixels.shape[2] == 4:
         from PIL import Image
 
@@ -271,9 +191,8 @@ def _bytes(image: Numbers) -> Numbers:
         raise ValueError(f"pixels must be uint8, or floating point within [0, 1]; got {image.dtype}")
     low, high = (image.min(), image.max()) if image.size else (0, 0)
     if not (low >= 0 and high <= 1):
-        raise ValueError(
-            f"floating-point pixels must lie within [0, 1]; got {low:g} to {high:g}. Rescale them to [0, 1]"
-        )
+        got = f"{low:g} to {high:g}. Rescale them to [0, 1]"
+        raise ValueError(f"floating-point pixels must lie within [0, 1]; got {got}")
     return np.asarray(np.rint(image * 255), dtype=np.uint8)
 
 
@@ -285,7 +204,7 @@ def open_array(array: Numbers, name: str, on_error: ErrorPolicy) -> Rows:
     last (last, if both are possible).
     """
     kind = array_kind(array.shape, array.dtype, name)
-    return Rows(kind=kind, ids=Positions(len(array)), name=name, on_error=on_error, load=lambda: array)
+    return Rows(kind, Positions(len(array)), name, on_error, load=lambda: array)
 
 
 def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
@@ -304,9 +223,12 @@ def array_kind(shape: Sequence[int], dtype: np.dtype[Any], name: str) -> Kind:
 
 def open_npy(paths: Sequence[Path], name: str, on_error: ErrorPolicy) -> Rows:
     """Open `.npy` files, memory-mapped, as one array. Pickled objects are refused."""
-    parts: dict[str, RowArray] = {str(path): _mapped(path) for path in paths}
-    for path, part in parts.items():
-        array_kind(part.shape, part.dtype, path)
+    parts: dict[str, RowArray] = {}
+    for path in paths:
+        reading.check_file(path)
+        with reading.parsing(path, "a .npy array of numbers"), PARSING:
+            part = parts[str(path)] = np.lib.format.open_memmap(path, mode="r")
+        array_kind(part.shape, part.dtype, str(path))
     return open_joined(parts, name, None, tuple(paths), on_error)
 
 
@@ -316,34 +238,18 @@ def open_joined(
     """Open arrays in files as one. Images are read one by one; features are copied to one temporary file if needed."""
     joined = JoinedArrays(parts)
     kind = array_kind(joined.shape, joined.dtype, name)
-    only = next(iter(parts.values()))
-    whole: Callable[[], RowArray] = lambda: joined  # noqa: E731
-    if len(parts) == 1 and (kind == "images" or isinstance(only, np.ndarray)):
-        whole = lambda: only  # noqa: E731
-    elif kind == "features":
-        whole = Once(lambda: copied(joined))
-    absolute = tuple(Path(os.path.abspath(path)) for path in paths)
-    ids = Positions(len(joined))
-    return Rows(kind=kind, ids=ids, name=name, on_error=on_error, load=whole, paths=absolute, key=key)
+    only, one = next(iter(parts.values())), len(parts) == 1
+    in_place = kind == "images" or (one and isinstance(only, np.ndarray))
+    load: Callable[[], RowArray] = (lambda: only if one else joined) if in_place else Once(joined.copied)
+    return Rows(kind, Positions(len(joined)), name, on_error, load=load, paths=absolute(paths), key=key)
 
 
-def copied(array: JoinedArrays) -> Numbers:
-    """The array in one temporary file, memory-mapped, so that it need not fit into memory."""
-    rows = max(1, BLOCK // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize))
-    return mapped_copy(array.blocks(rows), array.shape, array.dtype)
-
-
-def _mapped(path: Path) -> RowArray:
-    reading.check_file(path)
-    with reading.parsing(path, "a .npy array of numbers"), PARSING:
-        return np.lib.format.open_memmap(path, mode="r")
+def absolute(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.abspath(path)) for path in paths)
 
 
 def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open a `.npz` file: the array `key`, `arr_0` or the only array, or else the statistics `mu` and `sigma`.
-
-    Pickled objects are refused.
-    """
+    """Open a `.npz` file: the array `key`, `arr_0` or the only array, or else the statistics `mu` and `sigma`."""
     with open_archive(path) as archive, reading.parsing(path, "a .npz file of arrays"):
         members = _members(archive)
         headers = {name: _header(archive, member) for name, member in members.items()}
@@ -351,38 +257,35 @@ def open_npz(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
         return _statistics(path, headers)
     name = pick(headers, key, str(path))
     kind = array_kind(*headers[name], f"{path}::{name}")
-    return _file_rows(path, name, kind, headers[name][0][0], Once(lambda: _npz_arrays(path, name)[0]), on_error)
+    ids, load = Positions(headers[name][0][0]), Once(lambda: _npz_arrays(path, name)[0])
+    return Rows(kind, ids, f"{path}::{name}", on_error, load=load, paths=absolute([path]), key=name)
 
 
 def open_safetensors(path: Path, key: str | None, on_error: ErrorPolicy) -> Rows:
-    """Open a `.safetensors` file: the tensor named `key`, or the only tensor."""
     import safetensors
 
     with reading.parsing(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
-        names = list(file.keys())
-    name = pick(names, key, str(path))
-    with reading.parsing(path, "a .safetensors file"), safetensors.safe_open(path, framework="numpy") as file:
-        tensor = file.get_slice(name)
-        shape, stored = tensor.get_shape(), tensor.get_dtype()
+        tensors = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
+        headers = {name: (one.get_shape(), one.get_dtype()) for name, one in tensors.items()}
+    name = pick(headers, key, str(path))
+    shape, stored = headers[name]
     if stored not in SAFETENSORS:
         raise ValueError(f"`{shown(f'{path}::{name}')}` must contain plain numbers; got {stored}.")
     kind = array_kind(shape, np.dtype(SAFETENSORS[stored]), f"{path}::{name}")
-    return _file_rows(path, name, kind, shape[0], Once(lambda: _tensor(path, name, stored)), on_error)
+
+    def load() -> Numbers:
+        """NumPy has no bfloat16, so torch converts such tensors to float32, without loss."""
+        with safetensors.safe_open(path, framework="pt" if stored == "BF16" else "numpy") as file:
+            tensor = file.get_tensor(name)
+            return np.asarray(tensor.float().numpy() if stored == "BF16" else tensor)
+
+    return Rows(
+        kind, Positions(shape[0]), f"{path}::{name}", on_error, load=Once(load), paths=absolute([path]), key=name
+    )
 
 
 def pick(names: Iterable[str], key: str | None, place: str, what: str = "arrays") -> str:
-    """Choose an array: the one named `key`, the only one, or the first with a customary name (`FAVOURITES`).
-
-    Args:
-        names: The names of the arrays.
-        key: The name that the user gave, or None.
-        place: Where they are, for the error.
-        what: What they are, for the error.
-
-    Example:
-        >>> pick(["labels", "features"], None, "a.npz")
-        'features'
-    """
+    """Choose an array: the one named `key`, the only one, or the first with a customary name (`FAVOURITES`)."""
     names = list(names)
     if key in names:
         return str(key)
@@ -394,17 +297,7 @@ def pick(names: Iterable[str], key: str | None, place: str, what: str = "arrays"
     raise ValueError(f"`key` must be one of the {what} in `{shown(place)}` ({listed}); got {got}.")
 
 
-def _file_rows(
-    path: Path, key: str, kind: Kind, n: int, load: Callable[[], RowArray], on_error: ErrorPolicy
-) -> Rows:  # fmt: skip
-    absolute = Path(os.path.abspath(path))
-    return Rows(
-        kind=kind, ids=Positions(n), name=f"{path}::{key}", on_error=on_error, load=load, paths=(absolute,), key=key
-    )  # fmt: skip
-
-
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
-    """Read the shape and dtype of an array in a `.npz` file without reading its data."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -425,28 +318,24 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _npz_arrays(path: Path, *names: str) -> list[Numbers]:
+    found = []
     with open_archive(path) as archive, reading.parsing(path, "a .npz file of arrays"):
         members = _members(archive)
-        return [_npz_array(archive, members[name]) for name in names]
-
-
-def _npz_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Numbers:
-    _header(archive, member)
-    with archive.open(member) as file, PARSING:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        for name in names:
+            _header(archive, members[name])
+            with archive.open(members[name]) as file, PARSING:
+                found.append(np.asarray(np.lib.format.read_array(file, allow_pickle=False)))
+    return found
 
 
 def _statistics(path: Path, headers: Mapping[str, Header]) -> Statistics:
-    """Read the mean, the covariance and, if the file stores it, the number of samples."""
     counts = [name for name in ("n", "num_samples") if name in headers]
     mu, sigma, *count = _npz_arrays(path, "mu", "sigma", *counts)
     if mu.ndim != 1 or sigma.shape != (len(mu), len(mu)) or not {mu.dtype.kind, sigma.dtype.kind} <= set("fiu"):
-        raise ValueError(
-            f"`{shown(str(path))}` must contain `mu` of shape (d,) and `sigma` of shape (d, d); "
-            f"got {mu.shape} and {sigma.shape}."
-        )
+        expected = "`mu` of shape (d,) and `sigma` of shape (d, d)"
+        raise ValueError(f"`{shown(str(path))}` must contain {expected}; got {mu.shape} and {sigma.shape}.")
     n = _count(count[0], path) if count else None
-    return Statistics(kind="moments", ids=(), name=str(path), mu=mu, sigma=sigma, n=n)
+    return Statistics("moments", (), str(path), mu=mu, sigma=sigma, n=n)
 
 
 def stored_statistics(path: Path, mu: str, sigma: str) -> tuple[Numbers, Numbers] | None:
@@ -462,14 +351,3 @@ def _count(stored: Numbers, path: Path) -> int:
         return int(n)
     got = stored.flat[0] if stored.size == 1 else f"shape {stored.shape}"
     raise ValueError(f"`{shown(str(path))}` must contain a number of samples `n` from 1 to {MOST:,}; got {got}.")
-
-
-def _tensor(path: Path, name: str, stored: str) -> Numbers:
-    """Read a tensor as an array. NumPy has no bfloat16, so torch converts such tensors to float32, without loss."""
-    import safetensors
-
-    if stored != "BF16":
-        with safetensors.safe_open(path, framework="numpy") as file:
-            return np.asarray(file.get_tensor(name))
-    with safetensors.safe_open(path, framework="pt") as file:
-        return np.asarray(file.get_tensor(name).float().numpy())

@@ -32,12 +32,7 @@ COMPACT = re.compile(r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$")
 
 
 def number(cell: str) -> float:
-    """The finite number in a cell, or NaN. Thousands separators, a currency sign and a percent sign are ignored.
-
-    Example:
-        >>> number(" -1e3 "), number("$1,200.50"), number("1 200 %"), number("inf"), number("1,5")
-        (-1000.0, 1200.5, 1200.0, nan, nan)
-    """
+    """The finite number in a cell, or NaN. Thousands separators, a currency sign and a percent sign are ignored."""
     try:
         value = float(cell) if "_" not in cell else math.nan
     except ValueError:
@@ -46,22 +41,12 @@ def number(cell: str) -> float:
 
 
 def unit(cell: str) -> str:
-    """The sign of a currency or of per cent in a cell, or "".
-
-    Example:
-        >>> unit("$ 5"), unit("5 %"), unit("5")
-        ('$', '%', '')
-    """
+    """The sign of a currency or of per cent in a cell, or ""."""
     return next((sign for sign in cell if sign in UNITS), "")
 
 
 def number_in(own: str, cell: str) -> float:
-    """The number in a cell, or NaN if it is in another unit than `own`; a cell without a unit has it.
-
-    Example:
-        >>> number_in("€", "5 €"), number_in("€", "5"), number_in("€", "$5"), number_in("", "$5")
-        (5.0, 5.0, nan, 5.0)
-    """
+    """The number in a cell, or NaN if it is in another unit than `own`; a cell without a unit has it."""
     return number(cell) if not own or unit(cell) in ("", own) else math.nan
 
 
@@ -83,16 +68,6 @@ def has_decimal_commas(cells: Mapping[str, int], *, expected: bool = False) -> b
 
     Nine tenths of the cells with a comma must fit. Unless decimal commas are `expected`, at least one of them must
     leave no other reading (`1,234` does).
-
-    Args:
-        cells: The number of cells with each text that has a comma.
-        expected: Whether decimal commas are expected.
-
-    Example:
-        >>> has_decimal_commas({"1,5": 1, "1.234,25": 1}), has_decimal_commas({"1,234": 1, "5,678": 1})
-        (True, False)
-        >>> has_decimal_commas({"1,234": 1}, expected=True), has_decimal_commas({"1,234,567": 1}, expected=True)
-        (True, False)
     """
     fitting = sum(n for cell, n in cells.items() if _COMMA.match(cell.strip()))
     decides = expected or any(_ONLY_COMMA.match(cell.strip()) for cell in cells)
@@ -100,32 +75,17 @@ def has_decimal_commas(cells: Mapping[str, int], *, expected: bool = False) -> b
 
 
 def has_decimal_points(cells: Mapping[str, int]) -> bool:
-    """Whether most cells with a point leave no other reading than decimals after it: `1.5` and `0.125`, not `1.234`.
-
-    Example:
-        >>> has_decimal_points({"1.5": 1, "0.125": 1}), has_decimal_points({"1.234": 1, "29.2.2024": 1})
-        (True, False)
-    """
+    """Whether most cells with a point leave no other reading than decimals after it: `1.5` and `0.125`, not `1.234`."""
     return 2 * sum(n for cell, n in cells.items() if _ONLY_POINT.match(cell.strip())) > sum(cells.values())
 
 
 def has_thousands_points(cells: Mapping[str, int]) -> bool:
-    """Whether all points in a column can separate thousands: `1.234`, not `0.125`.
-
-    Example:
-        >>> has_thousands_points({"1.234": 2}), has_thousands_points({"1.234": 2, "0.125": 1})
-        (True, False)
-    """
+    """Whether all points in a column can separate thousands: `1.234`, not `0.125`."""
     return bool(cells) and all(_POINTED.match(cell.strip()) for cell in cells)
 
 
 def with_point(cell: str) -> str:
-    """A number with a decimal comma, written with a decimal point; other cells stay as they are.
-
-    Example:
-        >>> with_point("1.234,5"), with_point("1.234"), with_point("3.14"), with_point("n/a")
-        ('1234.5', '1234', '3.14', 'n/a')
-    """
+    """A number with a decimal comma, written with a decimal point; other cells stay as they are."""
     if _COMMA.match(cell) or re.match(r"^[-+]?\d{1,3}([. '\u00a0\u202f]\d{3})+$", cell):
         return re.sub(r"[. '\u00a0\u202f]", "", cell).replace(",", ".")
     return cell
@@ -134,16 +94,8 @@ def with_point(cell: str) -> str:
 def moment(cell: str, *, day_first: bool = False) -> float:
     """The date or time in a cell, in days since 1 January 1970, or NaN; a time alone is a part of a day.
 
-    Args:
-        cell: A date such as `2024-02-29`, `29.02.2024`, `2/29/2024`, `29 Feb 2024` or `20240229`, with or without a
-            time, or a time. A time zone is converted to UTC.
-        day_first: Whether `3/4/2024` is 3 April. Dates that allow only one reading do not need it.
-
-    Example:
-        >>> moment("1970-01-02 12:00"), moment("2.1.1970", day_first=True), moment("Jan 2, 1970"), moment("6:00 pm")
-        (1.5, 1.0, 1.0, 0.75)
-        >>> moment("2024-02-30"), moment("soon")
-        (nan, nan)
+    A date is `2024-02-29`, `29.02.2024`, `2/29/2024`, `29 Feb 2024` or `20240229`, with or without a time, which is
+    converted to UTC. `day_first` decides whether `3/4/2024` is 3 April.
     """
     cell = cell.strip()
     try:
@@ -164,12 +116,7 @@ def moment(cell: str, *, day_first: bool = False) -> float:
 
 
 def puts_day_first(cells: Iterable[str]) -> bool:
-    """Whether dates such as `3/4/2024` put the day first; if no cell decides, only dates with points do.
-
-    Example:
-        >>> puts_day_first(["3/4/2024", "25/4/2024"]), puts_day_first(["3/4/2024"]), puts_day_first(["3.4.2024"])
-        (True, False, True)
-    """
+    """Whether dates such as `3/4/2024` put the day first; if no cell decides, only dates with points do."""
     found = [(cell, match) for cell in cells if (match := _YEAR_LAST.match(cell.strip()))]
     first, second = (sum(int(match[part]) > 12 for _, match in found) for part in (1, 2))
     if first == second:
@@ -203,12 +150,7 @@ def _part(time: tuple[str | None, ...]) -> float:
         hours = hours % 12 + (12 if half.lower() == "pm" else 0)
     if hours > 24 or minutes > 59 or seconds >= 61:
         raise ValueError("not a time")
-    return (hours * 3600 + minutes * 60 + seconds - _offset(zone)) / 86400
-
-
-def _offset(zone: str | None) -> int:
-    """Seconds by which a time zone is ahead of UTC."""
-    if zone is None or zone in ("Z", "UTC"):
-        return 0
-    seconds = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
-    return seconds if zone[0] == "+" else -seconds
+    ahead = 0  # seconds before UTC
+    if zone is not None and zone not in ("Z", "UTC"):
+        ahead = (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60) * (1 if zone[0] == "+" else -1)
+    return (hours * 3600 + minutes * 60 + seconds - ahead) / 86400

@@ -7,11 +7,11 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,48 +33,29 @@ SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_
 TEXT = "text"  # the column of this name contains the samples, if it contains texts
 
 
-class Block(Protocol):
-    """Consecutive records: an Arrow record batch or table."""
-
-    num_rows: int
-    nbytes: int
-
-    def column(self, place: int, /) -> Any: ...
-
-    def slice(self, start: int, rows: int, /) -> Block: ...
+Block = Any  # consecutive records: an Arrow record batch or table
 
 
-class Part(Protocol):
-    """A part of a source whose records are read in order: a file, or a row group of it."""
+class Part(NamedTuple):
+    """A part of a source, such as a file or a row group of it: `blocks` returns its records, with some columns."""
 
-    @property
-    def rows(self) -> int: ...
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """The records in order, with these columns."""
+    rows: int
+    blocks: Callable[[Sequence[str]], Iterator[Block]]
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The records of a source with named columns, in several parts.
-
-    Attributes:
-        name: Human-readable source.
-        schema: The Arrow schema.
-        parts: The parts, in order.
-        paths: The files; empty for records in memory.
-    """
+    """The records of a source with named columns, in several parts."""
 
     name: str
-    schema: Any
+    schema: Any  # an Arrow schema
     parts: Sequence[Part]
-    paths: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()  # empty for records in memory
 
     def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """All records in order, with these columns."""
         for part in self.parts:
             yield from part.blocks(columns)
 
@@ -106,7 +87,6 @@ class ColumnValues:
                 return block.column(0)[index - start].as_py()
 
     def _block(self, index: int) -> tuple[int, Block]:
-        """The block that contains a record, and the index of its first record."""
         for start, block in self._kept.items():
             if start <= index < start + block.num_rows:
                 return start, block
@@ -123,7 +103,6 @@ class ColumnValues:
             raise
 
     def _advance(self, index: int) -> tuple[int, Block]:
-        """Read on until the block that contains a record."""
         for block in self._stream:
             start, self._next = self._next, self._next + block.num_rows
             if index < self._next:
@@ -148,32 +127,34 @@ def open_records(records: Records, key: str | None, on_error: ErrorPolicy) -> Sa
     """
     if not len(records):
         raise ValueError(f"`{shown(records.name)}` must contain at least one row; got none.")
-    kinds = column_kinds(records)
+    kinds = {column.name: _kind(column, records) for column in records.schema}
     if len(kinds) < len(records.schema):
         raise ValueError(f"`{shown(records.name)}` must have columns of different names; two have the same name.")
     name = _chosen(kinds, key, records.name)
     if name is None:
         return _table(records, on_error)
-    opened: dict[Kind, Callable[[Records, str, ErrorPolicy], SampleSet]] = {
-        "images": _images,
-        "text": _texts,
-        "features": _features,
-    }
-    return opened[kinds[name]](records, name, on_error)
+    column, ids, place = ColumnValues(records, name), Positions(len(records)), f"{records.name}::{name}"
+    stored: dict[str, Any] = {"paths": records.paths, "key": name}
+    if kinds[name] == "features":
+        return Rows("features", ids, place, on_error, load=Once(lambda: matrix(records, name)), **stored)
+    if kinds[name] == "images":
+        content = lambda index: image_content(column[index])  # noqa: E731
+        return ImageFiles("images", ids, place, on_error, content=content, **stored)
+
+    def text(index: int) -> bytes:
+        if not isinstance(value := column[index], str):
+            raise ValueError("no text: the value is missing")
+        return value.encode("utf-8", "surrogatepass")
+
+    return TextLines("text", ids, place, on_error, lines=OnDemand(len(records), text), **stored)
 
 
-def column_kinds(records: Records) -> dict[str, Kind]:
-    """The kind of samples in each column: `"images"`, `"features"`, `"text"`, or `"table"` for other cells."""
-    types = import_module("pyarrow.types")
-    return {column.name: _kind(column, records, types) for column in records.schema}
-
-
-def _kind(column: Any, records: Records, types: Any) -> Kind:
-    of = column.type
+def _kind(column: Any, records: Records) -> Kind:
+    """The kind of samples in a column: `"images"`, `"features"`, `"text"`, or `"table"` for other cells."""
+    of, types = column.type, import_module("pyarrow.types")
     if SHARED.search(str(of)):
-        raise ValueError(
-            f"`{shown(records.name)}` must have plain columns; `{shown(column.name)}` is {shown(str(of)[:200])}."
-        )
+        got = f"`{shown(column.name)}` is {shown(str(of)[:200])}"
+        raise ValueError(f"`{shown(records.name)}` must have plain columns; {got}.")
     if types.is_dictionary(of):
         of = of.value_type
     if types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of):
@@ -188,7 +169,6 @@ def _kind(column: Any, records: Records, types: Any) -> Kind:
 
 
 def _chosen(kinds: Mapping[str, Kind], key: str | None, name: str) -> str | None:
-    """The column that contains the samples; None if they are the rows of a table."""
     whole = {column: kind for column, kind in kinds.items() if kind in ("images", "features")}
     texts = {column: kind for column, kind in kinds.items() if kind == "text"}
     if key is not None:
@@ -198,19 +178,6 @@ def _chosen(kinds: Mapping[str, Kind], key: str | None, name: str) -> str | None
     if TEXT in texts:
         return TEXT
     return next(iter(texts)) if len(kinds) == len(texts) == 1 else None
-
-
-def _images(records: Records, name: str, on_error: ErrorPolicy) -> ImageFiles:
-    column = ColumnValues(records, name)
-    return ImageFiles(
-        kind="images",
-        ids=Positions(len(records)),
-        name=f"{records.name}::{name}",
-        on_error=on_error,
-        content=lambda index: image_content(column[index]),
-        paths=records.paths,
-        key=name,
-    )
 
 
 def image_content(value: object) -> bytes:
@@ -223,44 +190,12 @@ def image_content(value: object) -> bytes:
     raise ValueError("no image: the value is missing")
 
 
-def _texts(records: Records, name: str, on_error: ErrorPolicy) -> TextLines:
-    column = ColumnValues(records, name)
-
-    def content(index: int) -> bytes:
-        if not isinstance(value := column[index], str):
-            raise ValueError("no text: the value is missing")
-        return value.encode("utf-8", "surrogatepass")
-
-    return TextLines(
-        kind="text",
-        ids=Positions(len(records)),
-        name=f"{records.name}::{name}",
-        on_error=on_error,
-        lines=OnDemand(len(records), content),
-        paths=records.paths,
-        key=name,
-    )
-
-
-def _features(records: Records, name: str, on_error: ErrorPolicy) -> Rows:
-    return Rows(
-        kind="features",
-        ids=Positions(len(records)),
-        name=f"{records.name}::{name}",
-        on_error=on_error,
-        load=Once(lambda: matrix(records, name)),
-        paths=records.paths,
-        key=name,
-    )
-
-
 def matrix(records: Records, name: str) -> Numbers:
     """A column of lists of equal length as a matrix, in a temporary file that is memory-mapped."""
     place = f"{records.name}::{name}"
-    first = next((block for block in records.blocks([name]) if block.num_rows), None)
-    if first is None:
+    one = next((_lists(block.column(0), place) for block in records.blocks([name]) if block.num_rows), None)
+    if one is None:
         raise ValueError(f"`{shown(place)}` declares {len(records):,} rows, but has none: the file is damaged.")
-    one = _lists(first.column(0), place)
     size = len(records) * one.shape[1] * one.dtype.itemsize
     packed = sum(path.stat().st_size for path in records.paths) or size
     reading.check_expansion(f"`{shown(place)}`", packed=packed, unpacked=size)
@@ -303,16 +238,9 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
     if len(data[0]) != len(records):
         got = f"{len(records):,} rows it declares; got {len(data[0]):,}"
         raise ValueError(f"`{shown(records.name)}` must have the {got}.")
-    return TableRows(
-        kind="table",
-        ids=Positions(len(records), 1, "row "),
-        name=records.name,
-        on_error=on_error,
-        columns=columns,
-        data=data,
-        paths=records.paths,
-        types=typed({column.name: str(column.type) for column in records.schema}),
-    )
+    ids, types = Positions(len(records), 1, "row "), typed({one.name: str(one.type) for one in records.schema})
+    held: dict[str, Any] = {"columns": columns, "data": data, "paths": records.paths, "types": types}
+    return TableRows("table", ids, records.name, on_error, **held)
 
 
 def _parts(column: Any) -> Iterator[Any]:
@@ -355,7 +283,6 @@ class _Built:
         return int(np.array(list(map(len, texts)))[codes].sum())
 
     def cells(self) -> Cells:
-        """The column; nothing can be added afterwards."""
         if not self._values:
             return self._texts.cells()
         values, absent = np.concatenate(self._values), np.concatenate(self._absent)
@@ -369,26 +296,13 @@ class _Built:
         return DateCells(dates.astype("datetime64[D]") if is_day else dates, zoned=bool(getattr(self._of, "tz", None)))
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
-    """A part that returns any consecutive records, such as an Arrow table in memory.
-
-    Attributes:
-        rows: The number of records.
-        take: Returns the records start … stop − 1, with the given columns.
-    """
-
-    rows: int
-    take: Callable[[int, int, Sequence[str]], Block] = field(repr=False)
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """The records in order, with these columns."""
-        for start in range(0, self.rows, MOST_ROWS):
-            yield self.take(start, min(start + MOST_ROWS, self.rows), columns)
+def sliced(rows: int, take: Callable[[int, int, Sequence[str]], Block]) -> Part:
+    """Records in memory, of which `take` returns those from start to stop − 1, with the given columns."""
+    starts = range(0, rows, MOST_ROWS)
+    return Part(rows, lambda names: (take(start, min(start + MOST_ROWS, rows), names) for start in starts))
 
 
 def arrow(what: str) -> Any:
-    """The package pyarrow; an error that names the extra if it is not installed."""
     try:
         return import_module("pyarrow")
     except ImportError:

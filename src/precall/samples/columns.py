@@ -48,34 +48,21 @@ SCALES = (
 
 @dataclass(frozen=True)
 class TableChoice:
-    """What the user says about the columns of a table; everything else is inferred.
+    """What the user says about the columns of a table; everything else is inferred."""
 
-    Attributes:
-        columns: Names of the columns to use; None for all.
-        ignore: Names of columns to leave out.
-        kinds: Kinds of columns by name, in place of those that would be inferred.
-        show_rows: Whether reports may show rows of the tables and names of categories.
-
-    Example:
-        >>> TableChoice(ignore=("patient_id",), kinds={"visit": "date"}).show_rows
-        False
-    """
-
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # names of the columns to use; None for all
     ignore: Sequence[str] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    show_rows: bool = False
+    kinds: Mapping[str, str] = field(default_factory=dict)  # by name, in place of those that would be inferred
+    show_rows: bool = False  # whether reports may show rows of the tables and names of categories
 
     def __post_init__(self) -> None:
         for kind in self.kinds.values():
             checks.choice("kinds", kind, KINDS)
 
     def __bool__(self) -> bool:
-        """Whether anything differs from the defaults."""
         return self != TableChoice()
 
     def check(self, present: Sequence[str]) -> None:
-        """Check that every column that is named is one of those that are `present`."""
         given = {"columns": self.columns or (), "ignore": self.ignore, "kinds": tuple(self.kinds)}
         for option, names in given.items():
             if unknown := [name for name in names if name not in present]:
@@ -83,7 +70,6 @@ class TableChoice:
                 raise ValueError(f"`{option}` must name columns of the table ({known}); got {unknown[0]!r}.")
 
     def leaves_out(self, name: str) -> bool:
-        """Whether the user leaves a column out."""
         return name in self.ignore or (self.columns is not None and name not in self.columns)
 
 
@@ -92,15 +78,8 @@ def kind_of(name: str, cells: Cells | Sequence[str]) -> ColumnKind:
 
     A column of numbers, dates or truth values may contain other texts in up to a tenth of its cells. Integers are
     identifiers if they hardly ever repeat although their range is small (a running number), if they increase from row
-    to row in fairly even steps, or if they are nearly unique and the column has the name of an identifier. Measurements
-    that were sorted increase in uneven steps. A column with the name of a time has no identifiers. Texts are
-    identifiers, or free text if they are long, if most of them are rare.
-
-    Example:
-        >>> kind_of("age", ["31", "45", "31", ""]), kind_of("visit", ["2024-01-31", "2024-02-29"])
-        ('integer', 'date')
-        >>> kind_of("", [str(i) for i in range(50)]), kind_of("smokes", ["yes", "no", "no"])
-        ('identifier', 'boolean')
+    to row in fairly even steps, or if they are nearly unique and the column has the name of an identifier. A column
+    with the name of a time has no identifiers. Texts are identifiers, or free text if long, if most of them are rare.
     """
     cells = as_cells(cells)
     if isinstance(cells, DateCells):
@@ -108,16 +87,19 @@ def kind_of(name: str, cells: Cells | Sequence[str]) -> ColumnKind:
     if isinstance(cells, NumberCells):
         values = cells.numbers()
         known = values[~np.isnan(values)]
-        if len(known) >= FITTING * (~cells.absent(MISSING)).sum() > 0 and not cells.may_be_codes():
+        coded = np.isin(known, (0.0, 1.0)).all() or ((known >= 19000101) & (known <= 20991231)).all()
+        if len(known) >= FITTING * (~cells.absent(MISSING)).sum() > 0 and not coded:
             return _kind_of_numbers(name, known)
-    levels = cells.levels()
-    missing = missing_spellings(levels.names)
-    counts = Counter({cell: n for cell, n in levels.counts.items() if cell.lower() not in missing})
+    missing = missing_spellings(cells)
+    counts = Counter({cell: n for cell, n in cells.levels().counts.items() if cell.lower() not in missing})
     if not counts:
         return "category"
-    if _is_boolean(counts):
+    truths = sorted(str(TRUTH.get(cell)) for cell in {cell.lower() for cell in counts})
+    if truths == ["False", "True"]:
         return "boolean"
-    if not _has_leading_zeros(counts) and _share(counts, lambda cell: number(cell) == number(cell)) >= FITTING:
+    # codes such as 00123 are not numbers
+    zeros = any(re.match(r"^0\d", cell) for cell in counts) and not any("." in cell for cell in counts)
+    if not zeros and _share(counts, lambda cell: number(cell) == number(cell)) >= FITTING:
         if all(map(COMPACT.match, counts)) and _share(counts, _is_moment) == 1:
             return "date"
         values = np.where(cells.absent(missing), np.nan, cells.numbers())
@@ -131,14 +113,10 @@ def missing_spellings(cells: Cells | Iterable[str]) -> frozenset[str]:
     """The texts, in lower case, that mean a missing value in a column.
 
     "none" is a value if the column has another spelling of missing values, or other levels of a scale with "none".
-
-    Example:
-        >>> "none" in missing_spellings(["None", "3.5"]), "none" in missing_spellings(["none", "mild", "severe"])
-        (True, False)
     """
     if isinstance(cells, NumberCells | DateCells):
         return MISSING
-    found = {cell.lower() for cell in (cells.levels().names if isinstance(cells, Cells) else cells)}
+    found = {cell.lower() for cell in (cells.levels().counts if isinstance(cells, Cells) else cells)}
     scale = next((set(scale) for scale in SCALES if "none" in scale), set())
     is_value = "none" in found and (len(found & MISSING) > 1 or (len(found) > 1 and found <= scale))
     return MISSING - {"none"} if is_value else MISSING
@@ -149,62 +127,38 @@ def rarest(n: int) -> int:
 
     Categories near the limit are those that happen to be frequent among the reals, and fresh rows have fewer of them.
     With this limit the difference stays below what two samples of n rows differ by chance.
-
-    Example:
-        >>> rarest(10), rarest(300), rarest(100_000)
-        (2, 9, 159)
     """
     return max(2, math.ceil(math.sqrt(n) / 2))
 
 
 def levels_of(cells: Iterable[str]) -> list[str]:
-    """The distinct texts of an ordered column, in order: a known scale, or by the numbers in them.
-
-    Example:
-        >>> levels_of(["high", "low", "medium", "low"]), levels_of(["40-59", "0-17", "18-39"])
-        (['low', 'medium', 'high'], ['0-17', '18-39', '40-59'])
-    """
+    """The distinct texts of an ordered column, in order: a known scale, or by the numbers in them."""
     found = sorted(set(cells))
     scale = next((scale for scale in SCALES if {level.lower() for level in found} <= set(scale)), None)
-    return sorted(found, key=_numbers_in if scale is None else lambda level: scale.index(level.lower()))
+    if scale is not None:
+        return sorted(found, key=lambda level: scale.index(level.lower()))
+    return sorted(found, key=lambda text: ([float(digits) for digits in re.findall(r"\d+", text)], text))
 
 
 def _share(counts: Mapping[str, int], holds: Callable[[str], bool]) -> float:
-    """Share of the cells for which a condition holds."""
     return sum(n for cell, n in counts.items() if holds(cell)) / sum(counts.values())
 
 
-def _is_boolean(counts: Mapping[str, int]) -> bool:
-    found = {cell.lower() for cell in counts}
-    return found <= TRUTH.keys() and len(found) == len({TRUTH[cell] for cell in found}) == 2
-
-
-def _has_leading_zeros(counts: Mapping[str, int]) -> bool:
-    """Whether the cells are codes such as 00123, which are not numbers."""
-    return any(re.match(r"^0\d", cell) for cell in counts) and not any("." in cell for cell in counts)
-
-
 def _is_moment(cell: str) -> bool:
-    value = moment(cell)
-    return value == value
+    return not math.isnan(moment(cell))
 
 
 def _kind_of_numbers(name: str, values: Array) -> ColumnKind:
     if (values != np.rint(values)).any():
         return "number"
-    return "identifier" if _are_identifiers(name, values) else "integer"
-
-
-def _are_identifiers(name: str, values: Array) -> bool:
-    """Whether integers are identifiers rather than measurements."""
     n, distinct = len(values), len(np.unique(values))
     if _words(name)[-1:] and _words(name)[-1] in TIMES:
-        return False
+        return "integer"
     if n < 10 or distinct < UNIQUE * n:
-        return _is_named(name) and distinct > max(MOST_LEVELS, n / 10)
+        return "identifier" if _is_named(name) and distinct > max(MOST_LEVELS, n / 10) else "integer"
     fewest, most = (len(f"{end:.0f}") for end in (np.abs(values).min(), np.abs(values).max()))
     long = fewest >= 12 or (fewest == most >= 9)
-    return _is_named(name) or _are_issued(values) or _never_repeats(values) or long
+    return "identifier" if _is_named(name) or _are_issued(values) or _never_repeats(values) or long else "integer"
 
 
 def _are_issued(values: Array) -> bool:
@@ -253,16 +207,11 @@ def _is_scale(levels: Iterable[str]) -> bool:
     return len(skeletons) == 1 and bool(re.match(r"^(\w+ 0|0 ?[-–] ?0)$", skeletons.pop()))
 
 
-def _numbers_in(text: str) -> tuple[list[float], str]:
-    return [float(digits) for digits in re.findall(r"\d+", text)], text
-
-
 def _words(name: str) -> list[str]:
     """The words of a name: `patient_id`, `patientId` and `patient id` have the same ones."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
 def _is_named(name: str) -> bool:
-    """Whether a column has the name of an identifier, or none."""
     words = _words(name)
     return not words or words[-1] in NAMES or words[0] in ("id", "uuid", "guid")

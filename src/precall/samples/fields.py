@@ -30,15 +30,7 @@ PROMPT, ANSWER = "prompt", "answer"  # the fields of a log
 def open_prompted(
     source: str, *, prompt: str, key: str | None, is_real: bool, on_error: ErrorPolicy = "fail"
 ) -> tuple[SampleSet, list[str | int]]:
-    """Samples with the prompt of each.
-
-    Args:
-        source: A path, as in the table above.
-        prompt: The field of the prompt.
-        key: The field of the answer.
-        is_real: Whether the source is the data: of a log, targets are read instead of responses.
-        on_error: As in `open_samples`.
-    """
+    """Samples with the prompt of each: the fields `key` and `prompt` of a path. Of a log, reals are the targets."""
     log = _log(Path(source), is_real)
     if log is not None:
         lines = [json.dumps(record).encode() for record in log]
@@ -58,7 +50,7 @@ def open_prompted(
 def field_of(samples: SampleSet, name: str, source: str | None = None) -> list[str | int]:
     """A field of the record of each sample: a text or a whole number."""
     if isinstance(samples, TextLines) and samples.is_json:
-        found = [_plain(_record(line, samples), name) for line in samples.lines]
+        found = [_plain(line, name, samples.on_error) for line in samples.lines]
     elif isinstance(samples, TableRows) and name in samples.columns:
         cells = samples.data[samples.columns.index(name)]
         found = [cells.text(index).strip() for index in range(len(samples))]
@@ -71,9 +63,8 @@ def field_of(samples: SampleSet, name: str, source: str | None = None) -> list[s
         found = [None]
     if len(found) != len(samples) or None in found:
         where = f"; it has the columns {', '.join(samples.columns)}" if isinstance(samples, TableRows) else ""
-        raise ValueError(
-            f"{shown(samples.name)} must have a text or a whole number under {name!r} in every record{where}."
-        )
+        expected = f"a text or a whole number under {name!r} in every record"
+        raise ValueError(f"{shown(samples.name)} must have {expected}{where}.")
     return [one for one in found if one is not None]
 
 
@@ -84,25 +75,20 @@ def _of_lines(source: str, lines: list[bytes]) -> TextLines:
     return TextLines(kind="text", ids=ids, name=source, lines=lines, parse=parse, key=ANSWER, is_json=True)
 
 
-def _record(line: bytes, samples: SampleSet) -> object:
+def _plain(line: bytes, name: str, on_error: ErrorPolicy) -> str | int | None:
+    """The value under a name or path in a JSON record. A list of messages becomes one text."""
     try:
-        return reading.parse_json(line)
+        value = at_key(reading.parse_json(line), name)
     except ValueError:
-        if samples.on_error == "skip":
-            return {}
-        raise
-
-
-def _plain(record: object, name: str) -> str | int | None:
-    """The value under a name or path. A list of messages becomes one text."""
-    value = at_key(record, name)
+        if on_error == "fail":
+            raise
+        return None
     if isinstance(value, list | dict) and value:
         return _message(value)
     return value if isinstance(value, str | int) else None
 
 
 def _message(value: object) -> str:
-    """The text of a message, or of a list of messages, in the usual form of chats."""
     if isinstance(value, list):
         return "\n".join(_message(one) for one in value)
     if isinstance(value, Mapping) and "content" in value:
@@ -113,19 +99,14 @@ def _message(value: object) -> str:
 
 
 def _captions(folder: Path, samples: ImageFiles, name: str) -> list[str | int | None]:
-    """The captions of the images of a folder, from a file in it."""
     place = next((folder / one for one in CAPTIONS if (folder / one).is_file()), None)
     if place is None:
-        raise ValueError(
-            f"`{shown(str(folder))}` must contain {CAPTIONS[0]} or {CAPTIONS[1]} with its prompts; got none."
-        )
+        expected = f"{CAPTIONS[0]} or {CAPTIONS[1]} with its prompts"
+        raise ValueError(f"`{shown(str(folder))}` must contain {expected}; got none.")
     rows = open_samples(str(place), key="file_name")
     files = [str(one) for one in field_of(rows, "file_name")]
     by_file = dict(zip(files, field_of(rows, name), strict=True))
     return [by_file.get(one) for one in samples.ids]
-
-
-# ------------------------------------------------------------------------------------------------------------- logs
 
 
 def _log(path: Path, is_real: bool) -> list[dict[str, Any]] | None:
@@ -163,7 +144,6 @@ def _of_inspect(sample: Mapping[str, Any], is_real: bool) -> Iterator[dict[str, 
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts in nested lists."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

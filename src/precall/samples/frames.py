@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from precall.samples import streams, tables
-from precall.samples.arrays import pick
+from precall.samples import streams
+from precall.samples.arrays import OnDemand, Positions, pick
 from precall.samples.columnar import TEXT, image_content
 from precall.samples.huggingface import open_arrow_table
 from precall.samples.sampleset import ErrorPolicy, SampleSet
+from precall.samples.tables import TableRows, as_text, column_names, typed
+from precall.samples.typed_cells import Cells, DateCells, NumberCells, text_cells
+
+
+def is_frame(source: object) -> bool:
+    """Whether `source` is a data frame of pandas or Polars, or a PyArrow table."""
+    return hasattr(source, "columns") and len(getattr(source, "shape", ())) == 2
 
 
 def open_frame(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open a data frame: the samples in one column, chosen as in a Parquet file, or a table of all columns.
+    """Open a frame of pandas or Polars, or a PyArrow table.
 
-    Args:
-        source: A frame of pandas or Polars, or a PyArrow table.
-        key: Name of the column that contains the samples.
-        on_error: What to do with samples that cannot be read.
+    The samples are in the column `key`, or in one that is chosen as in a Parquet file. Else the rows are a table, in
+    which numbers and dates stay what they are, and other cells become text.
     """
     if hasattr(source, "column_names"):
         return open_arrow_table(source, key, on_error)
-    columns = tables.frame_columns(source)
+    names, kind = column_names(list(map(str, source.columns))), type(source).__name__
+    columns = {
+        name: source.iloc[:, i] if hasattr(source, "iloc") else source.to_series(i) for i, name in enumerate(names)
+    }
     firsts = {name: next((cell for cell in _values(one) if cell is not None), None) for name, one in columns.items()}
     whole = [name for name, cell in firsts.items() if _is_sample(cell)]
     texts = [name for name, cell in firsts.items() if isinstance(cell, str)]
-    name: str | None = None
     if key is not None or whole:
         candidates = whole if key is None else [*whole, *texts]
-        name = pick(candidates, key, type(source).__name__, "columns of images, texts or number lists")
+        chosen = pick(candidates, key, kind, "columns of images, texts or number lists")
     elif TEXT in texts or (len(columns) == len(texts) == 1):
-        name = TEXT if TEXT in texts else texts[0]
-    if name is None:
-        return tables.open_frame(source, on_error)
-    return streams.open_sequence(_Cells(_values(columns[name])), None, on_error)
+        chosen = TEXT if TEXT in texts else texts[0]
+    else:
+        return _table(columns, source.shape[0], kind, on_error)
+    values = _values(columns[chosen])
+    cell = lambda index: image_content(one) if isinstance(one := values[index], Mapping) else one  # noqa: E731
+    return streams.open_sequence(OnDemand(len(values), cell), None, on_error)
 
 
 def _values(series: Any) -> Any:
@@ -53,15 +63,28 @@ def _is_sample(cell: object) -> bool:
     return isinstance(cell, bytes | np.ndarray | list | tuple) or hasattr(cell, "getexif")
 
 
-class _Cells:
-    """The cells of a column as samples."""
+def _table(columns: Mapping[str, Any], n: int, name: str, on_error: ErrorPolicy) -> TableRows:
+    if not n:
+        raise ValueError(f"`source` must contain at least one row; got an empty {name}.")
+    data, types = (
+        [_cells(one) for one in columns.values()],
+        typed({key: str(one.dtype) for key, one in columns.items()}),
+    )
+    return TableRows("table", Positions(n, 1, "row "), name, on_error, columns=tuple(columns), data=data, types=types)
 
-    def __init__(self, cells: Sequence[object]) -> None:
-        self._cells = cells
 
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __getitem__(self, index: int, /) -> object:
-        cell = self._cells[index]
-        return image_content(cell) if isinstance(cell, Mapping) else cell
+def _cells(series: Any) -> Cells:
+    """The cells of a column of pandas or Polars, by its type."""
+    name, is_pandas = str(series.dtype), hasattr(series, "isna")
+    if is_pandas and isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
+        return NumberCells(series.to_numpy())
+    if is_pandas and (found := re.match(r"(u?int|float)\d+", name, re.I)):  # numbers that may be missing
+        return NumberCells(series.to_numpy(found[0].lower(), na_value=0), series.isna().to_numpy(bool))
+    if is_pandas and name.startswith("datetime64"):
+        zoned = "," in name
+        return DateCells((series.dt.tz_convert(None) if zoned else series).to_numpy(), zoned=zoned)
+    if hasattr(series, "is_null") and series.dtype.is_numeric() and not name.startswith("Decimal"):
+        return NumberCells(series.fill_null(0).to_numpy(), series.is_null().to_numpy())
+    if hasattr(series, "is_null") and name.startswith("Date"):
+        return DateCells(series.to_numpy(), zoned=bool(getattr(series.dtype, "time_zone", None)))
+    return text_cells(list(map(as_text, series.tolist() if hasattr(series, "tolist") else series.to_list())))

@@ -24,12 +24,7 @@ Stamp = list[int]
 
 
 def combined(parts: Iterable[str]) -> str:
-    """SHA-256 of a sequence of texts. Each text is preceded by its length, so different sequences never coincide.
-
-    Example:
-        >>> combined(["ab", "c"]) == combined(["a", "bc"])
-        False
-    """
+    """SHA-256 of a sequence of texts. Each text is preceded by its length, so different sequences never coincide."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -47,44 +42,32 @@ def of_array(array: npt.NDArray[Any]) -> str:
 
 
 def of_file(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
     with reading.open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _of_file_or_fault(path: Path) -> str:
-    """SHA-256 of a file, or the type of error if it cannot be read. Reading the sample later reports the error."""
-    try:
-        return of_file(path)
-    except OSError as error:
-        return type(error).__name__
-
-
 def of_files(paths: Sequence[Path], index: Path | None = None) -> list[str]:
-    """SHA-256 of each file, taken from `index` if the file's size, times and inode are unchanged.
+    """SHA-256 of each file, taken from `index`, a sealed JSON file, if the file's size, times and inode are unchanged.
 
-    The index trusts the file system. A file is read again if its size, modification time, change time or inode differs
-    from the recorded one. It is not recorded if one of its times lies less than two seconds before the call (or in the
-    future), since another change could leave its times as they are. A file whose modification time was reset is
-    therefore read again: resetting it sets the change time. The index cannot detect a change that leaves all four
-    values unchanged. Such a change requires direct access to the disk, or a clock that was set back to the very moment
-    of the recorded change. On Windows, which does not keep change times, resetting the modification time is enough.
-    The index itself is sealed; a damaged index is set aside, and all files are read again. Delete the index to read
-    every file again.
-
-    Args:
-        paths: The files.
-        index: The JSON file that stores the hashes; None reads every file.
-
-    Returns:
-        One hash per file, in the order of `paths`.
+    A file is not recorded if one of its times lies less than two seconds before the call (or in the future), since
+    another change could leave its times as they are. The index cannot detect a change that leaves all four values
+    unchanged. Such a change requires direct access to the disk, or a clock that was set back to the very moment of the
+    recorded change; on Windows, which does not keep change times, resetting the modification time is enough.
     """
+
+    def found_in(path: Path) -> str:
+        """The hash, or the type of error if the file cannot be read. Reading the sample later reports the error."""
+        try:
+            return of_file(path)
+        except OSError as error:
+            return type(error).__name__
+
     known = _load(index)
     settled = time.time_ns() - FRESH  # before the files are read: they may change while they are read
     stamps = {str(path): _stamp(path) for path in paths}
     unknown = [path for path in paths if known.get(str(path), (None,))[0] != stamps[str(path)]]
     with ThreadPoolExecutor() as pool:
-        found = dict(zip(map(str, unknown), pool.map(_of_file_or_fault, unknown), strict=True))
+        found = dict(zip(map(str, unknown), pool.map(found_in, unknown), strict=True))
     hashes = {path: found.get(path) or known[path][1] for path in stamps}
     if index is not None and found:
         table = {

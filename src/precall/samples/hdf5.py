@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import zlib
 from collections import deque
 from importlib import import_module
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from precall.samples import reading
-from precall.samples.arrays import Numbers, OnDemand, Positions, open_joined, pick
+from precall.samples.arrays import Numbers, OnDemand, Positions, absolute, open_joined, pick
 from precall.samples.sampleset import ErrorPolicy, SampleSet, shown
 from precall.samples.texts import TextLines
 
@@ -56,22 +55,17 @@ def open_hdf5(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     with reading.parsing(path, EXPECTED):
         file = h5py.File(path, "r")
         sets = _data_sets(file, h5py)
-    usable = [name for name, data in sets.items() if _is_usable(data)]
+    held = {name: data for name, data in sets.items() if data.shape is not None}
+    usable = [name for name, data in held.items() if data.dtype.kind in NUMBERS and 2 <= data.ndim <= 4]
+    usable += [name for name, data in held.items() if data.ndim == 1 and _is_text(data)]
     name = pick(sets if key is not None else usable, None if key is None else key.strip("/"), str(path), "data sets")
     with reading.parsing(path, EXPECTED):
         _check(sets[name], path)
         rows = _DataSet(path, sets[name])
     place = f"{path}::{name}"
     if rows.dtype.kind == TEXTS:
-        return TextLines(
-            kind="text",
-            ids=Positions(len(rows)),
-            name=place,
-            on_error=on_error,
-            lines=OnDemand(len(rows), lambda index: bytes(rows[index])),
-            paths=(Path(os.path.abspath(path)),),
-            key=name,
-        )
+        lines = OnDemand(len(rows), lambda index: bytes(rows[index]))
+        return TextLines("text", Positions(len(rows)), place, on_error, lines=lines, paths=absolute([path]), key=name)
     return open_joined({place: rows}, place, name, [path], on_error)
 
 
@@ -103,13 +97,6 @@ def _address(thing: Any, h5py: Any) -> int:
     return int(h5py.h5o.get_info(thing.id).addr)
 
 
-def _is_usable(data: Any) -> bool:
-    """Whether a data set can contain samples: texts, features, or images."""
-    if data.shape is None:
-        return False
-    return (data.dtype.kind in NUMBERS and 2 <= data.ndim <= 4) or (data.ndim == 1 and _is_text(data))
-
-
 def _is_text(data: Any) -> bool:
     return import_module("h5py").check_string_dtype(data.dtype) is not None and data.dtype.kind == TEXTS
 
@@ -135,7 +122,8 @@ def _check(data: Any, path: Path) -> None:
 
 def _check_chunks(data: Any, path: Path) -> None:
     """Refuse chunks that may take more memory than the limit. A filter can return more than the size of a chunk."""
-    filters = _filters(data)
+    plan = data.id.get_create_plist()
+    filters = [int(plan.get_filter(place)[0]) for place in range(plan.get_nfilters())]
     if unknown := [code for code in filters if code not in FILTERS]:
         raise ValueError(f"its data must be stored plainly or with gzip or lzf; it has the filter {unknown[0]}.")
     if len({*filters}) < len(filters):
@@ -149,33 +137,23 @@ def _check_chunks(data: Any, path: Path) -> None:
 
     data.id.chunk_iter(note)
     rows = -(-data.shape[0] // data.chunks[0])
-    if (
-        _chunks_per_row(data) > AT_ONCE
-        or rows * _chunks_per_row(data) > reading.PLAUSIBLE_EXPANSION * data.id.get_num_chunks() + 1000
-    ):
+    per_row, plausible = _chunks_per_row(data), reading.PLAUSIBLE_EXPANSION * data.id.get_num_chunks() + 1000
+    if per_row > AT_ONCE or rows * per_row > plausible:
         raise reading.InputError(f"`{shown(str(path))}` has too many chunks, or chunks that are not there; refused.")
     small = math.prod(data.chunks) * data.dtype.itemsize <= most
-    if not small or any(_inflated(data, offset, most) > most for offset in large):
-        raise reading.InputError(
-            f"`{shown(str(path))}` has chunks of more than {most:,} bytes. Set {reading.VARIABLE} to raise this limit."
-        )
+    if not small or any(_inflated(data, offset, most, DEFLATE in filters) > most for offset in large):
+        way_out = f"Set {reading.VARIABLE} to raise this limit."
+        raise reading.InputError(f"`{shown(str(path))}` has chunks of more than {most:,} bytes. {way_out}")
 
 
 def _chunks_per_row(data: Any) -> int:
-    """Number of chunks that one sample is cut into."""
     return math.prod(-(-side // chunk) for side, chunk in zip(data.shape[1:], data.chunks[1:], strict=True))
 
 
-def _filters(data: Any) -> list[int]:
-    """The filters of a data set, by number."""
-    plan = data.id.get_create_plist()
-    return [int(plan.get_filter(place)[0]) for place in range(plan.get_nfilters())]
-
-
-def _inflated(data: Any, offset: tuple[int, ...], most: int) -> int:
+def _inflated(data: Any, offset: tuple[int, ...], most: int, deflated: bool) -> int:
     """Bytes of a chunk when it is unpacked, counted up to just above a limit."""
     mask, packed = data.id.read_direct_chunk(offset)
-    if DEFLATE not in _filters(data) or mask:
+    if not deflated or mask:
         return len(packed)
     unpack, size = zlib.decompressobj(), 0
     while packed and size <= most:

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from precall.samples import reading
-from precall.samples.columnar import Block, Records, Slices, arrow, check_rows, open_records
+from precall.samples.arrays import absolute
+from precall.samples.columnar import Block, Part, Records, arrow, check_rows, open_records, sliced
 from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 EXPECTED = "an Arrow file of a Hugging Face data set"
-
-
-@dataclass(frozen=True)
-class ArrowFile:
-    """An Arrow file in the streaming or the file format, memory-mapped.
-
-    Attributes:
-        path: The file.
-        rows: Number of its records.
-    """
-
-    path: Path
-    rows: int
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """The records in order, with these columns; each block is validated before it is used."""
-        with reading.parsing(self.path, EXPECTED):
-            for batch in _reader(self.path):
-                block = batch.select(list(columns))
-                block.validate(full=True)  # before anything else: pyarrow trusts the offsets in the file
-                yield block
 
 
 def is_saved(folder: Path) -> bool:
@@ -48,13 +27,17 @@ def is_saved(folder: Path) -> bool:
 def open_saved(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     """Open a folder that `Dataset.save_to_disk` wrote, or the only split in one of `DatasetDict.save_to_disk`."""
     if (folder / SPLITS).is_file():
-        return open_saved(folder / _only_split(folder), key, on_error)
+        with reading.parsing(folder / SPLITS, "the list of splits of a Hugging Face data set"):
+            splits = [str(name) for name in reading.read_json(folder / SPLITS)["splits"]]
+        if len(splits) != 1 or Path(splits[0]).name != splits[0]:
+            listed = shown(", ".join(str(folder / name) for name in sorted(splits, key=natural)[:9]))
+            raise ValueError(f"`{shown(str(folder))}` contains {len(splits)} splits; open one of them: {listed}.")
+        return open_saved(folder / splits[0], key, on_error)
     with reading.parsing(folder / STATE, "the state of a Hugging Face data set"):
         names = [str(one["filename"]) for one in reading.read_json(folder / STATE)["_data_files"]]
     if strangers := [name for name in names if Path(name).name != name]:
-        raise ValueError(
-            f"`{shown(str(folder))}` must name files inside the folder; {STATE} names `{shown(strangers[0])}`."
-        )
+        got = f"{STATE} names `{shown(strangers[0])}`"
+        raise ValueError(f"`{shown(str(folder))}` must name files inside the folder; {got}.")
     return open_arrow([folder / name for name in names], str(folder), key, on_error)
 
 
@@ -67,12 +50,10 @@ def open_arrow(paths: Sequence[Path], name: str, key: str | None, on_error: Erro
     for path, (schema, _) in zip(paths, found, strict=True):
         if not schema.equals(found[0][0]):
             raise ValueError(f"`{shown(str(paths[0]))}` and `{shown(str(path))}` must have the same columns.")
-    absolute = tuple(Path(os.path.abspath(path)) for path in paths)
-    return open_records(Records(name, found[0][0], [file for _, file in found], absolute), key, on_error)
+    return open_records(Records(name, found[0][0], [file for _, file in found], absolute(paths)), key, on_error)
 
 
 def is_dataset(source: object) -> bool:
-    """Whether `source` is a `datasets.Dataset`."""
     return isinstance(source, getattr(sys.modules.get("datasets"), "Dataset", ()))
 
 
@@ -80,35 +61,33 @@ def open_dataset(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleS
     """Open a `datasets.Dataset`, with its own selection and order of rows."""
     plain = source.with_format("arrow")
     schema = source.features.arrow_schema.remove_metadata()
-    part = Slices(len(source), lambda start, stop, names: plain[start:stop].select(list(names)))
+    part = sliced(len(source), lambda start, stop, names: plain[start:stop].select(list(names)))
     return open_records(Records("Dataset", schema, [part]), key, on_error)
 
 
 def open_arrow_table(source: Any, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open a PyArrow table in memory."""
-    part = Slices(len(source), lambda start, stop, names: source.select(list(names)).slice(start, stop - start))
+    part = sliced(len(source), lambda start, stop, names: source.select(list(names)).slice(start, stop - start))
     return open_records(Records(type(source).__name__, source.schema, [part]), key, on_error)
 
 
-def _only_split(folder: Path) -> str:
-    with reading.parsing(folder / SPLITS, "the list of splits of a Hugging Face data set"):
-        splits = [str(name) for name in reading.read_json(folder / SPLITS)["splits"]]
-    if len(splits) != 1 or Path(splits[0]).name != splits[0]:
-        listed = shown(", ".join(str(folder / name) for name in sorted(splits, key=natural)[:9]))
-        raise ValueError(f"`{shown(str(folder))}` contains {len(splits)} splits; open one of them: {listed}.")
-    return splits[0]
-
-
-def _described(path: Path) -> tuple[Any, ArrowFile]:
-    """The schema of a file, and the file with its number of records. Nothing in it is unpacked."""
+def _described(path: Path) -> tuple[Any, Part]:
+    """The schema of a file in the streaming or the file format, and its records. Nothing in it is unpacked."""
     with reading.parsing(path, EXPECTED):
-        schema, rows = _reader(path).schema, 0
+        schema, rows = import_module("pyarrow.ipc").open_stream(_source(path)).schema, 0
         place, packed, unpacked = f"`{shown(str(path))}`", path.stat().st_size, 0
         for records, size in _costs(_source(path)):
             rows, unpacked = rows + records, unpacked + size
             reading.check_expansion(place, packed=packed, unpacked=unpacked)
     check_rows(path, rows)
-    return schema.remove_metadata(), ArrowFile(path, rows)
+    return schema.remove_metadata(), Part(rows, partial(_blocks, path))
+
+
+def _blocks(path: Path, columns: Sequence[str]) -> Iterator[Block]:
+    with reading.parsing(path, EXPECTED):
+        for batch in import_module("pyarrow.ipc").open_stream(_source(path)):
+            block = batch.select(list(columns))
+            block.validate(full=True)  # before anything else: pyarrow trusts the offsets in the file
+            yield block
 
 
 def _costs(source: Any) -> Iterator[tuple[int, int]]:
@@ -148,16 +127,9 @@ def _at(form: str, data: Any, place: int) -> int:
     return int(struct.unpack_from(form, data, place)[0])
 
 
-def _reader(path: Path) -> Any:
-    return import_module("pyarrow.ipc").open_stream(_source(path))
-
-
 def _source(path: Path) -> Any:
     """The messages of a file. The file format, which begins with the letters ARROW1, has a list of them at its end."""
     reading.check_file(path)
     source = import_module("pyarrow").memory_map(str(path))
-    if path.stat().st_size > 8 and source.read(6) == b"ARROW1":
-        source.seek(8)
-    else:
-        source.seek(0)
+    source.seek(8 if path.stat().st_size > 8 and source.read(6) == b"ARROW1" else 0)
     return source

@@ -43,22 +43,14 @@ DECODING = {
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles(SampleSet):
-    """Image files in a folder (recursive), in an archive, or in the records of another source.
+    """Image files in a folder (recursive), in an archive, or in the records of another source."""
 
-    Attributes:
-        content: The bytes of each image file.
-        paths: The files that contain the images; one per image if `own_files`. Empty for images in memory.
-        key: The name of the field or column that is read.
-        own_files: Whether each image is a file of its own.
-    """
-
-    content: Callable[[int], bytes] = field(default=lambda index: b"", repr=False)
-    paths: Sequence[Path] = ()
-    key: str | None = None
+    content: Callable[[int], bytes] = field(default=lambda index: b"", repr=False)  # the bytes of each image file
+    paths: Sequence[Path] = ()  # one per image if `own_files`; empty for images in memory
+    key: str | None = None  # the name of the field or column that is read
     own_files: bool = False
 
     def read(self, index: int) -> Pixels:
-        """Return the image at `index` as `uint8` of shape (height, width, 3)."""
         try:
             return decode_image(self.content(index), on_frames=lambda: self.notice("frames", index))
         except (OSError, ValueError) as error:
@@ -66,22 +58,24 @@ class ImageFiles(SampleSet):
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of the SHA-256 hashes of all files, in order (for an archive, of the archive itself)."""
+
+        def hashed(index: int) -> str:
+            try:
+                return hashlib.sha256(self.content(index)).hexdigest()
+            except (OSError, ValueError) as error:
+                return _reason(error)
+
         if not self.paths:
-            return hashing.combined(map(self._hash, range(len(self))))
+            return hashing.combined(map(hashed, range(len(self))))
         key = [] if self.key is None else [self.key]
         return hashing.combined([*hashing.of_files(self.paths, index), *key])
-
-    def _hash(self, index: int) -> str:
-        try:
-            return hashlib.sha256(self.content(index)).hexdigest()
-        except (OSError, ValueError) as error:
-            return _reason(error)
 
 
 def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
     """Open all images below a folder, each subfolder once. Hidden files and other files are ignored and counted."""
     root = Path(os.path.abspath(root))
-    found = sorted((_name(path, root), path) for path in reading.walk(root))
+    walked = [(os.path.relpath(path, root).replace(os.sep, "/"), path) for path in reading.walk(root)]
+    found = sorted((os.fsencode(name).decode("utf-8", "backslashreplace"), path) for name, path in walked)
     files = sorted((pair for pair in found if is_image(pair[0])), key=lambda pair: natural(pair[0]))
     if not files:
         raise ValueError(_no_images(f"`{shown(str(root))}`", len(found)))
@@ -89,18 +83,9 @@ def open_folder(root: Path, on_error: ErrorPolicy) -> ImageFiles:
 
 
 def open_files(files: Mapping[str, Path], name: str, on_error: ErrorPolicy, *, ignored: int = 0) -> ImageFiles:
-    """Open image files, given by their ids."""
     paths = tuple(files.values())
-    return ImageFiles(
-        kind="images",
-        ids=tuple(files),
-        name=name,
-        on_error=on_error,
-        ignored=ignored,
-        content=lambda index: reading.read_file(paths[index]),
-        paths=paths,
-        own_files=True,
-    )
+    content = lambda index: reading.read_file(paths[index])  # noqa: E731
+    return ImageFiles("images", tuple(files), name, on_error, ignored, content=content, paths=paths, own_files=True)
 
 
 def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
@@ -110,15 +95,10 @@ def open_zip(path: Path, on_error: ErrorPolicy) -> ImageFiles:
     images = sorted((m for m in members if is_image(m.filename)), key=lambda member: natural(member.filename))
     if not images:
         raise ValueError(_no_images(f"`{shown(str(path))}`", len(members)))
-    return ImageFiles(
-        kind="images",
-        ids=tuple(member.filename for member in images),
-        name=str(path),
-        on_error=on_error,
-        ignored=len(members) - len(images),
-        content=lambda index: _unpacked(archive, images[index], lock),
-        paths=(Path(os.path.abspath(path)),),
-    )
+    ids, ignored = tuple(member.filename for member in images), len(members) - len(images)
+    content = lambda index: _unpacked(archive, images[index], lock)  # noqa: E731
+    place = (Path(os.path.abspath(path)),)
+    return ImageFiles("images", ids, str(path), on_error, ignored, content=content, paths=place)
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
@@ -150,25 +130,16 @@ def _members_at_most(path: Path) -> int:
 
 
 def decode_image(data: bytes, *, on_frames: Callable[[], None] = lambda: None) -> Pixels:
-    """Decode an image file to `uint8` RGB of shape (height, width, 3).
+    """Decode an image file to `uint8` RGB of shape (height, width, 3), as `DECODING` says.
 
-    Only the first frame is decoded. The EXIF orientation is applied, greyscale is repeated in three channels,
-    transparency is composited on white, CMYK is converted without a colour profile, 16-bit greyscale is divided by 257,
-    and of 16-bit colours Pillow keeps the high byte. Images with more pixels than Pillow's `Image.MAX_IMAGE_PIXELS`,
-    and files that expand implausibly, are refused before decoding.
-
-    Args:
-        data: The bytes of the file.
-        on_frames: Called if the file has several frames or pages.
+    CMYK is converted without a colour profile. Images with more pixels than Pillow's `Image.MAX_IMAGE_PIXELS`, and
+    files that expand implausibly, are refused before decoding. `on_frames` is called if there are several frames.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check_size(image, len(data))
-            if data.count(SCAN) * image.width * image.height > MOST_SCANNED and image.format == "JPEG":
-                raise ValueError("its pixels are stored in very many scans, which take minutes to decode; refused")
-            _check_range(image)
+            _check(image, data)
             if getattr(image, "is_animated", False):
                 on_frames()
             return as_rgb(ImageOps.exif_transpose(image))
@@ -183,7 +154,6 @@ def decode_image(data: bytes, *, on_frames: Callable[[], None] = lambda: None) -
 
 
 def as_rgb(image: Image.Image) -> Pixels:
-    """Convert a Pillow image of any mode to `uint8` RGB of shape (height, width, 3)."""
     from PIL import Image
 
     if image.mode.startswith("I"):
@@ -195,12 +165,7 @@ def as_rgb(image: Image.Image) -> Pixels:
 
 
 def is_image_content(value: object) -> bool:
-    """Whether a value is the beginning of an image file of a known format.
-
-    Example:
-        >>> is_image_content(b"GIF89a"), is_image_content(b"text"), is_image_content(None)
-        (True, False, False)
-    """
+    """Whether a value is the beginning of an image file of a known format."""
     return isinstance(value, bytes) and value.startswith(SIGNATURES)
 
 
@@ -209,12 +174,6 @@ def is_image(name: str) -> bool:
     path = PurePosixPath(name.replace("\\", "/"))
     hidden = path.name.startswith(".") or path.parts[:1] == ("__MACOSX",)
     return path.suffix.lower() in SUFFIXES and not hidden
-
-
-def _name(path: Path, root: Path) -> str:
-    """The path relative to `root` with forward slashes, as valid Unicode."""
-    relative = os.path.relpath(path, root).replace(os.sep, "/")
-    return os.fsencode(relative).decode("utf-8", "backslashreplace")
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, lock: threading.Lock) -> bytes:
@@ -233,20 +192,18 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, lock: threading
         raise ValueError(f"the zip member is damaged ({error})") from None
 
 
-def _check_range(image: Image.Image) -> None:
-    """Refuse floating-point and 32-bit pixels, whose range is unknown. Older Pillows read 16-bit PNGs as 32-bit."""
-    if image.mode == "F" or (image.mode == "I" and image.format != "PNG"):
-        raise ValueError(f"pixels of mode {image.mode} have no known range: save 8 or 16 bits per channel")
-
-
-def _check_size(image: Image.Image, packed: int) -> None:
-    """Refuse images with more pixels than Pillow allows, and small files that declare huge images."""
+def _check(image: Image.Image, data: bytes) -> None:
+    """Refuse images of more pixels than Pillow allows, of very many scans, or of pixels whose range is unknown."""
     from PIL import Image
 
-    limit = Image.MAX_IMAGE_PIXELS
-    if limit is not None and image.width * image.height > limit:
+    limit, pixels = Image.MAX_IMAGE_PIXELS, image.width * image.height
+    if limit is not None and pixels > limit:
         raise ValueError(f"{image.width:,} × {image.height:,} pixels, more than {limit:,}; refused")
-    reading.check_expansion("the image", packed=packed, unpacked=3 * image.width * image.height)
+    reading.check_expansion("the image", packed=len(data), unpacked=3 * pixels)
+    if data.count(SCAN) * pixels > MOST_SCANNED and image.format == "JPEG":
+        raise ValueError("its pixels are stored in very many scans, which take minutes to decode; refused")
+    if image.mode == "F" or (image.mode == "I" and image.format != "PNG"):  # older Pillows read 16-bit PNGs as "I"
+        raise ValueError(f"pixels of mode {image.mode} have no known range: save 8 or 16 bits per channel")
 
 
 def _from_16_bit(grey: npt.NDArray[Any], transparent: object) -> Pixels:

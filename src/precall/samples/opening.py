@@ -82,26 +82,16 @@ def open_samples(
     | function `source(n, rng)` | the kind of its samples; generated on demand and kept in memory |
 
     Several `.tar`, `.parquet`, `.arrow` or `.npy` files are one source: as a folder, or as a pattern such as
-    `data-{0000..0003}.tar` or `part-*.parquet`. A path may also be a URL of fsspec, such as `s3://bucket/images`. The
-    files are then copied to a temporary folder. docs/sources.md describes all sources.
-
-    Files are treated as untrusted data. Pickles are refused. Members of archives are unpacked in memory only, and
-    members whose path points outside the archive are refused. Images are read by a fixed list of decoders, with a limit
-    on the number of pixels. Only regular files are read, and implausibly large ones are refused (see
-    `precall.samples.reading`).
+    `data-{0000..0003}.tar` or `part-*.parquet`. A path may also be a URL of fsspec, such as `s3://bucket/images`, whose
+    files are copied to a temporary folder. docs/sources.md describes all sources. Files are treated as untrusted data.
 
     Args:
         source: One of the above, or a sample set, which is returned unchanged.
-        key: Name of the array in a `.npz`, `.safetensors` or HDF5 file, of the column in a `.parquet` file, a data set
-            of `datasets` or a data frame, or of the field in a `.jsonl` or `.tar` file or in dicts. In JSON it may be a
-            path, such as `resps.0.0`.
+        key: Name of the array, column or field with the samples; in JSON it may be a path, such as `resps.0.0`.
         n: Number of samples that a function generates, or that are taken from an iterable (None takes all).
         seed: Seed of the `rng` that is passed to a function.
         on_error: `"fail"` raises an error at the first sample that cannot be read; `"skip"` leaves such samples out
             and lists them in `errors`.
-
-    Returns:
-        The sample set.
 
     Example:
         >>> samples = open_samples(["a short text", "another"])
@@ -123,7 +113,7 @@ def open_samples(
         check_tensor("source", source)
     if huggingface.is_dataset(source):
         return huggingface.open_dataset(source, key, on_error)
-    if tables.is_frame(source):
+    if frames.is_frame(source):
         return frames.open_frame(source, key, on_error)
     if isinstance(source, np.ndarray) or is_tensor(source):
         array = source if isinstance(source, np.ndarray) else np.asarray(source.detach().cpu())
@@ -132,26 +122,16 @@ def open_samples(
 
 
 def takes_key(source: str) -> bool:
-    """Whether `open_samples` may need a `key` to choose an array, column or field in this path or URL.
-
-    Example:
-        >>> takes_key("a.npz"), takes_key("data-{0..3}.tar"), takes_key("a.csv")
-        (True, True, False)
-    """
+    """Whether `open_samples` may need a `key` to choose an array, column or field in this path or URL."""
     if PurePath(remote.without_secrets(source)).suffix.lower() in KEYED:
         return True
     folder = Path(source)
-    return folder.is_dir() and (
-        huggingface.is_saved(folder) or any(path.suffix.lower() in KEYED for path in reading.walk(folder))
-    )
+    keyed = (path.suffix.lower() in KEYED for path in (reading.walk(folder) if folder.is_dir() else ()))
+    return folder.is_dir() and (huggingface.is_saved(folder) or any(keyed))
 
 
 def shard_files(source: str) -> list[Path]:
-    """The files that a pattern or a folder of shards stands for, in order; they are not opened.
-
-    Args:
-        source: A pattern such as `real/*.npy`, a folder, or a file. A folder of other files is one shard.
-    """
+    """The files that a pattern or a folder of shards stands for, in order. A folder of other files is one shard."""
     path = Path(source)
     if path.is_dir():
         found, parts = _parts_of(path)
@@ -165,7 +145,7 @@ def shard_files(source: str) -> list[Path]:
 def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     if (path := remote.local_path(url)) is not None:
         return _open_path(Path(path), key, on_error)
-    paths = remote.copied(shards.expanded(url))
+    paths = [path for one in shards.expanded(url) for path in remote.copied(one)]
     opened = _open_path(paths[0], key, on_error) if len(paths) == 1 else _open_files(paths, url, key, on_error)
     name = "::".join((remote.without_secrets(url), *opened.name.split("::")[1:]))
     if isinstance(opened, images.ImageFiles):
@@ -175,17 +155,19 @@ def _open_url(url: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
 
 def _open_path(path: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     place = str(path)
-    if path.is_dir():
-        return _open_folder(path, key, on_error)
-    if path.exists():
-        return _open_files([path], place, key, on_error)
-    if shards.is_pattern(place):
-        return _open_files(shards.files_of(place), place, key, on_error)
+    if path.is_dir() and huggingface.is_saved(path):
+        return huggingface.open_saved(path, key, on_error)
+    if path.is_dir():  # files of one kind, images before others
+        found, parts = _parts_of(path)
+        if not parts or any(images.is_image(one.name) for one in found):
+            return images.open_folder(path, on_error)
+        return _open_files(parts, place, key, on_error)
+    if path.exists() or shards.is_pattern(place):
+        return _open_files([path] if path.exists() else shards.files_of(place), place, key, on_error)
     raise ValueError(f"the samples must be a folder or file that exists; got `{shown(place)}`.")
 
 
 def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open one file, or several files of one kind in order."""
     place, suffix = shown(name), shards.suffix_of(paths, name)
     for path in paths:
         reading.check_file(path)
@@ -208,16 +190,6 @@ def _open_files(paths: Sequence[Path], name: str, key: str | None, on_error: Err
     raise ValueError(f"the samples must be a folder of images or a file ({known}); got `{place}`.{way_out}")
 
 
-def _open_folder(folder: Path, key: str | None, on_error: ErrorPolicy) -> SampleSet:
-    """Open a folder: a data set of Hugging Face, or files of one kind, images before others."""
-    if huggingface.is_saved(folder):
-        return huggingface.open_saved(folder, key, on_error)
-    found, parts = _parts_of(folder)
-    if not parts or any(images.is_image(path.name) for path in found):
-        return images.open_folder(folder, on_error)
-    return _open_files(parts, str(folder), key, on_error)
-
-
 def _parts_of(folder: Path) -> tuple[list[Path], list[Path]]:
     """The visible files of a folder, and those among them of which several are one source, in natural order."""
     found = [path for path in reading.walk(folder) if not path.name.startswith((".", "_"))]
@@ -226,14 +198,7 @@ def _parts_of(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def separate_shards(source: str) -> list[str]:
-    """The files of a pattern of `.npy`, `.tar`, `.parquet` or `.arrow` files, each of which is a source of its own.
-
-    Anything else is one source.
-
-    Example:
-        >>> separate_shards("data.npy")
-        ['data.npy']
-    """
+    """The files of a pattern of `.npy`, `.tar`, `.parquet` or `.arrow` files. Anything else is one source."""
     if os.path.lexists(source) or not shards.is_pattern(source):
         return [source]
     files = shards.files_of(source)

@@ -20,7 +20,6 @@ class FilePaths(SampleSet):
     paths: Sequence[Path] = ()
 
     def read(self, index: int) -> str:
-        """Return the path at `index`, after checking that it is a regular file."""
         try:
             reading.check_file(self.paths[index])
         except (OSError, ValueError) as error:
@@ -33,12 +32,7 @@ class FilePaths(SampleSet):
 
 
 def are_paths(source: object) -> TypeGuard[str | Sequence[Path]]:
-    """Whether a source is `files:…` or a list of paths.
-
-    Example:
-        >>> are_paths("files:clips"), are_paths([Path("a.wav")]), are_paths(["a text"])
-        (True, True, False)
-    """
+    """Whether a source is `files:…` or a list of paths."""
     if isinstance(source, list | tuple):
         return bool(source) and all(isinstance(one, Path) for one in source)
     return isinstance(source, str) and source.startswith(PREFIX)
@@ -51,8 +45,7 @@ def open_paths(source: str | Sequence[Path], on_error: ErrorPolicy) -> FilePaths
     """
     if not isinstance(source, str):
         return FilePaths("files", tuple(map(str, source)), "files", on_error, paths=tuple(source))
-    place = source.removeprefix(PREFIX)
-    folder = Path(place)
+    folder = Path(place := source.removeprefix(PREFIX))
     if not place or not (folder.exists() or shards.is_pattern(place)):
         raise ValueError(f"`{PREFIX}` must be followed by a folder, a file or a pattern; got `{shown(place)}`.")
     found = reading.walk(folder) if folder.is_dir() else [folder] if folder.exists() else shards.files_of(place)

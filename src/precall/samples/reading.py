@@ -32,12 +32,7 @@ class InputError(OSError, ValueError):
 
 
 def limit() -> int:
-    """Size in bytes up to which one file is read into memory: `$PRECALL_MAX_BYTES`, or 512 MiB.
-
-    Example:
-        >>> limit()
-        536870912
-    """
+    """Size in bytes up to which one file is read into memory: `$PRECALL_MAX_BYTES`, or 512 MiB."""
     given = os.environ.get(VARIABLE, "").strip() or str(DEFAULT_LIMIT)
     if not (given.isascii() and given.isdigit()) or len(given) > 18 or int(given) == 0:
         raise ValueError(f"{VARIABLE} must be a positive number of bytes; got `{shown(given[:40])}`.")
@@ -58,29 +53,15 @@ def count_limit() -> int:
 
 
 def check_count(what: str, n: int) -> None:
-    """Refuse a file with more than `count_limit()` lines, rows or members.
-
-    Args:
-        what: What is counted and where, for the error.
-        n: Their number, or any number above the limit.
-
-    Example:
-        >>> check_count("`a.txt` has too many lines", 3)
-    """
+    """Refuse a file with more than `count_limit()` lines, rows or members; `what` begins the error."""
     if n > count_limit():
-        raise InputError(
-            f"{what}: more than {count_limit():,}. Split it into several files, or set {VARIABLE} to raise this limit."
-        )
+        way_out = f"Split it into several files, or set {VARIABLE} to raise this limit."
+        raise InputError(f"{what}: more than {count_limit():,}. {way_out}")
 
 
 @contextmanager
 def parsing(path: Path, expected: str) -> Iterator[None]:
-    """Turn any error of a parser on a damaged file into a `ValueError` with one sentence.
-
-    Args:
-        path: The file.
-        expected: What it should be, as in "a .npy array of numbers".
-    """
+    """Turn any error of a parser on a damaged file into a `ValueError`: the file must be `expected`."""
     try:
         yield
     except InputError:
@@ -136,7 +117,6 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file."""
     return parse_json(read_file(path))
 
 
@@ -144,12 +124,6 @@ def parse_json(text: str | bytes) -> Any:
     """Parse JSON of at most 1/16 of the limit of a file (32 MiB): each `{},` takes 24 times its size in memory.
 
     Text that is nested too deeply is a `ValueError`, like any other text that is not JSON.
-
-    Example:
-        >>> parse_json("[" * 100_000)
-        Traceback (most recent call last):
-            ...
-        ValueError: it is nested too deeply
     """
     if len(text) > limit() // 16:
         raise InputError(f"it has more than {limit() // 16:,} bytes. Set {VARIABLE} to raise this limit")
@@ -160,29 +134,15 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_expansion(what: str, *, packed: int, unpacked: int) -> None:
-    """Refuse compressed data that expands implausibly: over 200 times, and beyond 1/8 of the limit (64 MiB).
-
-    Args:
-        what: What is unpacked, for the error.
-        packed: Its size on disk, in bytes.
-        unpacked: Its size in memory, in bytes, according to its header.
-
-    Example:
-        >>> check_expansion("a.zip", packed=10**6, unpacked=10**7)
-    """
+    """Refuse compressed data that expands implausibly: over 200 times, and beyond 1/8 of the limit (64 MiB)."""
     if unpacked > limit() // 8 and unpacked > PLAUSIBLE_EXPANSION * packed:
-        raise InputError(
-            f"{what} unpacks to {unpacked:,} bytes from {packed:,}: refused as a decompression bomb. If it is genuine, "
-            f"set {VARIABLE} to {8 * unpacked}"
-        )
+        way_out = f"If it is genuine, set {VARIABLE} to {8 * unpacked}"
+        got = f"unpacks to {unpacked:,} bytes from {packed:,}: refused as a decompression bomb"
+        raise InputError(f"{what} {got}. {way_out}")
 
 
 def matching(pattern: str) -> list[Path]:
-    """The files whose paths match a pattern with `*`, `?` and `[…]`, in no particular order. Folders do not match.
-
-    Args:
-        pattern: The pattern; `*` matches within one folder.
-    """
+    """The files, not folders, whose paths match a pattern with `*` (within one folder), `?` and `[…]`, in any order."""
     return [Path(path) for path in glob.glob(pattern) if not os.path.isdir(path)]
 
 

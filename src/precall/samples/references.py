@@ -7,7 +7,6 @@ protocol of the encoder.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 from precall.samples import hashing
 from precall.samples.archives import ArrayArchive
-from precall.samples.arrays import Numbers, Once, Positions, Rows
+from precall.samples.arrays import Numbers, Once, Positions, Rows, absolute
 from precall.samples.sampleset import ErrorPolicy, shown
 
 SUFFIX = ".precall"
@@ -40,13 +39,9 @@ SCHEMA = {
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRows(Rows):
-    """The features of a reference (kind `"features"`). Its arrays are read and verified when they are needed.
+    """The features of a reference (kind `"features"`). Its arrays are read and verified when they are needed."""
 
-    Attributes:
-        about: Settings, protocol and checksums.
-    """
-
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)  # settings, protocol and checksums
 
     @property
     def encoder(self) -> object:
@@ -64,30 +59,12 @@ class ReferenceRows(Rows):
         return hashing.combined([json.dumps(self.about, sort_keys=True)])
 
 
-def write_reference(path: Path, arrays: Mapping[str, Numbers], about: Mapping[str, Any]) -> None:
-    """Write a reference, atomically.
-
-    Args:
-        path: The file, whose name must end in `.precall`.
-        arrays: Arrays by name; `features` must be one of them.
-        about: Settings and protocol, as JSON values.
-    """
-    REFERENCE.write(path, arrays, about)
-
-
 def open_reference(path: Path, on_error: ErrorPolicy = "fail") -> ReferenceRows:
     """Open a reference. Its arrays stay on disk until they are needed."""
     about = REFERENCE.about(path, SCHEMA, ("features",))
-    n, place = int(about["n"]), Path(os.path.abspath(path))
+    ids, (place,) = Positions(int(about["n"])), absolute([path])
     load = Once(lambda: _array(place, "features", about))
-    settings: dict[str, Any] = {
-        "name": str(path),
-        "on_error": on_error,
-        "load": load,
-        "paths": (place,),
-        "about": about,
-    }
-    return ReferenceRows(kind="features", ids=Positions(n), **settings)
+    return ReferenceRows("features", ids, str(path), on_error, load=load, paths=(place,), about=about)
 
 
 def _array(path: Path, name: str, about: Mapping[str, Any]) -> Numbers:

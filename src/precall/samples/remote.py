@@ -28,22 +28,12 @@ WILD = re.compile(r"[*?\[]")
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is a URL rather than a path.
-
-    Example:
-        >>> is_url("s3://bucket/images"), is_url("images/a.npy"), is_url("C://images")
-        (True, False, False)
-    """
+    """Whether a source is a URL rather than a path."""
     return bool(URL.match(source))
 
 
 def without_secrets(url: str) -> str:
-    """A URL without the password and the query, which may contain a signature.
-
-    Example:
-        >>> without_secrets("https://me:secret@host/a.npy?signature=1")
-        'https://host/a.npy'
-    """
+    """A URL without the password and the query, which may contain a signature."""
     if "::" in url:
         return "::".join(map(without_secrets, url.split("::")))
     scheme, place, path, _, _ = urlsplit(url)
@@ -51,71 +41,45 @@ def without_secrets(url: str) -> str:
 
 
 def local_path(url: str) -> str | None:
-    """The path of a `file://` URL, which needs no copy; None for any other URL.
-
-    Example:
-        >>> local_path("file:///data/a.npy")
-        '/data/a.npy'
-    """
+    """The path of a `file://` URL, which needs no copy; None for any other URL."""
     return LOCAL.sub("", url) if LOCAL.match(url) else None
 
 
-def copied(urls: list[str]) -> list[Path]:
-    """Copy the files or folders at some URLs to a temporary folder.
-
-    Args:
-        urls: URLs of files or folders; a URL may contain `*`, `?` and `[…]`.
-
-    Returns:
-        A local path for each URL, or for each of its matches in natural order. Names are those at the URL.
-    """
-    return [path for url in urls for path in _copied(url)]
-
-
-def _copied(url: str) -> list[Path]:
+def copied(url: str) -> list[Path]:
+    """Copy the file or folder at a URL, or the matches of its wildcards in natural order, to a temporary folder."""
     said = shown(without_secrets(url))
     if INTERPRETED.search(url):
         raise ValueError(f"`{said}` is not opened: files of references can name code and other files. Copy the data.")
     try:
-        system, place = _fsspec().core.url_to_fs(url)
-        found = _matches(system, place)
-        return [_copy(system, one, said) for one in found]
+        system, place = import_module("fsspec").core.url_to_fs(url)
+        found = [place]
+        if WILD.search(place) and not system.exists(place):
+            found = sorted(filter(system.isfile, system.glob(place)), key=natural)
+        if not found:
+            raise FileNotFoundError(place)
+        return [_copy(system, one) for one in found]
     except (ImportError, reading.InputError) as error:
-        raise ValueError(f"`{said}` cannot be opened: {shown(_line(error))}") from None
+        reason = _line(error)
+        if isinstance(error, ImportError) and error.name == "fsspec":
+            reason = "URLs need fsspec: pip install 'precall[remote]'."
+        raise ValueError(f"`{said}` cannot be opened: {shown(reason)}") from None
     except FileNotFoundError:
         raise ValueError(f"the samples must be a file or folder that exists; got `{said}`.") from None
     except Exception as error:  # each kind of URL has its own errors
         raise ValueError(f"`{said}` cannot be read: {type(error).__name__}: {shown(_line(error))}.") from None
 
 
-def _fsspec() -> Any:
-    try:
-        return import_module("fsspec")
-    except ImportError:
-        raise ImportError("URLs need fsspec: pip install 'precall[remote]'.") from None
-
-
-def _matches(system: Any, place: str) -> list[str]:
-    """The place itself if something is there, or else the files that match it."""
-    if not WILD.search(place) or system.exists(place):
-        return [place]
-    found = [one for one in system.glob(place) if system.isfile(one)]
-    if not found:
-        raise FileNotFoundError(place)
-    return sorted(found, key=natural)
-
-
-def _copy(system: Any, place: str, said: str) -> Path:
+def _copy(system: Any, place: str) -> Path:
     """Copy a file, or all files below a folder."""
-    target = Path(tempfile.mkdtemp(dir=_folder())) / _plain(posixpath.basename(place.rstrip("/")))
-    if system.isfile(place):
-        _check_space([system.info(place)], said)
-        system.get_file(place, str(target))
-        return target
-    files = dict(_below(system, place))
+    name = re.split(r"[?#]", posixpath.basename(place.rstrip("/")))[0].replace("\\", "_").replace("\0", "_")
+    target = Path(tempfile.mkdtemp(dir=_folder())) / (name if name not in ("", ".", "..") else "samples")
+    files = {place: ""} if system.isfile(place) else dict(_below(system, place))
     if not files:
         raise FileNotFoundError(place)
-    _check_space([system.info(one) for one in files], said)
+    size, free = sum(int(system.info(one).get("size") or 0) for one in files), shutil.disk_usage(_folder()).free
+    if size > 0.9 * free:
+        got = f"it has {size:,} bytes, and only {free:,} are free in {tempfile.gettempdir()}"
+        raise reading.InputError(f"{got}. Free some space, or set TMPDIR to a folder on a larger disk")
     for one, name in files.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         system.get_file(one, str(target / name))
@@ -130,21 +94,6 @@ def _below(system: Any, place: str) -> Iterator[tuple[str, str]]:
         if any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name or "\0" in name:
             raise reading.InputError(f"the name `{shown(name)}` leaves the folder; rename it")
         yield one, name
-
-
-def _plain(name: str) -> str:
-    """A file name without the query of a URL, and never empty."""
-    name = re.split(r"[?#]", name)[0].replace("\\", "_").replace("\0", "_")
-    return name if name not in ("", ".", "..") else "samples"
-
-
-def _check_space(infos: list[dict[str, Any]], said: str) -> None:
-    size, free = sum(int(info.get("size") or 0) for info in infos), shutil.disk_usage(_folder()).free
-    if size > 0.9 * free:
-        raise reading.InputError(
-            f"it has {size:,} bytes, and only {free:,} are free in {tempfile.gettempdir()}. Free some space, or set "
-            "TMPDIR to a folder on a larger disk"
-        )
 
 
 @cache

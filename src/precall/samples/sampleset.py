@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import numpy.typing as npt
 
 from precall.printing import shown as shown
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 Kind = Literal["images", "features", "text", "table", "files", "moments"]
 ErrorPolicy = Literal["fail", "skip"]
 Notice = Literal["cut", "frames", "surrogates"]
-Sample = npt.NDArray[Any] | str | Mapping[str, str]  # pixels or a feature vector; a text; the row of a table
 
 THUMBNAIL = 96  # longer side of a gallery image, in pixels
 NOTICES: dict[Notice, str] = {
@@ -36,12 +33,7 @@ class SampleWarning(UserWarning):
 
 
 class SampleError(ValueError):
-    """Raised when a sample cannot be read. Contains its index, its id and a short reason.
-
-    Example:
-        >>> print(SampleError(3, "cat.png", "the image is truncated"))
-        cat.png: the image is truncated
-    """
+    """Raised when a sample cannot be read. Contains its index, its id and a short reason."""
 
     def __init__(self, index: int, id: str, reason: str) -> None:
         super().__init__(f"{shown(id)}: {shown(reason)}")
@@ -65,9 +57,7 @@ class SampleSet(ABC):
     samples.
 
     Attributes:
-        kind: `"images"`, `"features"`, `"text"`, `"table"`, `"files"` or `"moments"`.
         ids: One name per sample: its path inside the folder or zip, or its index.
-        name: Human-readable source of the samples.
         on_error: What to do with a sample that cannot be read: `"fail"` raises its error, `"skip"` records it in
             `errors` and continues.
         ignored: Number of files that were ignored because they are not samples (other suffixes, hidden files).
@@ -90,9 +80,7 @@ class SampleSet(ABC):
 
     @abstractmethod
     def fingerprint(self, index: Path | None = None) -> str:
-        """SHA-256 of the content, 64 hexadecimal digits. The same samples in the same order give the same value.
-
-        The names of the samples do not matter.
+        """SHA-256 of the content, whatever the names of the samples.
 
         Args:
             index: A file that stores the hashes of files together with their sizes and times, so that unchanged files
@@ -130,7 +118,12 @@ class SampleSet(ABC):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about samples that were not read as they are, so far: which ones, and what was done."""
-        return tuple(_note(what, [self.ids[index] for index in indices]) for what, indices in self.noticed.items())
+        found = []
+        for what, indices in self.noticed.items():
+            more = f" and {len(indices) - NAMED:,} more" if len(indices) > NAMED else ""
+            named = shown(", ".join(self.ids[index] for index in indices[:NAMED]))
+            found.append(f"{NOTICES[what].format(n=f'{len(indices):,}')}: {named}{more}.")
+        return tuple(found)
 
     def batches(self, size: int) -> Iterator[Batch]:
         """Iterate over the samples in order, at most `size` at a time; `on_error` decides about unreadable samples."""
@@ -160,39 +153,17 @@ class SampleSet(ABC):
         return image
 
     def describe(self, index: int) -> str:
-        """Describe the sample in at most 300 characters of plain text: its text, its cells, or its id.
-
-        Only unprintable characters are replaced. Code that writes HTML must escape the result.
-        """
-        if self.kind not in ("text", "table"):
-            return _shortened(shown(self.ids[index]))
-        sample: Sample = self[index]
-        if isinstance(sample, Mapping):
-            sample = ", ".join(f"{column}={cell}" for column, cell in sample.items())
-        return _shortened(shown(str(sample)))
+        """Describe the sample in at most 300 characters of plain text, which is not escaped: its text, or its id."""
+        text = shown(self[index] if self.kind == "text" else self.ids[index])
+        return text if len(text) <= DESCRIPTION else text[: DESCRIPTION - 1] + "…"
 
 
 def natural(text: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Key for natural sorting, in which `img2` comes before `img10`.
+    """Key for natural sorting, in which `img2` comes before `img10`."""
 
-    Example:
-        >>> sorted(["img10", "img2", "b/1"], key=natural)
-        ['b/1', 'img2', 'img10']
-    """
-    return [_natural_part(part) for part in re.findall(r"[0-9]+|[^0-9]+", text)], text
+    def key(part: str) -> tuple[int, int, str]:
+        """Numbers before text and by value. Comparing lengths first avoids converting very long numbers."""
+        digits = part.lstrip("0")
+        return (0, len(digits), digits) if part[0] in "0123456789" else (1, 0, part)
 
-
-def _natural_part(part: str) -> tuple[int, int, str]:
-    """Sort numbers before text and by value. Comparing lengths first avoids converting very long numbers."""
-    digits = part.lstrip("0")
-    return (0, len(digits), digits) if part[0] in "0123456789" else (1, 0, part)
-
-
-def _note(what: Notice, ids: Sequence[str]) -> str:
-    """The sentence of a notice, with the first ids."""
-    more = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
-    return f"{NOTICES[what].format(n=f'{len(ids):,}')}: {shown(', '.join(ids[:NAMED]))}{more}."
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= DESCRIPTION else text[: DESCRIPTION - 1] + "…"
+    return [key(part) for part in re.findall(r"[0-9]+|[^0-9]+", text)], text

@@ -20,24 +20,12 @@ SPLIT = re.compile(r"^(.*?)[-_.]\d+[-_]of[-_]\d+", re.IGNORECASE)  # train-00000
 
 
 def is_pattern(source: str) -> bool:
-    """Whether a path stands for several files.
-
-    Example:
-        >>> is_pattern("data-{0..3}.tar"), is_pattern("*.parquet"), is_pattern("data.tar")
-        (True, True, False)
-    """
+    """Whether a path stands for several files."""
     return bool(WILD.search(source) or BRACES.search(source))
 
 
 def expanded(pattern: str) -> list[str]:
-    """The names that braces stand for: `{0000..0003}` is a range with leading zeros, `{a,b}` a list.
-
-    Example:
-        >>> expanded("data-{08..10}.{tar,zip}")[:3]
-        ['data-08.tar', 'data-08.zip', 'data-09.tar']
-        >>> expanded("data.tar")
-        ['data.tar']
-    """
+    """The names that braces stand for: `{0000..0003}` is a range with leading zeros, `{a,b}` a list."""
     names = list(islice(_expanded(pattern), MOST + 1))
     if len(names) > MOST:
         raise ValueError(f"`{shown(pattern)}` must stand for at most {MOST:,} files; it stands for more.")
@@ -62,20 +50,13 @@ def suffix_of(paths: Sequence[Path], place: str) -> str:
         listed = ", ".join(f"{n} {suffix or 'without a suffix'}" for suffix, n in suffixes.most_common(9))
         raise ValueError(f"`{shown(place)}` must stand for files of one kind; got {listed}. Use a narrower pattern.")
     if len(splits := splits_of(paths)) > 1:
-        named = ", ".join(splits)
-        raise ValueError(
-            f"`{shown(place)}` contains several splits ({shown(named)}); choose one, as in `{shown(splits[0])}-*`."
-        )
+        named = shown(", ".join(splits))
+        raise ValueError(f"`{shown(place)}` contains several splits ({named}); choose one: `{shown(splits[0])}-*`.")
     return next(iter(suffixes))
 
 
 def splits_of(paths: Sequence[PurePath]) -> list[str]:
-    """The splits that files belong to according to names such as `train-00000-of-00004.parquet`, in order.
-
-    Example:
-        >>> splits_of([PurePath("train-00000-of-00001.parquet"), PurePath("test-00000-of-00001.parquet")])
-        ['test', 'train']
-    """
+    """The splits that files belong to according to names such as `train-00000-of-00004.parquet`, in order."""
     found = [match[1] for path in paths if (match := SPLIT.match(path.name))]
     return sorted(set(found)) if len(found) == len(paths) else []
 

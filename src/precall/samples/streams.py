@@ -9,20 +9,17 @@ from functools import partial
 from itertools import islice
 from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.samples import hashing
 from precall.samples.arrays import Once, Positions, as_pixels
-from precall.samples.images import Pixels, as_rgb, decode_image
+from precall.samples.images import as_rgb, decode_image
 from precall.samples.sampleset import ErrorPolicy, Kind, SampleError, SampleSet
 from precall.samples.texts import repaired
 from precall.theory.arrays import is_tensor
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 BLOCK = 256  # samples per call of a generating function; constant, because the samples depend on it
 FIELDS = ("image", "text")  # fields of a dict in which the sample is looked up if there is no `key`
@@ -45,7 +42,6 @@ class Items(SampleSet):
     key: str | None = None
 
     def read(self, index: int) -> npt.NDArray[Any] | str:
-        """Return the sample at `index`: `uint8` RGB, a feature vector, or a text."""
         try:
             kind, sample = as_sample(self.item(index), self.key)
         except (ValueError, OSError) as error:
@@ -56,14 +52,15 @@ class Items(SampleSet):
 
     def fingerprint(self, index: Path | None = None) -> str:
         """SHA-256 of all samples, which are read for this purpose."""
-        return hashing.combined(map(self._hash, range(len(self))))
 
-    def _hash(self, index: int) -> str:
-        try:
-            sample = self.read(index)
-        except SampleError as error:
-            return error.reason
-        return hashing.combined([sample]) if isinstance(sample, str) else hashing.of_array(np.atleast_1d(sample))
+        def hashed(index: int) -> str:
+            try:
+                sample = self.read(index)
+            except SampleError as error:
+                return error.reason
+            return hashing.combined([sample]) if isinstance(sample, str) else hashing.of_array(np.atleast_1d(sample))
+
+        return hashing.combined(map(hashed, range(len(self))))
 
 
 def open_sequence(source: Indexable, key: str | None, on_error: ErrorPolicy) -> Items:
@@ -73,7 +70,7 @@ def open_sequence(source: Indexable, key: str | None, on_error: ErrorPolicy) -> 
 
 def open_iterable(source: Iterable[object], key: str | None, n: int | None, on_error: ErrorPolicy) -> Items:
     """Open an iterable of samples, or of batches (a torch `DataLoader`). It is read once and kept in memory."""
-    batched = _is_loader(source)
+    batched = isinstance(source, _known("torch.utils.data", "DataLoader"))
     stream = (sample for batch in source for sample in _unbatched(batch, key)) if batched else iter(source)
     samples = list(islice(stream, n))
     return _items(len(samples), samples.__getitem__, type(source).__name__, None if batched else key, on_error)
@@ -87,7 +84,16 @@ def open_generator(source: Callable[..., object], n: int | None, seed: int, on_e
     """
     if n is None or n < 1:
         raise ValueError(f"`n` must be the number of samples to generate, at least 1; got {n}.")
-    blocks = [Once(partial(_block, source, start, n, seed)) for start in range(0, n, BLOCK)]
+
+    def block(start: int) -> Indexable:
+        size, rng = min(BLOCK, n - start), np.random.default_rng([seed, start // BLOCK])
+        samples = source(size, rng)
+        if not isinstance(samples, Indexable) or len(samples) != size:
+            got = len(samples) if isinstance(samples, Indexable) else type(samples).__name__
+            raise ValueError(f"`source(n, rng)` must return n = {size} samples; got {got}.")
+        return samples
+
+    blocks = [Once(partial(block, start)) for start in range(0, n, BLOCK)]
     name = getattr(source, "__qualname__", type(source).__name__)
     return _items(n, lambda index: blocks[index // BLOCK]()[index % BLOCK], name, None, on_error)
 
@@ -98,10 +104,6 @@ def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[
     A string is a text. A Pillow image, the bytes of an image file, and an array or tensor with two or three dimensions
     are images. A one-dimensional array or a list of numbers is a feature vector. From a tuple (sample, label, …) the
     first element is taken, and from a dict the value under `key`, `"image"` or `"text"`.
-
-    Example:
-        >>> as_sample(("a text", 3))
-        ('text', 'a text')
     """
     if isinstance(value, Mapping):
         return as_sample(_field(value, key))
@@ -109,25 +111,26 @@ def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[
         return as_sample(value[0], key)
     if isinstance(value, str):
         return "text", value
-    if _is_picture(value):
-        return "images", _upright(value)
+    if isinstance(value, _known("PIL.Image", "Image")):
+        from PIL import ImageOps
+
+        return "images", as_rgb(ImageOps.exif_transpose(value))
     if isinstance(value, bytes):
         return "images", decode_image(value)
-    return _from_array(value)
+    array = np.asarray(value.detach().cpu() if is_tensor(value) else value)
+    if array.dtype.kind not in "fiub" or not 1 <= array.ndim <= 3:
+        got = type(value).__name__ if array.dtype.kind not in "fiub" else f"shape {array.shape}"
+        raise ValueError(f"a sample must be an image, a row of numbers, or a text; got {got}")
+    return ("features", array) if array.ndim == 1 else ("images", as_pixels(array))
 
 
 def _items(n: int, item: Callable[[int], object], name: str, key: str | None, on_error: ErrorPolicy) -> Items:
+    """Samples of the kind of the first one, or of the first readable one if unreadable samples are skipped."""
     if n == 0:
         raise ValueError(f"`source` must contain at least one sample; got an empty {name}.")
-    kind = _first_kind(n, item, key, on_error)
-    return Items(kind=kind, ids=Positions(n), name=name, on_error=on_error, item=item, key=key)
-
-
-def _first_kind(n: int, item: Callable[[int], object], key: str | None, on_error: ErrorPolicy) -> Kind:
-    """The kind of the first sample, or of the first readable sample if unreadable samples are skipped."""
     for index in range(n):
         try:
-            return as_sample(item(index), key)[0]
+            return Items(as_sample(item(index), key)[0], Positions(n), name, on_error, item=item, key=key)
         except (KeyError, TypeError, IndexError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise ValueError(f"`source` must return its samples by index; index 0 raises {reason}.") from None
@@ -137,37 +140,12 @@ def _first_kind(n: int, item: Callable[[int], object], key: str | None, on_error
     raise ValueError(f"`source` must contain a readable sample; none of {n} can be read.")
 
 
-def _block(source: Callable[..., object], start: int, n: int, seed: int) -> Indexable:
-    size = min(BLOCK, n - start)
-    rng = np.random.default_rng([seed, start // BLOCK])
-    samples = source(size, rng)
-    if not isinstance(samples, Indexable) or len(samples) != size:
-        got = len(samples) if isinstance(samples, Indexable) else type(samples).__name__
-        raise ValueError(f"`source(n, rng)` must return n = {size} samples; got {got}.")
-    return samples
-
-
 def _field(value: Mapping[str, object], key: str | None) -> object:
     found = [name for name in ((key,) if key else FIELDS) if name in value]
     if not found:
         got = ", ".join(map(str, value))
         raise ValueError(f"no sample found in a dict with fields {got}: name the field with `key`")
     return value[found[0]]
-
-
-def _from_array(value: object) -> tuple[Kind, npt.NDArray[Any] | str]:
-    array = np.asarray(value.detach().cpu() if is_tensor(value) else value)
-    if array.dtype.kind not in "fiub" or not 1 <= array.ndim <= 3:
-        got = type(value).__name__ if array.dtype.kind not in "fiub" else f"shape {array.shape}"
-        raise ValueError(f"a sample must be an image, a row of numbers, or a text; got {got}")
-    return ("features", array) if array.ndim == 1 else ("images", as_pixels(array))
-
-
-def _upright(image: Image) -> Pixels:
-    """The pixels of a Pillow image, turned as its EXIF data says."""
-    from PIL import ImageOps
-
-    return as_rgb(ImageOps.exif_transpose(image))
 
 
 def _unbatched(batch: object, key: str | None) -> Iterator[object]:
@@ -181,12 +159,6 @@ def _unbatched(batch: object, key: str | None) -> Iterator[object]:
     yield from batch
 
 
-# a module that another thread is importing may not have its classes yet
-
-
-def _is_loader(value: object) -> bool:
-    return isinstance(value, getattr(sys.modules.get("torch.utils.data"), "DataLoader", ()))
-
-
-def _is_picture(value: object) -> TypeGuard[Image]:
-    return isinstance(value, getattr(sys.modules.get("PIL.Image"), "Image", ()))
+def _known(module: str, name: str) -> Any:
+    """A class of a module if it is loaded; a module that another thread is importing may not have its classes yet."""
+    return getattr(sys.modules.get(module), name, ())

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from precall.samples import hashing, reading
-from precall.samples.arrays import Positions
+from precall.samples.arrays import Positions, absolute
 from precall.samples.cells import (
     has_decimal_commas,
     has_decimal_points,
@@ -29,7 +29,7 @@ from precall.samples.cells import (
 )
 from precall.samples.columns import ColumnKind, TableChoice
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
-from precall.samples.typed_cells import Cells, DateCells, NumberCells, TextBuilder, text_cells
+from precall.samples.typed_cells import Cells, TextBuilder
 from precall.theory.arrays import Index
 
 COLUMNS = 4096  # of a table: each is encoded, compared and reported
@@ -40,38 +40,24 @@ TYPES: Mapping[str, ColumnKind] = {  # how the name of a type begins in pandas, 
     r"u?int\d": "integer",
 }
 DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
-CELLS, LINE = (
-    1 << 17,
-    1 << 20,
-)  # cells of a CSV file that are texts at once; characters of a line that show its delimiter
+CELLS = 1 << 17  # cells of a CSV file that are texts at once
+LINE = 1 << 20  # characters of a line that show its delimiter
 HEADER = 1000  # rows that are compared with the first line
 
 
 @dataclass(frozen=True, eq=False)
 class TableRows(SampleSet):
-    """The rows of a table. Their ids are `"row 1"`, `"row 2"`, …, counted after the header.
-
-    Attributes:
-        columns: The names of the columns, in order.
-        data: The cells of each column, as they are stored.
-        uneven: The number of cells of rows that do not have one per column, by index; they cannot be read.
-        paths: The files; none for a data frame.
-        delimiter: What separates the cells of a line of the file.
-        has_header: Whether the first line of the file has the names of the columns.
-        choice: What the user says about the columns.
-        visible: The columns that may be shown in galleries; none unless rows may be shown.
-        types: The kinds of columns whose type says it: dates, categories, truth values. Others are inferred.
-    """
+    """The rows of a table. Their ids are `"row 1"`, `"row 2"`, …, counted after the header."""
 
     columns: tuple[str, ...] = ()
-    data: Sequence[Cells] = field(default=(), repr=False)
-    uneven: Mapping[int, int] = field(default_factory=dict, repr=False)
+    data: Sequence[Cells] = field(default=(), repr=False)  # the cells of each column, as they are stored
+    uneven: Mapping[int, int] = field(default_factory=dict, repr=False)  # numbers of cells of rows of another width
     paths: tuple[Path, ...] = ()
     delimiter: str = ","
     has_header: bool = True
-    choice: TableChoice = field(default_factory=TableChoice)
-    visible: tuple[str, ...] = ()
-    types: Mapping[str, ColumnKind] = field(default_factory=dict)
+    choice: TableChoice = field(default_factory=TableChoice)  # what the user says about the columns
+    visible: tuple[str, ...] = ()  # the columns that galleries may show
+    types: Mapping[str, ColumnKind] = field(default_factory=dict)  # kinds that the types say; others are inferred
 
     def read(self, index: int) -> Mapping[str, str]:
         """Return the row at `index` as a mapping from column to cell, both as text; decimals follow a point."""
@@ -146,8 +132,7 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
     """Open a `.csv` or `.tsv` file. Its delimiter is a tab, semicolon, vertical bar or comma.
 
     The first line is the header. If it contains only numbers, or a number or date and a text that occurs again below
-    it, it is the first row instead, and the columns are named `"column 1"`, `"column 2"`, … A column without a name is
-    named in the same way, and a repeated name is numbered.
+    it, it is the first row instead, and the columns are named `"column 1"`, `"column 2"`, …
     """
     try:
         with io.TextIOWrapper(reading.open_file(path), "utf-8-sig", newline="") as file:
@@ -176,7 +161,7 @@ def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: Erro
     """The table of the rows of a file, which are kept as codes or arrays, block by block."""
     first = next(rows, [])
     width = len(first)
-    _check_width(width)
+    column_names([""] * width)  # not too many
     uneven = dict[int, int]()
     even = _even(rows, width, uneven)
     block = [first, *islice(even, HEADER - 1)] if first else []
@@ -193,18 +178,10 @@ def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: Erro
     if 2 * len(uneven) > n:
         got = f"{len(uneven):,} of {n:,} rows have another number"
         raise ValueError(f"`{shown(str(path))}` must have {width} cells per row, as its first line; {got}.")
-    return TableRows(
-        kind="table",
-        ids=Positions(n, 1, "row "),
-        name=str(path),
-        on_error=on_error,
-        columns=column_names(header or [""] * width),
-        data=[column.cells() for column in built],
-        uneven={index + (not header): cells for index, cells in uneven.items()},  # the first line may be a row
-        paths=(Path(os.path.abspath(path)),),
-        delimiter=delimiter,
-        has_header=bool(header),
-    )
+    known: dict[str, Any] = {"columns": column_names(header or [""] * width), "data": [one.cells() for one in built]}
+    known |= {"paths": absolute([path]), "delimiter": delimiter, "has_header": bool(header)}
+    uneven = {index + (not header): cells for index, cells in uneven.items()}  # the first line may be a row
+    return TableRows("table", Positions(n, 1, "row "), str(path), on_error, uneven=uneven, **known)
 
 
 def _even(rows: Iterator[list[str]], width: int, uneven: dict[int, int]) -> Iterator[list[str]]:
@@ -216,71 +193,8 @@ def _even(rows: Iterator[list[str]], width: int, uneven: dict[int, int]) -> Iter
         yield row
 
 
-@runtime_checkable
-class DataFrame(Protocol):
-    """A data frame: named columns of equal length, as pandas, Polars and PyArrow have them."""
-
-    @property
-    def columns(self) -> Any: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-
-def is_frame(source: object) -> TypeGuard[DataFrame]:
-    """Whether `source` is a data frame of pandas or Polars, or a PyArrow table."""
-    return isinstance(source, DataFrame) and len(source.shape) == 2
-
-
-def frame_columns(source: Any) -> dict[str, Any]:
-    """The columns of a frame by name: pandas (`iloc`), or Polars."""
-    if hasattr(source, "iloc"):
-        names = column_names(list(map(str, source.columns)))
-        return {name: source.iloc[:, i] for i, name in enumerate(names)}
-    return {str(name): source[name] for name in source.columns}
-
-
-def open_frame(source: DataFrame, on_error: ErrorPolicy) -> TableRows:
-    """Open a data frame as a table. Numbers and dates stay what they are; other cells become text."""
-    columns = frame_columns(source)
-    n = source.shape[0]
-    if not n:
-        raise ValueError(f"`source` must contain at least one row; got an empty {type(source).__name__}.")
-    return TableRows(
-        kind="table",
-        ids=Positions(n, 1, "row "),
-        name=type(source).__name__,
-        on_error=on_error,
-        columns=column_names(list(columns)),
-        data=[_series(one) for one in columns.values()],
-        types=typed({name: str(one.dtype) for name, one in columns.items()}),
-    )
-
-
-def _series(series: Any) -> Cells:
-    """The cells of a column of pandas or Polars, by its type."""
-    name, is_pandas = str(series.dtype), hasattr(series, "isna")
-    if is_pandas and isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-        return NumberCells(series.to_numpy())
-    if is_pandas and (found := re.match(r"(u?int|float)\d+", name, re.I)):  # numbers that may be missing
-        return NumberCells(series.to_numpy(found[0].lower(), na_value=0), series.isna().to_numpy(bool))
-    if is_pandas and name.startswith("datetime64"):
-        zoned = "," in name
-        return DateCells((series.dt.tz_convert(None) if zoned else series).to_numpy(), zoned=zoned)
-    if hasattr(series, "is_null") and series.dtype.is_numeric() and not name.startswith("Decimal"):
-        return NumberCells(series.fill_null(0).to_numpy(), series.is_null().to_numpy())
-    if hasattr(series, "is_null") and name.startswith("Date"):
-        return DateCells(series.to_numpy(), zoned=bool(getattr(series.dtype, "time_zone", None)))
-    return text_cells(list(map(as_text, series.tolist() if hasattr(series, "tolist") else series.to_list())))
-
-
 def typed(types: Mapping[str, str]) -> dict[str, ColumnKind]:
-    """The kinds that the types of columns say, by their names; floats and texts say none.
-
-    Example:
-        >>> typed({"a": "datetime64[ns]", "b": "bool", "c": "dictionary<values=string>", "d": "Int64", "e": "string"})
-        {'a': 'date', 'b': 'boolean', 'c': 'category', 'd': 'integer'}
-    """
+    """The kinds that the types of columns say, by their names; floats and texts say none."""
     return {name: kind for name, text in types.items() for start, kind in TYPES.items() if re.match(start, text, re.I)}
 
 
@@ -308,14 +222,10 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max(reversed(DELIMITERS), key=lines[0].count) if lines else ","
 
 
-def _check_width(columns: int) -> None:
-    if columns > COLUMNS:
-        raise ValueError(f"a table must have at most {COLUMNS:,} columns; got {columns:,}. Save numbers as .npy.")
-
-
 def column_names(header: Sequence[str]) -> tuple[str, ...]:
     """The names of the columns; empty ones become `"column 3"`, and the second `"x"` becomes `"x (2)"`."""
-    _check_width(len(header))
+    if len(header) > COLUMNS:
+        raise ValueError(f"a table must have at most {COLUMNS:,} columns; got {len(header):,}. Save numbers as .npy.")
     names: dict[str, int] = {}  # with how often each was given
     for place, given in enumerate(header, 1):
         name = one = given.strip() or f"column {place}"

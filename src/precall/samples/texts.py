@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from precall.samples import hashing, reading
 from precall.samples.sampleset import ErrorPolicy, SampleError, SampleSet, shown
@@ -17,24 +18,15 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, eq=False)
 class TextLines(SampleSet):
-    """Texts that are stored as bytes. In a file with one text per line, the ids are `"line 1"`, `"line 2"`, …
+    """Texts that are stored as bytes. In a file with one text per line, the ids are `"line 1"`, `"line 2"`, …"""
 
-    Attributes:
-        lines: The bytes of each text, or of the record that contains it; they may be read on demand.
-        parse: Takes the text from a record.
-        paths: The files.
-        key: The name of the field or column that is read.
-        is_json: Whether a line is a JSON record.
-    """
-
-    lines: Sequence[bytes] = field(default_factory=list, repr=False)
-    parse: Callable[[str], str] = field(default=str, repr=False)
+    lines: Sequence[bytes] = field(default_factory=list, repr=False)  # each text, or the record that contains it
+    parse: Callable[[str], str] = field(default=str, repr=False)  # takes the text from a record
     paths: tuple[Path, ...] = ()
-    key: str | None = None
-    is_json: bool = False
+    key: str | None = None  # the name of the field or column that is read
+    is_json: bool = False  # whether a line is a JSON record
 
     def read(self, index: int) -> str:
-        """Return the text at `index`."""
         try:
             line = self.lines[index]
             if len(line) > reading.text_limit():
@@ -65,10 +57,6 @@ def without_surrogates(text: str) -> str:
     """The text with pairs of surrogates joined, and U+FFFD in the place of lone ones.
 
     JSON can contain half of a surrogate pair, for example if a model's output was cut inside an emoji.
-
-    Example:
-        >>> without_surrogates("a\\ud83d\\ude00b\\ud83d")
-        'a😀b�'
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -79,24 +67,12 @@ def open_lines(path: Path, on_error: ErrorPolicy) -> TextLines:
 
 
 def open_jsonl(path: Path, key: str | None, on_error: ErrorPolicy) -> TextLines:
-    """Open a `.jsonl` file: each line is a JSON string, or an object with the text under `key` (default `"text"`).
-
-    The key may be a path into nested objects and lists, such as `resps.0.0`.
-    """
+    """Open a `.jsonl` file: each line is a JSON string, or an object with the text under `key` (default `"text"`)."""
     return _text_lines(path, lambda line: json_text(line, key or "text"), key or "text", on_error)
 
 
 def json_text(record: str, key: str) -> str:
-    """The text under `key` in a JSON record, or the record itself if it is a string.
-
-    Args:
-        record: The JSON.
-        key: A name, or a path of names and positions, separated by points.
-
-    Example:
-        >>> json_text('{"resps": [["an answer"]]}', "resps.0.0")
-        'an answer'
-    """
+    """The text under `key` (a name, or a path of names and positions) in JSON, or the record if it is a string."""
     try:
         value = reading.parse_json(record)
     except ValueError as error:
@@ -134,21 +110,10 @@ def _found(value: object) -> str:
 def _text_lines(path: Path, parse: Callable[[str], str], key: str | None, on_error: ErrorPolicy) -> TextLines:
     data = reading.read_file(path).removeprefix(b"\xef\xbb\xbf")
     reading.check_count(f"`{shown(str(path))}` has too many lines", data.count(b"\n"))
-    numbered = [(number, _without_end(line)) for number, line in enumerate(io.BytesIO(data), start=1) if line.strip()]
+    ends = ((line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")) for line in io.BytesIO(data))
+    numbered = [(number, line) for number, line in enumerate(ends, start=1) if line.strip()]
     if not numbered:
         raise ValueError(f"`{shown(str(path))}` must contain at least one line of text; got none.")
-    return TextLines(
-        kind="text",
-        ids=tuple(f"line {number}" for number, _ in numbered),
-        name=str(path),
-        on_error=on_error,
-        lines=[line for _, line in numbered],
-        parse=parse,
-        paths=(Path(os.path.abspath(path)),),
-        key=key,
-        is_json=key is not None,
-    )
-
-
-def _without_end(line: bytes) -> bytes:
-    return line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+    ids, lines = tuple(f"line {number}" for number, _ in numbered), [line for _, line in numbered]
+    read: dict[str, Any] = {"lines": lines, "parse": parse, "paths": (Path(os.path.abspath(path)),), "key": key}
+    return TextLines("text", ids, str(path), on_error, **read, is_json=key is not None)

@@ -21,30 +21,18 @@ from precall.theory.arrays import Array, Flags, Index
 FEW, MOST = 256, 1 << 16  # distinct texts up to which a column is always, and at most, stored as codes
 YEARS = np.datetime64("0001-01-01", "s"), np.datetime64("9999-12-31T23:59:59", "s")
 
-Texts = npt.NDArray[Any]
-"""Texts of any length in one array of NumPy's `StringDType`: 16 bytes each, and more for long ones."""
+Texts = npt.NDArray[Any]  # of NumPy's `StringDType`: 16 bytes each, and more for long ones
 
 
 @dataclass(frozen=True, eq=False)
 class TextLevels:
-    """The distinct texts of a column, and the one that each cell has.
-
-    Attributes:
-        names: The texts, in the order in which they first occur.
-        codes: Index in `names` of the text of each cell, shape (n,).
-
-    Example:
-        >>> found = TextLevels.of(["b", "a", "b"])
-        >>> found.names, found.codes.tolist(), found.each(len).tolist()
-        (['b', 'a'], [0, 1, 0], [1.0, 1.0, 1.0])
-    """
+    """The distinct texts of a column in the order in which they first occur, and the index of that of each cell."""
 
     names: Sequence[str]
     codes: npt.NDArray[np.integer[Any]]
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TextLevels:
-        """The levels of texts."""
         index: dict[str, int] = {}
         codes = np.fromiter((index.setdefault(text, len(index)) for text in texts), np.int32)
         return cls(list(index), codes)
@@ -69,8 +57,10 @@ class TextLevels:
 class Cells(ABC):
     """The cells of one column."""
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    _values: npt.NDArray[Any]  # codes of texts, texts, numbers or dates
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     @abstractmethod
     def text(self, index: int) -> str:
@@ -117,10 +107,7 @@ class TextCells(Cells):
     """Texts as codes of the distinct ones."""
 
     def __init__(self, levels: TextLevels) -> None:
-        self._levels = levels
-
-    def __len__(self) -> int:
-        return len(self._levels.codes)
+        self._levels, self._values = levels, levels.codes
 
     def text(self, index: int) -> str:
         return str(self._levels.names[self._levels.codes[index]])
@@ -152,44 +139,33 @@ class PlainCells(Cells):
     """Many distinct texts in one array. Their levels are found when they are needed, and not kept."""
 
     def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-
-    def __len__(self) -> int:
-        return len(self._texts)
+        self._values = texts
 
     def text(self, index: int) -> str:
-        return str(self._texts[index])
+        return str(self._values[index])
 
     def levels(self) -> TextLevels:
-        return TextLevels.of(self._texts)
+        return TextLevels.of(self._values)
 
     def taking(self, rows: Index) -> Cells:
-        return PlainCells(self._texts[rows])
+        return PlainCells(self._values[rows])
 
     def cleaned(self, clean: Callable[[str], str]) -> Cells:
-        return TextCells(TextLevels.of(map(clean, self._texts)))
+        return TextCells(TextLevels.of(map(clean, self._values)))
 
     def digest(self) -> str:
-        return hashing.combined(self._texts)
+        return hashing.combined(self._values)
 
     def containing(self, sign: str) -> Counter[str]:
-        return Counter(self._texts[np.strings.find(self._texts, sign) >= 0])
+        return Counter(self._values[np.strings.find(self._values, sign) >= 0])
 
 
 class NumberCells(Cells):
-    """Numbers in an array of any numeric dtype.
-
-    Args:
-        values: The numbers.
-        absent: Which of them are missing; NaN is missing, too.
-    """
+    """Numbers in an array of any numeric dtype. Those that are `absent`, or NaN, are missing."""
 
     def __init__(self, values: npt.NDArray[Any], absent: Flags | None = None) -> None:
         self._values = values
         self._absent = None if absent is None or not absent.any() else absent
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def text(self, index: int) -> str:
         gone = self._absent is not None and self._absent[index]
@@ -212,27 +188,13 @@ class NumberCells(Cells):
         found[~np.isfinite(found) | self.absent(frozenset())] = np.nan
         return found
 
-    def may_be_codes(self) -> bool:
-        """Whether all numbers may be truth values (0 and 1), or dates such as 20240229."""
-        known = self.numbers()
-        known = known[~np.isnan(known)]
-        return bool(np.isin(known, (0.0, 1.0)).all() or ((known >= 19000101) & (known <= 20991231)).all())
-
     def absent(self, missing: frozenset[str]) -> Flags:
         gone = np.isnan(self._values) if self._values.dtype.kind == "f" else np.zeros(len(self), dtype=bool)
         return gone if self._absent is None else gone | self._absent
 
 
 class DateCells(Cells):
-    """Dates and times in an array; NaT is missing.
-
-    Args:
-        values: The dates, as `datetime64`; in UTC if they have a time zone.
-        zoned: Whether they have one.
-
-    Raises:
-        ValueError: If a date does not lie in the years 1 to 9999.
-    """
+    """Dates and times (`datetime64`, in UTC if they have a time zone) of the years 1 to 9999; NaT is missing."""
 
     def __init__(self, values: npt.NDArray[np.datetime64], *, zoned: bool = False) -> None:
         self._values, self._zone = values, UTC if zoned else None
@@ -240,9 +202,6 @@ class DateCells(Cells):
         ends = [end.astype("datetime64[s]") for end in (known.min(), known.max())] if len(known) else YEARS
         if not YEARS[0] <= ends[0] <= ends[1] <= YEARS[1]:
             raise ValueError("dates must lie in the years 1 to 9999")
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def text(self, index: int) -> str:
         return self._text(self._values[index])
@@ -279,7 +238,7 @@ class DateCells(Cells):
         return np.full(len(self), np.nan)
 
     def absent(self, missing: frozenset[str]) -> Flags:
-        return np.isnat(self._values)
+        return np.asarray(np.isnat(self._values))
 
 
 class _Places(dict[str, int]):
@@ -314,21 +273,18 @@ class TextBuilder:
             self._plain, self._index = True, _Places()
 
     def cells(self) -> Cells:
-        """The column; nothing can be added afterwards."""
         joined = np.concatenate(self._pieces) if self._pieces else np.empty(0, np.uint8)
         self._pieces = []
         return PlainCells(joined) if self._plain else TextCells(TextLevels(list(self._index), joined))
 
 
 def text_cells(texts: Sequence[str]) -> Cells:
-    """A column of texts."""
     built = TextBuilder()
     built.add(texts)
     return built.cells()
 
 
 def as_cells(cells: Cells | Sequence[str]) -> Cells:
-    """Cells, or texts as cells."""
     return cells if isinstance(cells, Cells) else TextCells(TextLevels.of(cells))
 
 

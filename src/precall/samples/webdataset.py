@@ -7,18 +7,17 @@ disk, and links are ignored.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from precall.samples import reading
-from precall.samples.arrays import OnDemand
+from precall.samples.arrays import OnDemand, absolute
 from precall.samples.images import ImageFiles, is_image
 from precall.samples.sampleset import ErrorPolicy, SampleSet, natural, shown
 from precall.samples.texts import TextLines, json_text
@@ -30,27 +29,16 @@ DIGITS = re.compile(rb"[0-9]{65}")  # `tarfile` searches long numbers in quadrat
 
 
 class Member(NamedTuple):
-    """A regular file in an archive.
+    """A regular file in an archive."""
 
-    Attributes:
-        sample: Its path up to the first point of the file name.
-        field: The rest of its name in lower case, such as `jpg` or `seg.png`.
-        name: Its path.
-        part: The file, offset and size of its content.
-    """
-
-    sample: str
-    field: str
+    sample: str  # its path up to the first point of the file name
+    field: str  # the rest of its name in lower case, such as `jpg` or `seg.png`
     name: str
     part: Part
 
 
 class _Headers:
-    """A file of which `tarfile` reads the headers, with a limit on those of one member.
-
-    Args:
-        file: The file.
-    """
+    """A file of which `tarfile` reads the headers, with a limit on those of one member."""
 
     def __init__(self, file: BufferedReader) -> None:
         self.tell, self.seek, self._file, self.left = file.tell, file.seek, file, HEADER
@@ -67,13 +55,8 @@ class _Headers:
 def open_tar(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorPolicy) -> SampleSet:
     """Open `.tar` archives, one after the other; the members of each are in natural order.
 
-    Args:
-        paths: The archives.
-        name: Human-readable source.
-        key: The field that contains the samples: the suffix of members (`png`, `seg.png`, `txt`), or a path into the
-            `.json` members (`json.caption`, or `caption` alone). None means the images, or else `txt`, or else the
-            path `text` in `json`.
-        on_error: What to do with members that cannot be read.
+    The samples are in the field `key`: the suffix of members (`png`, `seg.png`, `txt`), or a path into the `.json`
+    members (`json.caption`, or `caption` alone). None means the images, or else `txt`, or else the path `text` in JSON.
     """
     members: list[Member] = []
     others = 0
@@ -87,32 +70,14 @@ def open_tar(paths: Sequence[Path], name: str, key: str | None, on_error: ErrorP
     field, inside = _field(members, fields, key, name)
     chosen = [one for one in members if (is_image(one.name) if field is None else one.field == field)]
     ignored = others + len(members) - len(chosen)
-    absolute = tuple(Path(os.path.abspath(path)) for path in paths)
-    ids = tuple(member.name for member in chosen)
+    ids, places = tuple(member.name for member in chosen), absolute(paths)
     contents = OnDemand(len(chosen), lambda index: reading.read_part(*chosen[index].part))
     if field is None or is_image(f"a.{field}"):
-        return ImageFiles(
-            kind="images",
-            ids=ids,
-            name=name,
-            on_error=on_error,
-            ignored=ignored,
-            content=contents.__getitem__,
-            paths=absolute,
-            key=field,
-        )
+        content = contents.__getitem__
+        return ImageFiles("images", ids, name, on_error, ignored, content=content, paths=places, key=field)
     parse: Callable[[str], str] = (lambda record: json_text(record, inside)) if inside else str
-    return TextLines(
-        kind="text",
-        ids=ids,
-        name=f"{name}::{key or field}",
-        on_error=on_error,
-        ignored=ignored,
-        lines=contents,
-        parse=parse,
-        paths=absolute,
-        key=f"{field}.{inside}",
-    )
+    place, inner = f"{name}::{key or field}", f"{field}.{inside}"
+    return TextLines("text", ids, place, on_error, ignored, lines=contents, parse=parse, paths=places, key=inner)
 
 
 def _field(members: Sequence[Member], fields: Counter[str], key: str | None, name: str) -> tuple[str | None, str]:
@@ -134,18 +99,15 @@ def _default_field(members: Sequence[Member], fields: Counter[str], name: str) -
     repeated = {member.field for member in pictures if fields[member.field] > 1}
     samples = Counter(member.sample for member in pictures if member.field in repeated)
     if samples and max(samples.values()) > 1:
-        raise ValueError(
-            f"`key` must be one of the image fields in `{shown(name)}` ({_listed(repeated)}), since a sample has "
-            "several; got no name."
-        )
+        known = f"the image fields in `{shown(name)}` ({_listed(repeated)})"
+        raise ValueError(f"`key` must be one of {known}, since a sample has several; got no name.")
     if pictures:
         return None, ""
     for field, inside in (("txt", ""), ("json", "text")):
         if field in fields:
             return field, inside
-    raise ValueError(
-        f"`{shown(name)}` must contain images, .txt or .json members; got {_listed(fields) or 'none'}. Check the path."
-    )
+    got = f"{_listed(fields) or 'none'}. Check the path"
+    raise ValueError(f"`{shown(name)}` must contain images, .txt or .json members; got {got}.")
 
 
 def _listed(fields: Counter[str] | set[str]) -> str:
@@ -160,15 +122,21 @@ def _members(path: Path, prefix: str) -> tuple[list[Member], int]:
         limited = _Headers(file)
         archive = tarfile.TarFile(fileobj=limited)  # type: ignore[arg-type]
         for member in _headers(archive, limited):
-            name = _name(member.name)
+            name = member.name.replace("\\", "/").removeprefix("./").encode("utf-8", "backslashreplace").decode()
             if member.isdir():
                 continue
-            if not member.isreg() or member.issparse() or name is None or posixpath.basename(name).startswith("."):
+            leaves = posixpath.isabs(name) or ".." in name.split("/") or not name  # nothing is extracted
+            if not member.isreg() or member.issparse() or leaves or posixpath.basename(name).startswith("."):
                 others += 1
                 continue
             if not 0 <= member.offset_data <= member.offset_data + member.size <= end:
                 raise ValueError(f"the member {member.name} goes beyond its end: it is truncated.")
-            found.append(_member(prefix + name, (path, member.offset_data, member.size)))
+            first, _, field = posixpath.basename(name).partition(".")
+            sample, part = (
+                posixpath.join(posixpath.dirname(prefix + name), first),
+                (path, member.offset_data, member.size),
+            )
+            found.append(Member(sample, field.lower(), prefix + name, part))
             reading.check_count(f"`{shown(str(path))}` has too many members", len(found) + others)
         file.seek(archive.offset)
         if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # `tarfile` stops silently at a damaged header
@@ -186,16 +154,3 @@ def _headers(archive: tarfile.TarFile, limited: _Headers) -> Iterator[tarfile.Ta
         before = archive.offset
         archive.members.clear()  # type: ignore[attr-defined]
         yield member
-
-
-def _name(name: str) -> str | None:
-    """The path of a member; None for one that leaves the archive. The id is only a name: nothing is extracted."""
-    plain = name.replace("\\", "/").removeprefix("./").encode("utf-8", "backslashreplace").decode()
-    leaves = posixpath.isabs(plain) or ".." in plain.split("/") or not plain
-    return None if leaves else plain
-
-
-def _member(name: str, part: Part) -> Member:
-    path = PurePosixPath(name)
-    first, _, field = path.name.partition(".")
-    return Member(str(path.with_name(first)), field.lower(), name, part)

@@ -23,12 +23,7 @@ Floats: TypeAlias = npt.NDArray[np.floating | np.integer] | Sequence[float]
 
 
 def is_tensor(values: object) -> TypeGuard[torch.Tensor]:
-    """Whether `values` is a torch tensor, without importing torch.
-
-    Example:
-        >>> is_tensor(np.zeros(3))
-        False
-    """
+    """Whether `values` is a torch tensor, without importing torch."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # another thread may be importing torch
     return tensor is not None and isinstance(values, tensor)
 
@@ -46,11 +41,7 @@ def gram(x: torch.Tensor) -> torch.Tensor:
 
 
 def check_tensor(name: str, values: Any) -> None:
-    """Refuse a tensor that is no plain array of real numbers: complex, sparse, nested, quantised, or without content.
-
-    Raises:
-        ValueError: If it is not.
-    """
+    """Refuse a tensor that is no dense array of real numbers: complex, sparse, nested, quantised, or a meta tensor."""
     kinds = [kind for kind in ("nested", "quantized", "meta") if getattr(values, f"is_{kind}")]
     if kinds or values.is_complex() or str(values.layout) != "torch.strided":
         got = ", ".join([str(values.dtype), str(values.layout), *kinds])

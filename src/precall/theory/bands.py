@@ -80,11 +80,7 @@ class Certificate:
     @overload
     def precision(self, *, recall: Floats) -> Array: ...
     def precision(self, *, recall: float | Floats) -> float | Array:
-        """Largest precision that the band allows at this recall: the largest `a ≤ 1` with `a ≤ U(a/recall)`.
-
-        Args:
-            recall: in [0, 1], scalar or array.
-        """
+        """Largest precision that the band allows at this recall: the largest `a ≤ 1` with `a ≤ U(a/recall)`."""
         b = checks.unit("recall", recall)
         lam = _largest_slope(b, self.fpr, self.fnr, self.real_radius, self.fake_radius)
         return checks.like(b, np.where(b > 0, np.minimum(1.0, np.where(b > 0, b, 1.0) * lam), 1.0))
@@ -100,13 +96,7 @@ class Certificate:
         return checks.like(a, np.where(a > 0, np.minimum(1.0, np.where(a > 0, a, 1.0) * inverse_lam), 1.0))
 
     def at(self, level: float) -> Certificate:
-        """The elliptic band of the same scores at another level.
-
-        Example:
-            >>> band = upper_band(real=[2.0, 3, 4], fake=[0.0, 1, 2])
-            >>> band.at(0.5).real_radius < band.real_radius == band.at(0.95).real_radius
-            True
-        """
+        """The elliptic band of the same scores at another level."""
         checks.choice("kind", self.kind, ("elliptic",))
         c = elliptic_constant(1 - checks.level("level", level))
         real, fake = c / math.sqrt(self.n_real), c / math.sqrt(self.n_fake)
@@ -118,14 +108,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, object]) -> Certificate:
-        """Restore the band that `to_dict` wrote, with the same numbers to the last bit.
-
-        Args:
-            saved: the attributes by name; other keys are ignored.
-
-        Raises:
-            ValueError: if an attribute is missing or out of range, or if the vertices are not those of a hull.
-        """
+        """Restore the band that `to_dict` wrote, with the same numbers to the last bit; other keys are ignored."""
         values = {field.name: checks.entry(saved, field.name) for field in fields(cls)}
         fpr, fnr = (checks.nonnegative(name, checks.vector(name, values[name])) for name in ("fpr", "fnr"))
         checks.same_length(fpr=fpr, fnr=fnr)
@@ -151,8 +134,7 @@ def upper_band(*, real: ArrayLike, fake: ArrayLike, level: float = 0.95) -> Cert
 
         U = alpha_hat + c √(λ²/n + 1/m),   c = √(z/2),   (z + 3 − 2 log 2) e^−z = d
 
-    Train the score on other samples. The estimate of the curve itself is biased downwards and is not a bound. As a rule
-    of thumb, at λ = 1 and level 0.95 a margin e needs `n = m = 4.9/e²` scores.
+    Train the score on other samples. At λ = 1 and level 0.95, a margin e needs about `n = m = 4.9/e²` scores.
 
     Args:
         real: scores of held-out real samples, larger meaning more real, shape (n,). Infinite scores are allowed.
@@ -180,10 +162,6 @@ def elliptic_constant(d: float) -> float:
 
     `n X² + m Y² > c²` has at most probability d, where X and Y are the one-sided deviations of the two empirical
     distribution functions. For d > 3/4 the underlying bound is trivial, and z stays at 2 log 2.
-
-    Example:
-        >>> [round(elliptic_constant(d), 4) for d in (0.10, 0.05, 0.01)]
-        [1.4202, 1.5595, 1.8339]
 
     References:
         Massart (1990); docs/theory.md, Confidence bands.

@@ -15,19 +15,6 @@ from precall.theory import checks
 from precall.theory.arrays import Array
 
 
-def expected_density() -> float:
-    """E[density] = 1 under P = Q, for every number of real and fake samples and every k.
-
-    Example:
-        >>> expected_density()
-        1.0
-
-    References:
-        Naeem et al. (2020), Sec. 3; docs/theory.md, Neighbours.
-    """
-    return 1.0
-
-
 def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
     """E[coverage] under P = Q: the chance that some fake comes before the k-th other real sample.
 
@@ -48,13 +35,7 @@ def expected_coverage(*, n_real: int, n_fake: int, k: int) -> float:
 
 
 def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> Any:
-    """E[RC_{k,k'}] under P = Q: the chance that k fakes come before the k'-th other real sample.
-
-        E = P( fakes in a k'-NN ball of a real sample ≥ k ), by `ball_count_law`; k may be an array
-
-    Example:
-        >>> round(float(expected_recall_cover(n_real=1000, n_fake=1000, k=1, k_prime=5)), 4)  # coverage
-        0.969
+    """E[RC_{k,k'}] under P = Q: the chance that k fakes come before the k'-th other real sample; k may be an array.
 
     References:
         Cheema and Urner (2023), Def. 2; docs/theory.md, Neighbours.
@@ -69,12 +50,7 @@ def expected_recall_cover(*, n_real: int, n_fake: int, k: Any, k_prime: int) -> 
 def ball_count_law(*, centres: int, others: int, k: int) -> Array:
     """Law of the number of samples of the other set in a k-NN ball under P = Q: negative hypergeometric.
 
-        P(c) = C(c + k − 1, c) C(n − 1 − k + m − c, m − c) / C(n − 1 + m, m),        0 ≤ c ≤ m, n centres, m others
-
-    Example:
-        >>> law = ball_count_law(centres=1000, others=1000, k=5)
-        >>> round(float(1 - law[0]), 4)  # coverage
-        0.969
+    P(c) = C(c + k − 1, c) C(n − 1 − k + m − c, m − c) / C(n − 1 + m, m),        0 ≤ c ≤ m, n centres, m others
     """
     from scipy.special import gammaln
 
@@ -90,15 +66,7 @@ def ball_count_law(*, centres: int, others: int, k: int) -> Array:
 
 
 def expected_clipped_coverage(*, n_real: int, n_fake: int, k: int) -> float:
-    """E[mean_i min(c_i, k)/k] under P = Q, where c_i is the number of fakes in the k-NN ball of real i.
-
-    Example:
-        >>> round(expected_clipped_coverage(n_real=1000, n_fake=1000, k=5), 3)
-        0.755
-
-    References:
-        Salvy et al. (2026); docs/theory.md, Neighbours.
-    """
+    """E[mean_i min(c_i, k)/k] under P = Q, for c_i fakes in the k-NN ball of real i (Salvy et al., 2026)."""
     law = ball_count_law(centres=n_real, others=n_fake, k=k)
     return float(law @ np.minimum(np.arange(n_fake + 1), k) / k)
 
@@ -110,9 +78,6 @@ def inverted_clipped_coverage(share: float, *, n_real: int, n_fake: int, k: int)
         >>> share = expected_clipped_coverage(n_real=1000, n_fake=300, k=5)
         >>> round(inverted_clipped_coverage(share, n_real=1000, n_fake=1000, k=5), 6)
         0.3
-
-    References:
-        Salvy et al. (2026).
     """
 
     def expected(good: int) -> float:
@@ -129,12 +94,7 @@ def inverted_clipped_coverage(share: float, *, n_real: int, n_fake: int, k: int)
 
 
 def chance_corrected(value: float, chance: float) -> float:
-    """(value − chance) / (1 − chance): 0 where the score is what P = Q gives, 1 where it is 1, negative below chance.
-
-    Example:
-        >>> chance_corrected(0.75, 0.5)
-        0.5
-    """
+    """(value − chance) / (1 − chance): 0 if the score is what P = Q gives, 1 if it is 1, negative below chance."""
     chance = float(checks.numbers("chance", chance))
     if chance >= 1:
         raise ValueError(f"`chance` must be less than 1, or nothing is left to correct; got {chance:g}.")

@@ -49,12 +49,7 @@ class Roc:
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:
-    """Precision and recall of two distributions, given by masses on cells sorted by `q_i / p_i`.
-
-    Attributes:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-    """
+    """Precision and recall from masses p (real) and q (fake) on cells sorted by `q_i / p_i`; both sum to 1."""
 
     p: Array
     q: Array
@@ -89,27 +84,21 @@ class PrecisionRecall:
     def max_precision(self) -> float:
         """`alpha(∞) = Q(supp P)`: the share of the model's mass that lies where there is data.
 
-        For a spectrum that was estimated from samples, this is the fake mass in cells whose estimated real mass is not
-        exactly 0. It says how the estimator treats zeros, and nothing about the supports: a finite sample cannot show
-        that the data has no mass somewhere. Read `alpha(10)` instead.
+        Estimated from samples, it says how the estimator treats zeros, and nothing about the supports: a finite sample
+        cannot show that the data has no mass somewhere. Read `alpha(10)` instead.
         """
         return min(1.0, float(self.q[self.p > 0].sum())) if (self.p == 0).any() else 1.0
 
     @property
     def max_recall(self) -> float:
-        """`beta(0) = P(supp Q)`: the share of the data that the model can generate.
-
-        For a spectrum that was estimated from samples, this is the real mass in cells whose estimated fake mass is not
-        exactly 0. It says how the estimator treats zeros, and nothing about the supports: a finite sample cannot show
-        that the model never generates something. Read `beta(1/10)` instead.
-        """
+        """`beta(0) = P(supp Q)`: the share of the data that the model can generate. For samples, read `beta(1/10)`."""
         return min(1.0, float(self.p[self.q > 0].sum())) if (self.q == 0).any() else 1.0
 
     @property
     def max_budget(self) -> float:
         """Largest useful rejection budget: the largest ratio p/q divided by its mean under the model, P(supp Q).
 
-        A larger budget improves nothing. It is 1 if the supports of data and model are disjoint.
+        It is 1 if the supports of data and model are disjoint.
 
         Example:
             >>> PrecisionRecall(p=np.array([0.5, 0.5]), q=np.array([0.125, 0.875])).max_budget
@@ -127,15 +116,9 @@ class PrecisionRecall:
     @overload
     def alpha(self, lam: Floats) -> Array: ...
     def alpha(self, lam: float | Floats) -> float | Array:
-        """Precision at slope λ: `alpha(λ) = Σ min(λ p_i, q_i)`.
+        """Precision at slopes λ in [0, ∞]: `alpha(λ) = Σ min(λ p_i, q_i)`, a float for a scalar.
 
         Concave, non-decreasing, at most min(1, λ); `alpha(0) = 0`, `alpha(∞) = max_precision`.
-
-        Args:
-            lam: slope(s) in [0, ∞], scalar or array.
-
-        Returns:
-            Precision: a float for a scalar, otherwise an array of the same shape.
 
         References:
             Sajjadi et al. (2018), Thm 2; docs/theory.md, The curve.
@@ -169,10 +152,7 @@ class PrecisionRecall:
     @overload
     def precision(self, *, recall: Floats) -> Array: ...
     def precision(self, *, recall: float | Floats) -> float | Array:
-        """Largest precision on the curve with at least this recall; 0 beyond `max_recall`.
-
-        Args:
-            recall: in [0, 1], scalar or array.
+        """Largest precision on the curve with at least this recall, in [0, 1]; 0 beyond `max_recall`.
 
         Example:
             >>> curve = PrecisionRecall(p=np.array([0.5, 0.3, 0.2]), q=np.array([0.2, 0.3, 0.5]))
@@ -205,9 +185,6 @@ class PrecisionRecall:
 
         Between breakpoints the curve is an arc of a hyperbola, `A/alpha + B/beta = 1`. Plot it on the equiangular grid
         `λ_i = tan(i π / (2 (m + 1)))`, i = 1…m (Sajjadi et al. 2018, eq. 7), and compute numbers from the spectrum.
-
-        Args:
-            points: number of angles m, or None for the exact vertices.
         """
         if points is None:
             lam = np.concatenate([[0.0], self.breakpoints, [np.inf]])
@@ -266,8 +243,6 @@ class PrecisionRecall:
     def pr_divergence(self, lam: float | Floats) -> float | Array:
         """PR-divergence `D_λ(P‖Q) = min(1, λ) − alpha(λ)`: how far precision at slope λ is from its maximum.
 
-        Argument and shape as in `alpha`.
-
         References:
             Verine (2024), Def. 4.2.1; docs/theory.md, The PR-divergence.
         """
@@ -283,15 +258,7 @@ class PrecisionRecall:
     def bayes_error(self, prior: float | Floats = 0.5) -> float | Array:
         """Least error rate of any classifier of real and fake points: `(1 − π) alpha(π/(1 − π))`.
 
-        It is at most `min(π, 1 − π)`, with equality if no classifier is better than a constant answer. At π = ½ it is
-        `(1 − TV)/2`.
-
-        Args:
-            prior: share π of real points, in [0, 1], scalar or array.
-
-        Example:
-            >>> PrecisionRecall(p=np.array([0.5, 0.5]), q=np.array([0.25, 0.75])).bayes_error()
-            0.375
+        `prior` is the share π of real points. At π = ½ the error is `(1 − TV)/2`.
 
         References:
             Simon et al. (2019), section 5; docs/theory.md, Other names of the curve.
@@ -306,18 +273,10 @@ class PrecisionRecall:
     @overload
     def hockey_stick(self, gamma: Floats) -> Array: ...
     def hockey_stick(self, gamma: float | Floats) -> float | Array:
-        """Hockey-stick divergence `E_γ(P‖Q) = Σ (p_i − γ q_i)₊ = 1 − beta(1/γ)`: data beyond γ times the model.
+        """Hockey-stick divergence `E_γ(P‖Q) = Σ (p_i − γ q_i)₊ = 1 − beta(1/γ)`: data beyond γ ≥ 0 times the model.
 
         `E_γ(Q‖P) = 1 − alpha(γ)`, the mass of the model beyond γ times the data, is `swapped().hockey_stick(γ)`. `E_1`
         is the total variation, and `E_{e^ε}` the least δ of (ε, δ)-differential privacy in one direction.
-
-        Args:
-            gamma: γ ≥ 0, scalar or array.
-
-        Example:
-            >>> spectrum = PrecisionRecall(p=np.array([0.9, 0.1]), q=np.array([0.05, 0.95]))
-            >>> round(spectrum.hockey_stick(10.0), 12), round(spectrum.swapped().hockey_stick(5.0), 12)
-            (0.4, 0.45)
 
         References:
             Sharma and Warsi (2013); docs/theory.md, Other names of the curve.
@@ -333,12 +292,8 @@ class PrecisionRecall:
     def mode_collapse_region(self) -> Array:
         """Vertices `(ε, δ) = (Q(A), P(A))` of the mode-collapse region, counter-clockwise, shape (2 m, 2).
 
-        A pair inside the region means that some set A has mass δ under the data and only ε under the model. The region
-        is convex and, because of complements, symmetric about (½, ½): its upper boundary is the ROC and its lower
-        boundary the reflected ROC.
-
-        References:
-            Lin et al. (2018), PacGAN; Simon et al. (2019), section 5.
+        Some set A has mass δ under the data and only ε under the model. The region is convex and symmetric about (½,
+        ½): its upper boundary is the ROC (Lin et al., 2018, PacGAN; Simon et al., 2019, section 5).
         """
         roc = self.roc()
         upper = np.stack([roc.fake_accepted, roc.real_accepted], axis=1)
@@ -349,13 +304,9 @@ class PrecisionRecall:
     @overload
     def trade_off(self, type_one: Floats) -> Array: ...
     def trade_off(self, type_one: float | Floats) -> float | Array:
-        """Trade-off function `T(P, Q)(x)`: the least share of fakes called real.
+        """Trade-off function `T(P, Q)(x)`: the least share of fakes called real if a share x of reals is called fake.
 
-        The minimum is over tests that call at most a share x of the reals fake. It is convex and non-increasing in x,
-        and at most 1 − x; `alpha(λ) = min_x λ x + T(x)`.
-
-        Args:
-            type_one: x in [0, 1], scalar or array.
+        It is convex and non-increasing in x, and at most 1 − x; `alpha(λ) = min_x λ x + T(x)`.
 
         References:
             Dong et al. (2022), Gaussian differential privacy; docs/theory.md, Other names of the curve.
@@ -372,11 +323,7 @@ class PrecisionRecall:
     @overload
     def privacy_profile(self, epsilon: Floats) -> Array: ...
     def privacy_profile(self, epsilon: float | Floats) -> float | Array:
-        """Least δ for which P and Q are (ε, δ)-indistinguishable: `max(1 − alpha(e^ε), 1 − beta(e^−ε))`.
-
-        Args:
-            epsilon: ε ≥ 0, scalar or array.
-        """
+        """Least δ for which P and Q are (ε, δ)-indistinguishable: `max(1 − alpha(e^ε), 1 − beta(e^−ε))`."""
         epsilon = checks.nonnegative("epsilon", epsilon)
         with np.errstate(over="ignore"):
             delta = np.maximum(1 - self.alpha(np.exp(epsilon)), 1 - self.beta(np.exp(-epsilon)))

@@ -3,8 +3,8 @@
     x_σ = x + σ ε,    D(x_σ; σ) ≈ E[x | x_σ],    dx/dσ = (x − D(x; σ))/σ
 
 The noise level σ plays the role of time. The functions take numbers, NumPy arrays or torch tensors and return the same
-kind; torch is never imported here. Networks and their training are in `precall.tune.models.diffusion`, rejection inside
-the sampling chain is in `precall.tune.models.diffusion`.
+kind; torch is never imported here. Networks, their training and their sampling are in
+`experiments/common/denoisers.py`.
 """
 
 from __future__ import annotations
@@ -51,11 +51,6 @@ class Preconditioning(Generic[X]):
 
     With them the input and the training target of the network F have variance 1 at every noise level.
 
-    Attributes:
-        c_skip: weight of the noisy sample in the output.
-        c_out: scale of the network's output.
-        c_in: scale of the network's input.
-
     References:
         Karras et al. (2022), eq. 7 and Tab. 1.
     """
@@ -66,11 +61,7 @@ class Preconditioning(Generic[X]):
 
     @classmethod
     def at(cls, sigma: X, sigma_data: float) -> Preconditioning[X]:
-        """The coefficients at noise levels σ, for data of standard deviation σ_d.
-
-        Args:
-            sigma: noise level(s) σ ≥ 0, of a shape that broadcasts with the samples.
-            sigma_data: standard deviation σ_d > 0 of the data.
+        """The coefficients at noise levels σ ≥ 0, for data of standard deviation σ_d > 0.
 
         Example:
             >>> c = Preconditioning.at(3.0, sigma_data=4.0)
@@ -86,15 +77,7 @@ class Preconditioning(Generic[X]):
 
 
 def loss_weight(sigma: X, sigma_data: float) -> X:
-    """Weight `λ(σ) = (σ² + σ_d²)/(σ σ_d)² = 1/c_out²` of the denoising loss, which equalises all noise levels.
-
-    Example:
-        >>> loss_weight(1.0, sigma_data=1.0)
-        2.0
-
-    References:
-        Karras et al. (2022), Tab. 1, "Loss weighting".
-    """
+    """Weight `λ(σ) = (σ² + σ_d²)/(σ σ_d)² = 1/c_out²` of the denoising loss (Karras et al., 2022, Tab. 1)."""
     return (sigma**2 + sigma_data**2) / (sigma * sigma_data) ** 2
 
 
@@ -102,14 +85,7 @@ def heun_step(denoise: Callable[[X, float], X], x: X, sigma: float, below: float
     """One step of Heun's method on `dx/dσ = (x − D(x; σ))/σ`, from the noise level σ to a lower one.
 
     The error of a whole chain is of second order in the step. The last step, to σ = 0, is Euler's, because the slope is
-    not defined there.
-
-    Example:
-        >>> heun_step(lambda x, sigma: 0.0 * x, 2.0, 1.0, 0.5)  # slope x/σ: all data at 0
-        1.0
-
-    References:
-        Karras et al. (2022), Alg. 1.
+    not defined there (Karras et al., 2022, Alg. 1).
     """
     slope = (x - denoise(x, sigma)) / sigma  # Alg. 1, line 4
     euler = x + (below - sigma) * slope  # line 5

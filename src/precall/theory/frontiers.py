@@ -67,21 +67,10 @@ class Frontier:
 
 
 def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
-    """Rényi divergence of two discrete distributions on the same cells.
+    """Rényi divergence of order a in [0, ∞] of two discrete distributions on the same cells.
 
     `D_a(P‖Q) = log(Σ p^a q^(1−a)) / (a − 1)`, with `D_0 = −log Q(supp P)`, `D_1 = KL`, `D_∞ = log max p/q`. It lies in
     [0, ∞], does not decrease in the order, and for a ≥ 1 is infinite unless the support of Q contains that of P.
-
-    Args:
-        p: masses of the first argument, shape (m,), sum 1.
-        q: masses of the second argument, shape (m,), sum 1.
-        order: a in [0, ∞].
-
-    Example:
-        >>> [round(renyi_divergence([0.5, 0.5, 0.0], [0.25, 0.25, 0.5], order=a), 4) for a in (0, 1, 2)]
-        [0.6931, 0.6931, 0.6931]
-        >>> renyi_divergence([0.25, 0.25, 0.5], [0.5, 0.5, 0.0], order=2)
-        inf
 
     References:
         Van Erven and Harremoës (2014); Djolonga et al. (2020), Def. 1 (corrected: docs/errata.md, DJO-1).
@@ -120,7 +109,7 @@ def _log_mean_power(x: Array, t: Array, power: float) -> float:
 
 
 def frontier(p: ArrayLike, q: ArrayLike, *, order: float, side: str = "exclusive", points: int = 101) -> Frontier:
-    """Rényi divergence frontier of two discrete distributions: the best attainable pairs of losses.
+    """Rényi divergence frontier of two discrete distributions: the best pairs of losses, from R = P to R = Q.
 
     Exclusive: R minimises `w D̂(R‖Q) + (1 − w) D̂(R‖P)`, so `r ∝ (w q^(1−a) + (1 − w) p^(1−a))^(1/(1−a))`.
     Inclusive: R minimises `w D̂(Q‖R) + (1 − w) D̂(P‖R)`, so `r ∝ (w q^a + (1 − w) p^a)^(1/a)`.
@@ -135,20 +124,15 @@ def frontier(p: ArrayLike, q: ArrayLike, *, order: float, side: str = "exclusive
 
     Args:
         p: real masses, shape (m,), sum 1; zeros are allowed.
-        q: fake masses, shape (m,), sum 1; zeros are allowed.
+        q: fake masses, the same.
         order: Rényi order a in [0, ∞].
         side: "exclusive" or "inclusive".
         points: number of points, at least 2.
-
-    Returns:
-        The frontier, from R = P to R = Q (at order ∞ by increasing λ).
 
     Example:
         >>> curve = frontier([0.5, 0.3, 0.2], [0.2, 0.3, 0.5], order=1, points=3)
         >>> curve.precision.round(4).tolist(), curve.recall.round(4).tolist()
         ([0.7597, 0.9325, 1.0], [1.0, 0.9325, 0.7597])
-        >>> frontier([0.5, 0.5], [1.0, 0.0], order=np.inf, points=2).recall.tolist()
-        [0.5, 0.5]
 
     References:
         Djolonga et al. (2020), Prop. 1-3 (corrected: docs/errata.md, DJO-2 to DJO-6); docs/theory.md, Frontiers.

@@ -1,4 +1,4 @@
-"""Rényi divergences and order-1 frontiers of two Gaussians, in closed form (docs/theory.md, Frontiers)."""
+"""Order-1 frontiers of two Gaussians, in closed form (docs/theory.md, Frontiers)."""
 
 from __future__ import annotations
 
@@ -8,50 +8,6 @@ from numpy.typing import ArrayLike
 from precall.theory import checks
 from precall.theory.arrays import Array
 from precall.theory.frontiers import SIDES, Frontier
-
-
-def gaussian_renyi(
-    *, real_mean: ArrayLike, real_cov: ArrayLike, fake_mean: ArrayLike, fake_cov: ArrayLike, order: float = 1.0
-) -> float:
-    """Rényi divergence `D_a(P‖Q)` of two Gaussians, in [0, ∞]; order 1 is `KL(P‖Q)`.
-
-    With `S = (1 − a) S_P + a S_Q` and δ the difference of the means,
-    `D_a = (a/2) δᵀ S⁻¹ δ − log(|S| / (|S_P|^(1−a) |S_Q|^a)) / (2(a − 1))`, and ∞ if S is not positive definite.
-
-    Args:
-        real_mean: mean of P, shape (d,).
-        real_cov: covariance of P, positive definite, shape (d, d).
-        fake_mean: mean of Q, shape (d,).
-        fake_cov: covariance of Q, positive definite, shape (d, d).
-        order: a in [0, ∞].
-
-    Example:
-        >>> gaussian_renyi(real_mean=[0.0], real_cov=[[1.0]], fake_mean=[2.0], fake_cov=[[1.0]], order=3)
-        6.0
-
-    References:
-        Gil et al. (2013); docs/theory.md, Frontiers.
-    """
-    delta, s = _whitened(real_mean, real_cov, fake_mean, fake_cov)
-    a = checks.order(order)
-    if a == 1:
-        return _gaussian_kl_to(delta, s)
-    if a == np.inf:
-        return _gaussian_supremum(delta, s)
-    mixed = (1 - a) + a * s  # S = (1 − a) S_P + a S_Q, in coordinates where S_P = I
-    if (mixed <= 0).any():
-        return np.inf
-    return float(a / 2 * np.sum(delta**2 / mixed) - np.sum(np.log(mixed) - a * np.log(s)) / (2 * (a - 1)))
-
-
-def gaussian_kl(*, real_mean: ArrayLike, real_cov: ArrayLike, fake_mean: ArrayLike, fake_cov: ArrayLike) -> float:
-    """`KL(P‖Q) = ½ (tr S_Q⁻¹ S_P + δᵀ S_Q⁻¹ δ − d + log |S_Q|/|S_P|)` of two Gaussians. Arguments as `gaussian_renyi`.
-
-    Example:
-        >>> gaussian_kl(real_mean=[0.0], real_cov=[[1.0]], fake_mean=[2.0], fake_cov=[[1.0]])
-        2.0
-    """
-    return _gaussian_kl_to(*_whitened(real_mean, real_cov, fake_mean, fake_cov))
 
 
 def gaussian_frontier(
@@ -68,18 +24,8 @@ def gaussian_frontier(
     Exclusive: R mixes the natural parameters, `S_R⁻¹ = w S_Q⁻¹ + (1 − w) S_P⁻¹`; this is the exact frontier over all
     distributions. Inclusive: R mixes the moments, `m_R = w m_Q + (1 − w) m_P`,
     `S_R = w S_Q + (1 − w) S_P + w(1 − w) δδᵀ`; this is the frontier over *Gaussian* R only, and the plain mixture
-    `w Q + (1 − w) P` has smaller losses.
-
-    Args:
-        real_mean: mean of P, shape (d,).
-        real_cov: covariance of P, positive definite, shape (d, d).
-        fake_mean: mean of Q, shape (d,).
-        fake_cov: covariance of Q, positive definite, shape (d, d).
-        side: "exclusive" or "inclusive".
-        points: number of equally spaced weights of Q, at least 2.
-
-    Raises:
-        ValueError: if a covariance is not symmetric and positive definite.
+    `w Q + (1 − w) P` has smaller losses. The covariances must be symmetric and positive definite; the weights w of Q
+    are equally spaced.
 
     Example:
         >>> curve = gaussian_frontier(real_mean=[0.0], real_cov=[[1.0]], fake_mean=[2.0], fake_cov=[[1.0]], points=3)
@@ -135,19 +81,6 @@ def _kl(delta: Array, variance: Array, of: Array) -> Array:
     """`KL(N(·, diag variance) ‖ N(·, diag of))` with means delta apart, over the last axis."""
     ratio = variance / of
     return np.asarray((ratio - 1 - np.log(ratio) + delta**2 / of).sum(axis=-1) / 2)
-
-
-def _gaussian_kl_to(delta: Array, s: Array) -> float:
-    """`KL(N(0, I) ‖ N(delta, diag s))`."""
-    return max(0.0, float(_kl(delta, np.ones_like(s), s)))
-
-
-def _gaussian_supremum(delta: Array, s: Array) -> float:
-    """`D_∞(P‖Q) = sup log p/q`: finite if Q is wider along every axis (or equally wide, with equal means)."""
-    if ((s < 1) | ((s == 1) & (delta != 0))).any():
-        return np.inf
-    wider = s > 1
-    return float(np.sum(np.log(s) / 2) + np.sum(delta[wider] ** 2 / (s[wider] - 1)) / 2)
 
 
 def _moment_losses(delta: Array, s: Array, w: Array) -> tuple[Array, Array]:

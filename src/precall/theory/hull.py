@@ -19,13 +19,7 @@ from precall.theory.arrays import Array, Counts
 
 @dataclass(frozen=True, eq=False)
 class ScoreBlocks:
-    """Blocks of consecutive scores, from the least real to the most real.
-
-    Attributes:
-        edges: lowest score of each block, shape (m,), increasing.
-        p: share of the real scores in each block, shape (m,), sums to 1.
-        q: share of the fake scores in each block, shape (m,), sums to 1.
-    """
+    """Blocks of consecutive scores, from the least to the most real: lowest scores, shares of reals and fakes."""
 
     edges: Array
     p: Array
@@ -48,10 +42,6 @@ def score_blocks(*, real: ArrayLike, fake: ArrayLike) -> ScoreBlocks:
     Pool-adjacent-violators is applied to the share of real scores at each distinct score, so ties stay together. The
     blocks are the edges of the lower convex hull of `(fpr, fnr) = (P(s < t), Q(s ≥ t))` over all thresholds, including
     −∞ and ∞.
-
-    Args:
-        real: scores of held-out real samples, larger meaning more real, shape (n,).
-        fake: scores of held-out fake samples, shape (m,).
 
     Example:
         >>> blocks = score_blocks(real=[2.0, 3.0, 3.0], fake=[1.0, 2.0])
@@ -88,13 +78,7 @@ def counted_blocks(scores: Array, reals: Counts, fakes: Counts) -> ScoreBlocks:
 
 
 def error_hull(*, real: ArrayLike, fake: ArrayLike) -> tuple[Array, Array]:
-    """Vertices (fpr, fnr) of the lower convex hull of the error points of held-out scores, fpr strictly increasing.
-
-    Example:
-        >>> fpr, fnr = error_hull(real=[1.0, 2.0, 3.0, 4.0], fake=[0.0, 1.0, 2.0, 3.0])
-        >>> fpr.tolist(), fnr.tolist()
-        ([0.0, 0.75, 1.0], [0.75, 0.0, 0.0])
-    """
+    """Vertices (fpr, fnr) of the lower convex hull of the error points of held-out scores, fpr strictly increasing."""
     return hull_of_blocks(score_blocks(real=real, fake=fake))
 
 
@@ -109,17 +93,9 @@ def hull_of_blocks(blocks: ScoreBlocks) -> tuple[Array, Array]:
 def few_blocks(*, real: Array, fake: Array) -> ScoreBlocks:
     """Isotonic blocks, merged while separating two neighbours gains less than `½ log n` of log-likelihood.
 
-    This is the penalty of the Bayesian information criterion for one more level. Dropped, invented and re-weighted
-    modes have few distinct ratios, and every further block is noise that the curve would show as a difference.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> real, fake = rng.uniform(0, 3, 3000), rng.uniform(0, 2, 3000)  # ratio 2/3 below 2, ∞ above
-        >>> few_blocks(real=real, fake=fake).edges.round(2).tolist()
-        [0.0, 2.0]
-
-    References:
-        Schwarz (1978), Estimating the dimension of a model.
+    This is the penalty of the Bayesian information criterion for one more level (Schwarz, 1978). Dropped, invented and
+    re-weighted modes have few distinct ratios, and every further block is noise that the curve would show as a
+    difference.
     """
     blocks = score_blocks(real=real, fake=fake)
     edges, counts = blocks.edges, np.stack([blocks.p * len(real), blocks.q * len(fake)])

@@ -34,17 +34,8 @@ def nonnegative_logistic(x: Array, real: Flags, *, ridge: float, centre: Array, 
     """Coefficients `w ≥ 0` and offset b of the log-ratio `w·x + b` that minimise the balanced log-loss, shape (k + 1,).
 
     Each class has weight one half whatever its size, so the logit is a log-ratio. The method is Newton's, projected to
-    the constraints.
-
-    Args:
-        x: Features, shape (n, k).
-        real: Whether each sample is real, shape (n,).
-        ridge: Penalty on `|w − centre|²/2`.
-        centre: Initial coefficients and offset, shape (k + 1,). The offset is not penalised.
-        weight: Weight of each sample; by default, `balanced`.
-
-    References:
-        Bertsekas (1982), Projected Newton methods for optimization problems with simple constraints.
+    the constraints (Bertsekas, 1982). The penalty is `ridge |w − centre|²/2`, without the offset; the steps start at
+    `centre`, shape (k + 1,).
     """
     from scipy.special import expit
 
@@ -85,14 +76,7 @@ def _line_search(loss: Callable[[Array], float], w: Array, free: Flags, step: Ar
 
 
 def ridge_logistic(x: Tensor, labels: Tensor, *, ridge: float) -> tuple[Tensor, Tensor]:
-    """Weights w and offset b that minimise `Σ log(1 + exp(∓(w·x + b))) + ridge |w|²/2`, by damped Newton steps.
-
-    Example:
-        >>> import torch
-        >>> w, b = ridge_logistic(torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([1, 0, 1, 1]) > 0, ridge=1.0)
-        >>> round(float(w[0]), 3), round(float(b), 3)
-        (0.26, 0.73)
-    """
+    """Weights w and offset b that minimise `Σ log(1 + exp(∓(w·x + b))) + ridge |w|²/2`, by damped Newton steps."""
     import torch
 
     x = torch.nn.functional.pad(x.double(), (0, 1), value=1.0)

@@ -1,4 +1,4 @@
-"""MAUVE of two histograms with its variance, and the frontier integral (docs/theory.md, Frontiers)."""
+"""MAUVE of two histograms, with its variance (docs/theory.md, Frontiers)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ def mauve(p: ArrayLike, q: ArrayLike, *, c: float = SCALE, points: int = POINTS)
 
     The curve is `(exp(−c KL(Q‖R)), exp(−c KL(P‖R)))` at R = w Q + (1 − w) P, closed by (1, 0) and (0, 1). MAUVE lies in
     (0, 1], is 1 iff P = Q, and is symmetric in P and Q. The area is that of the polygon through the points and the
-    origin: the mean of the trapezoid rules along the two axes, which is what the authors' package computes.
-
-    Args:
-        p: real masses, shape (m,), sum 1.
-        q: fake masses, shape (m,), sum 1.
-        c: scaling of the divergences, positive.
-        points: number of weights, equally spaced from 1e-6 to 1 − 1e-6, at least 2.
+    origin: the mean of the trapezoid rules along the two axes, which is what the authors' package computes. The weights
+    w are equally spaced from 1e-6 to 1 − 1e-6.
 
     Example:
         >>> round(mauve([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), 6)
@@ -38,31 +33,6 @@ def mauve(p: ArrayLike, q: ArrayLike, *, c: float = SCALE, points: int = POINTS)
     y, x = np.exp(-scale * np.maximum(arithmetic_losses(p, q, w), 0.0))  # x increases with w, since KL(Q‖R) decreases
     x, y = np.concatenate([[0.0], x, [1.0]]), np.concatenate([[1.0], y, [0.0]])
     return float(np.sum(x[1:] * y[:-1] - x[:-1] * y[1:])) / 2
-
-
-def frontier_integral(p: ArrayLike, q: ArrayLike) -> float:
-    """Frontier integral of two histograms: the mean loss along the inclusive order-1 frontier, in [0, 1].
-
-        FI = 2 ∫ w KL(Q‖R) + (1 − w) KL(P‖R) dw = Σ (p + q)/2 − p q log(p/q)/(p − q),   R = w Q + (1 − w) P
-
-    It is symmetric, 0 iff P = Q and 1 iff P and Q are disjoint.
-
-    Example:
-        >>> round(frontier_integral([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]), 6)
-        0.08914
-
-    References:
-        Liu et al. (2021); docs/theory.md, Frontiers.
-    """
-    p, q = normalised_pair(p, q)
-    shared = (p > 0) & (q > 0)
-    x = (np.log(p[shared]) - np.log(q[shared])) / 2
-    # With p, q = √(pq) e^±x a cell has √(pq) (cosh x − x/sinh x), which is 2x²/3 near 0
-    near = np.abs(x) < 1e-4
-    with np.errstate(over="ignore", invalid="ignore"):
-        cells = (p[shared] + q[shared]) / 2 - np.sqrt(p[shared]) * np.sqrt(q[shared]) * x / np.sinh(x)
-    cells = np.where(near, 2 * x * x / 3 * p[shared], cells)
-    return float(cells.sum() + (p[~shared] + q[~shared]).sum() / 2)
 
 
 def mauve_variance(real: Array, fake: Array) -> float:

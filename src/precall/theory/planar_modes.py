@@ -18,28 +18,12 @@ class PlanarModes:
 
 
 def eight_modes(*, radius: float = 4.0, scale: float = 0.3) -> PlanarModes:
-    """Eight Gaussians on a circle: by default those that the recipes and experiments train on.
-
-    Example:
-        >>> eight_modes().centers[0].tolist(), eight_modes().scale
-        ([4.0, 0.0], 0.3)
-
-    References:
-        Verine (2024), section 5.3.1.
-    """
+    """Eight Gaussians on a circle: by default those that the recipes and experiments train on (Verine, 2024, 5.3.1)."""
     angles = np.arange(8) * (np.pi / 4)
     return PlanarModes(radius * np.stack([np.cos(angles), np.sin(angles)], axis=1), scale)
 
 
 def grid_modes(*, spacing: float = 2.0, scale: float = 0.05) -> PlanarModes:
-    """25 Gaussians on a 5 × 5 grid around the origin.
-
-    Example:
-        >>> grid_modes().centers.shape, grid_modes().centers[0].tolist()
-        ((25, 2), [-4.0, -4.0])
-
-    References:
-        Verine (2024), Tab. 6.1 and Fig. 6.8.
-    """
+    """25 Gaussians on a 5 × 5 grid around the origin (Verine, 2024, Tab. 6.1 and Fig. 6.8)."""
     line = spacing * np.arange(-2.0, 3.0)
     return PlanarModes(np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2), scale)

@@ -28,12 +28,6 @@ class ProjectionRule:
         lam: the slope λ, in [0, ∞].
         moved: `TV(Q, T) = min(1, λ) − α(λ)`, the mass that the projection moves.
         spared: share of the surplus that stays: 0 for λ ≥ 1, `d = (1 − λ)/(1 − α(λ))` for λ < 1.
-
-    Example:
-        >>> rule = ProjectionRule(lam=2.0, moved=0.25, spared=0.0)
-        >>> log_ratio = np.log([0.1, 0.5, 4.0])
-        >>> rule.keep(log_ratio).round(9).tolist(), rule.add(log_ratio).round(9).tolist()
-        ([0.2, 1.0, 1.0], [0.0, 0.0, 0.875])
     """
 
     lam: float
@@ -42,12 +36,7 @@ class ProjectionRule:
 
     @classmethod
     def at(cls, lam: float, *, alpha: float) -> ProjectionRule:
-        """The rule at slope λ of a model whose precision there is `alpha`.
-
-        Args:
-            lam: slope λ in [0, ∞].
-            alpha: `α(λ)`, in [0, min(1, λ)].
-        """
+        """The rule at slope λ of a model whose precision there is `alpha`, in [0, min(1, λ)]."""
         lam = float(checks.nonnegative("lam", lam))
         moved = min(1.0, lam) - float(checks.unit("alpha", alpha))
         if moved < 0:
@@ -65,12 +54,7 @@ class ProjectionRule:
 
 
 def surplus_share(log_ratio: ArrayLike, lam: float) -> Array:
-    """The share `(1 − λ r)₊` of each draw that is too much at slope λ; its mean under Q is the surplus, `1 − α(λ)`.
-
-    Example:
-        >>> surplus_share(np.log([0.1, 0.5, 4.0]), 2.0).round(9).tolist()
-        [0.8, 0.0, 0.0]
-    """
+    """The share `(1 − λ r)₊` of each draw that is too much at slope λ; its mean under Q is the surplus, `1 − α(λ)`."""
     return 1 - np.exp(np.minimum(0.0, _shifted(log_ratio, float(checks.nonnegative("lam", lam)))))
 
 

@@ -52,18 +52,11 @@ class RatioSpectrum(PrecisionRecall):
 
     @classmethod
     def from_masses(cls, *, p: ArrayLike, q: ArrayLike) -> RatioSpectrum:
-        """Spectrum of two discrete distributions on the same cells.
+        """Spectrum of two discrete distributions on the same cells, of masses p (real) and q (fake).
 
         Cells with equal ratio are merged and cells without mass are dropped, which changes no result. Masses must sum
         to 1 (to 1e-6). They are then divided by their sum, so that rounding does not affect the curve; for raw counts
         call `from_counts`.
-
-        Args:
-            p: real masses, shape (m,).
-            q: fake masses, shape (m,).
-
-        Raises:
-            ValueError: if masses are negative, NaN, infinite or all zero, do not sum to 1, or differ in length.
         """
         real, fake = checks.probabilities("p", p), checks.probabilities("q", q)
         checks.same_length(p=real, q=fake)
@@ -85,17 +78,12 @@ class RatioSpectrum(PrecisionRecall):
     def from_scores(cls, *, real: ArrayLike, fake: ArrayLike) -> RatioSpectrum:
         """Spectrum of a classifier's held-out scores: `alpha(λ) = min_t λ P(s < t) + Q(s ≥ t)` for every λ.
 
-        The cells are the blocks of `precall.theory.hull.score_blocks`. The population curve of any score lies on or
-        above the true one. This estimate is a minimum over thresholds and is therefore biased downwards: for a
-        statement with confidence use `precall.theory.bands`.
-
-        Args:
-            real: scores of held-out real samples, larger meaning more real, shape (n,). Infinite scores are allowed.
-            fake: scores of held-out fake samples, shape (m,).
+        The cells are the blocks of `precall.theory.hull.score_blocks`. The population curve of any score, larger
+        meaning more real, lies on or above the true one. This estimate is a minimum over thresholds and is therefore
+        biased downwards: for a statement with confidence use `precall.theory.bands`.
 
         Example:
-            >>> spectrum = RatioSpectrum.from_scores(real=[1.0, 2.0, 3.0, 4.0], fake=[0.0, 1.0, 2.0, 3.0])
-            >>> spectrum.alpha(1.0)
+            >>> RatioSpectrum.from_scores(real=[1.0, 2.0, 3.0, 4.0], fake=[0.0, 1.0, 2.0, 3.0]).alpha(1.0)
             0.75
 
         References:
@@ -113,10 +101,6 @@ class RatioSpectrum(PrecisionRecall):
         are allowed. With fake samples alone, `q_i = 1/m` and `p_i ∝ u_i`: the ratio is calibrated to mean one under the
         model, which assumes that P(q = 0) is zero. In both cases the masses are divided by their sum, which differs
         from 1 by O(1/√n).
-
-        Args:
-            fake: log-ratios at samples of Q, shape (m,).
-            real: log-ratios at samples of P, shape (n,), or None.
 
         Example:
             >>> RatioSpectrum.from_log_ratios(fake=[-np.inf, 0.0], real=[0.0, np.inf]).alpha(1.0)
@@ -138,15 +122,8 @@ class RatioSpectrum(PrecisionRecall):
         """Spectrum of the least concave curve on or above the points (λ, α), constant after the last.
 
         A bend of `alpha` at λ is a cell of ratio `q/p = λ`; its real mass is the drop of the slope there. Mass that is
-        then missing from 1 is data that the model misses (q = 0) or model mass that is invented (p = 0).
-
-        Args:
-            lam: slopes, increasing from 0, shape (m,).
-            alpha: values in [0, min(1, λ)], shape (m,).
-
-        Example:
-            >>> RatioSpectrum.from_curve(lam=[0.0, 0.5, 2.0], alpha=[0.0, 0.5, 0.8]).alpha(1.25)
-            0.65
+        then missing from 1 is data that the model misses (q = 0) or model mass that is invented (p = 0). The slopes
+        increase from 0.
         """
         from scipy.optimize import isotonic_regression
 
@@ -163,17 +140,9 @@ class RatioSpectrum(PrecisionRecall):
     def from_dict(cls, saved: Mapping[str, object]) -> RatioSpectrum:
         """Restore the spectrum that `to_dict` wrote, with the same masses to the last bit.
 
-        Args:
-            saved: the masses "p" and "q", sorted by `q/p`; other keys are ignored.
-
         Raises:
             ValueError: if the masses are missing, negative, not finite or of unequal lengths, do not sum to 1 (to
                 1e-6), leave a cell without mass, or are not sorted by `q/p`.
-
-        Example:
-            >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
-            >>> RatioSpectrum.from_dict(spectrum.to_dict()).area == spectrum.area
-            True
         """
         p, q = (checks.probabilities(name, checks.entry(saved, name)) for name in ("p", "q"))
         checks.same_length(p=p, q=q)
@@ -188,14 +157,9 @@ class RatioSpectrum(PrecisionRecall):
 
     @classmethod
     def mean(cls, spectra: Sequence[RatioSpectrum], weights: ArrayLike | None = None) -> RatioSpectrum:
-        """Spectrum whose curve is the weighted average of the curves: the concatenation of the weighted cells.
+        """Spectrum whose curve is the average of the curves, with weights that sum to 1: the weighted cells together.
 
-        This one operation serves k-means repeats, cross-fitting folds and shards: `alpha(λ) = Σ_j w_j alpha_j(λ)` for
-        every λ.
-
-        Args:
-            spectra: at least one spectrum.
-            weights: masses that sum to 1, one per spectrum; equal if None.
+        This one operation serves k-means repeats, cross-fitting folds and shards: `alpha(λ) = Σ_j w_j alpha_j(λ)`.
         """
         if len(spectra) == 0:
             raise ValueError("`spectra` must hold at least one RatioSpectrum; got none.")
@@ -220,36 +184,22 @@ class RatioSpectrum(PrecisionRecall):
     # -------------------------------------------------------------------------------------------- derived spectra
 
     def refined(self, budget: float) -> RatioSpectrum:
-        """Spectrum after optimal budgeted rejection: `q̃ = min(K q, κ p)`, with κ such that it sums to one.
+        """Spectrum after optimal budgeted rejection with K ≥ 1: `q̃ = min(K q, κ p)`, with κ such that it sums to one.
 
         Its curve is `alpha_K(λ) = min(1, K alpha(λ/K))`, the best that any distribution with `q̃ ≤ K q` can reach at
-        every λ.
-
-        Args:
-            budget: K ≥ 1, mean draws of the model per kept sample.
-
-        References:
-            Verine (2024), Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection.
+        every λ (Verine, 2024, Thm 6.2.1 and 6.2.3; docs/theory.md, Rejection).
         """
         from precall.theory.acceptance import refined_masses
 
         return self._sorted(self.p, refined_masses(self.p, self.q, checks.budget(budget)))
 
     def projected(self, lam: float) -> RatioSpectrum:
-        """Spectrum of the PR projection: the distribution nearest to the model that is right at slope λ.
+        """Spectrum of the PR projection: the distribution nearest to the model that is right at slope λ in [0, ∞].
 
         It has `alpha(λ) = min(1, λ)`, and no smaller precision or recall at any other slope. No distribution with this
-        `alpha(λ)` is nearer to the model in total variation; the distance is `pr_divergence(λ)` of this spectrum.
-
-        Args:
-            lam: slope λ in [0, ∞]. A large λ replaces what the model invents, a small λ adds what it misses. λ = 1
-                gives the data distribution, λ = 0 the model itself.
-
-        Example:
-            >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.25, 0.5, 0.25])
-            >>> after = spectrum.projected(2.0)
-            >>> [(round(one.alpha(2.0), 9), round(one.beta(1.0), 9)) for one in (spectrum, after)]
-            [(0.75, 0.75), (1.0, 0.9)]
+        `alpha(λ)` is nearer to the model in total variation; the distance is `pr_divergence(λ)` of this spectrum. A
+        large λ replaces what the model invents, a small λ adds what it misses. λ = 1 gives the data, λ = 0 the model
+        itself.
         """
         from precall.theory.projection import projected_masses
 
@@ -283,11 +233,6 @@ class RatioSpectrum(PrecisionRecall):
     def frontier(self, order: float, side: str = "exclusive", points: int = 101) -> Frontier:
         """Rényi divergence frontier of any order in [0, ∞]; the exclusive one of order ∞ is the precision-recall curve.
 
-        Args:
-            order: Rényi order.
-            side: "exclusive" (the best common part) or "inclusive" (the best common cover).
-            points: number of weights.
-
         References:
             Djolonga et al. (2020), Prop. 1 (corrected: docs/errata.md, DJO-4); docs/theory.md, Frontiers.
         """
@@ -296,24 +241,10 @@ class RatioSpectrum(PrecisionRecall):
         return frontier(self.p, self.q, order=order, side=side, points=points)
 
     def mauve(self, c: float = 5.0) -> float:
-        """MAUVE: the area under the inclusive order-1 frontier, losses scaled by `c`; in (0, 1], 1 iff P = Q.
-
-        References:
-            Pillutla et al. (2021); docs/theory.md, Frontiers.
-        """
+        """MAUVE: the area under the inclusive order-1 frontier, losses scaled by `c`; in (0, 1], 1 iff P = Q."""
         from precall.theory.mauve import mauve
 
         return mauve(self.p, self.q, c=c)
-
-    def frontier_integral(self) -> float:
-        """Frontier integral: the mean loss along the inclusive order-1 frontier, in [0, 1]; 0 iff P = Q.
-
-        References:
-            Liu et al. (2021); docs/theory.md, Frontiers.
-        """
-        from precall.theory.mauve import frontier_integral
-
-        return frontier_integral(self.p, self.q)
 
     def to_dict(self) -> dict[str, list[float]]:
         """The masses as plain lists; `from_dict` restores the spectrum to the last bit."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from precall.tune.objectives import FGAN as FGAN
     from precall.tune.objectives import Area as Area
     from precall.tune.objectives import DensityPR as DensityPR
-    from precall.tune.objectives import FlowGAN as FlowGAN
     from precall.tune.objectives import Hinge as Hinge
     from precall.tune.objectives import OBRSObjective as OBRSObjective
     from precall.tune.objectives import PRObjective as PRObjective
@@ -42,7 +41,6 @@ _HOME = {
     "FGAN": "objectives",
     "FeatureCritic": "critics",
     "MapCritic": "critics",
-    "FlowGAN": "objectives",
     "Hinge": "objectives",
     "OBRSObjective": "objectives",
     "PRObjective": "objectives",

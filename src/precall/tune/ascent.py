@@ -1,12 +1,11 @@
 """Capped ascent: a likelihood loss whose exact minimiser never has a smaller α(λ) than the model before the step.
 
-A model that cannot fit the PR projection may lose when it is refitted to it, since likelihood covers what it cannot
-fit. With `R = min(λ p, q_old)/α_old(λ)`, Jensen's inequality gives for every density q
+A model that cannot fit the PR projection may lose when it is refitted to it. With `R = min(λ p, q_old)/α_old(λ)`,
+Jensen's inequality gives for every density q
 
     log α_q(λ) ≥ log α_old(λ) + E_R[min(log q, log λp) − min(log q_old, log λp)],
 
-with equality at q = q_old. The loss below is minus the right-hand side up to a constant. It stops rewarding density
-where the model already has λ times that of the data. The mathematics is in docs/theory.md, Training losses.
+with equality at q = q_old. The loss is minus the right-hand side up to a constant (docs/theory.md, Training losses).
 """
 
 from __future__ import annotations
@@ -18,18 +17,15 @@ from torch import Tensor
 
 from precall.theory import checks
 
-SOURCES = ("fake", "real")
-
 
 def capped_ascent(
     log_q: Tensor, *, log_q_old: Tensor, log_ratio: Tensor, lam: float, source: str, reduction: str = "mean"
 ) -> Tensor:
     """The loss `−E_R[min(log q, log λp)]` of a likelihood model, with `R ∝ min(λ p, q_old)`.
 
-    The points are draws of the old model, weighted with `min(1, λ r)`, or data, weighted with `min(1, 1/(λ r))`. Both
-    have the same expectation. Draws have the lower variance for λ ≥ 1 and data for λ < 1. log p is only needed as
-    `log q_old + log r`. It fits every model with an exact log-likelihood: flows, and autoregressive models with the
-    sum of the log-probabilities of a text's tokens.
+    The points are draws of the old model, weighted with `min(1, λ r)`, or data, weighted with `min(1, 1/(λ r))`, with
+    the same expectation. Draws have the lower variance for λ ≥ 1 and data for λ < 1. It fits every model with an exact
+    log-likelihood: flows, and autoregressive models with the sum of the log-probabilities of a text's tokens.
 
     Args:
         log_q: log-likelihood of the points under the model in training, shape (n,), with gradient.
@@ -39,9 +35,6 @@ def capped_ascent(
         source: "fake" if the points are draws of the old model, "real" if they are data.
         reduction: "mean" for the weighted mean, "none" for the n terms, whose mean is the same number.
 
-    Returns:
-        The loss, a scalar, or the terms of shape (n,).
-
     Example:
         >>> log_q = torch.log(torch.tensor([0.2, 0.8]))
         >>> log_p = torch.log(torch.tensor([0.5, 0.5]))
@@ -49,11 +42,8 @@ def capped_ascent(
         >>> expected = -(math.log(0.2) + 0.625 * math.log(0.5)) / 1.625  # weights 1 and 0.5/0.8; the second is capped
         >>> round(loss.item(), 6) == round(expected, 6)
         True
-
-    References:
-        docs/theory.md, Training losses.
     """
-    checks.choice("source", source, SOURCES)
+    checks.choice("source", source, ("fake", "real"))
     checks.choice("reduction", reduction, ("mean", "none"))
     slope = log_ratio.detach() + math.log(checks.positive("lam", lam))  # log λ r
     weight = (slope if source == "fake" else -slope).clamp(max=0).exp()

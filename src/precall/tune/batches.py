@@ -22,14 +22,7 @@ class Batches:
     The stream of samples is a sequence of permutations of the data, one per epoch, seeded by (seed, epoch). A batch
     consists of `size` consecutive samples of the stream. With several processes, each one takes its share of the batch.
 
-    Args:
-        data: samples, shape (n, …), an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
-        size: number of samples per batch, over all processes.
-        seed: seed of the permutations.
-        labels: one class per sample, or None.
-        device: device of the batches.
-        rank: index of this process, below `world`.
-        world: number of processes.
+    The data are an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
 
     Example:
         >>> batches = Batches(np.arange(5.0), size=3, seed=0)
@@ -65,17 +58,13 @@ class Batches:
 
     def at(self, number: int) -> tuple[Tensor, Tensor | None]:
         """Batch `number`: samples as floats (uint8 images scaled to [−1, 1]) and their labels."""
-        return self.gathered(self.indices(number))
-
-    def gathered(self, index: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The samples of these rows as floats, and their labels."""
+        index = self._indices(number)
         if is_tensor(self.data):
             samples = self.data[index.to(self.data.device)].to(self.device, non_blocking=True)
             return as_float(samples), None if self.labels is None else self.labels[index.to(self.device)]
         return self._collated([self.data[int(i)] for i in index])
 
-    def indices(self, number: int) -> Tensor:
-        """The rows of the data in batch `number`, on the CPU."""
+    def _indices(self, number: int) -> Tensor:
         share = self.size // self.world
         start = number * self.size + self.rank * share
         epoch, offset = np.divmod(np.arange(start, start + share), len(self))

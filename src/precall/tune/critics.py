@@ -1,12 +1,8 @@
 """Critics on the features of a frozen network, alone or beside the discriminator of the samples.
 
-The scores compare features, so a ratio of features is what they measure. A `FeatureCritic` sees the features that an
-encoder returns, and a `MapCritic` sees several feature maps inside a network, as in projected GANs. Both are
-discriminators like any other: they take samples and return logits. `Critics` are several discriminators of one
-generator, whose losses are added. What a critic looks at is `seen`; the noise of `Settings.noise` is added there.
-
-References:
-    Sauer et al. (2021), Projected GANs converge faster.
+A `FeatureCritic` sees the features that an encoder returns, and a `MapCritic` sees several feature maps inside a
+network, as in projected GANs (Sauer et al., 2021). Both take samples and return logits. `Critics` are several
+discriminators of one generator, whose losses are added. What a critic looks at is `seen`; noise is added there.
 """
 
 from __future__ import annotations
@@ -39,8 +35,8 @@ class FeatureCritic(nn.Module):
 
     Args:
         encoder: an encoder with `tensors`, such as `precall.encoders.registry.differentiable_encoder("inception")`.
-        data: samples from which the location and scale of the features are estimated: images (n, c, h, w), with one or
-            three channels, `uint8` or in [−1, 1].
+        data: images (n, c, h, w), with one or three channels, `uint8` or in [−1, 1], from which the location and scale
+            of the features are estimated.
         classes: number of classes, 0 for an unconditional model.
         widths: widths of the hidden layers.
 
@@ -78,8 +74,7 @@ class FeatureCritic(nn.Module):
 
     def judged(self, seen: Tensor, labels: Tensor | None = None) -> Tensor:
         """Logits of standardised features."""
-        logits: Tensor = self.head(seen, labels)
-        return logits
+        return self.head(seen, labels)  # type: ignore[no-any-return]
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> FeatureCritic:
         """Move the encoder with this module."""
@@ -94,12 +89,7 @@ class FeatureCritic(nn.Module):
 
 
 class MapHead(nn.Module):
-    """Logits at every place of a standardised feature map, by two convolutions and a line that depends on the label.
-
-    Args:
-        maps: maps of some samples, from which the location and scale of each channel are estimated.
-        embedding: the vectors of the labels; None for an unconditional model.
-    """
+    """Logits at every place of a standardised feature map, by two convolutions and a line that depends on the label."""
 
     mean: Tensor
     scale: Tensor
@@ -128,13 +118,11 @@ class MapHead(nn.Module):
 class MapCritic(nn.Module):
     """A head on each feature map of a frozen network: logits at every place, whose losses are averaged.
 
-    Gradients flow through the network to the samples. The network itself is not a part of this module: its parameters
-    are neither trained nor saved, and the hash of its weights tells whether two runs use the same one.
+    As for `FeatureCritic`, the network is not a part of this module, and `data` gives location and scale.
 
     Args:
         network: from images (n, 3, h, w) in [−1, 1] to a list of maps (n, c, h, w). It resizes the images itself.
-        data: samples from which the location and scale of the maps are estimated: images (n, c, h, w), with one or
-            three channels, `uint8` or in [−1, 1].
+        data: some images, as for `FeatureCritic`.
         classes: number of classes, 0 for an unconditional model.
         embedding: makes the vectors of the labels of a given dimension; by default one per class, which begin at 0.
 
@@ -170,10 +158,6 @@ class MapCritic(nn.Module):
         return [torch.cat(same).float() for same in zip(*parts, strict=True)]
 
     @property
-    def _heads(self) -> list[MapHead]:
-        return [head for head in self.heads if isinstance(head, MapHead)]
-
-    @property
     def network(self) -> nn.Module:
         """The frozen network."""
         return self._network[0]
@@ -184,7 +168,7 @@ class MapCritic(nn.Module):
     def seen(self, x: Tensor) -> list[Tensor]:
         """Standardised maps of samples in [−1, 1]."""
         maps = self.network(x.expand(-1, 3, -1, -1))
-        return [head.seen(one) for head, one in zip(self._heads, maps, strict=True)]
+        return [head.seen(one) for head, one in zip(self.heads, maps, strict=True)]  # type: ignore[operator]
 
     def judged(self, seen: Sequence[Tensor], labels: Tensor | None = None) -> list[Tensor]:
         """Logits at every place of each map."""
@@ -215,10 +199,7 @@ def _vectors(classes: int, d: int) -> nn.Module | None:
 
 
 class Critics(nn.ModuleList):
-    """Several discriminators of one generator, whose losses are added.
-
-    Called like a discriminator, they return the mean of their logits.
-    """
+    """Several discriminators of one generator, whose losses are added. Called, they return the mean of their logits."""
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         return torch.stack([critic(x, labels) for critic in self]).mean(0)
@@ -258,25 +239,15 @@ def gradient_penalty(critic: nn.Module, real: Tensor, labels: Tensor | None) -> 
     return slope.flatten(1).square().sum(1).mean()
 
 
-class _FromLevels(nn.Module):
+class _FromLevels(nn.Sequential):
     """A network of images from 0 to 255, as one of images in [−1, 1]."""
 
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
     def forward(self, x: Tensor) -> Any:
-        return self.network(_levels(x))
+        return super().forward(_levels(x))
 
 
 def critic_on(encoder: Encoder, data: Any, *, classes: int = 0) -> FeatureCritic | MapCritic:
-    """A critic on what an encoder returns: on its features, or on its feature maps.
-
-    Args:
-        encoder: an encoder with `tensors`, such as `precall.encoders.registry.differentiable_encoder("maps.pt")`.
-        data: samples from which location and scale are estimated, as for `FeatureCritic`.
-        classes: number of classes, 0 for an unconditional model.
-    """
+    """A critic on what an encoder returns: on its features, or on its feature maps."""
     tensors = encoder.tensors
     if tensors is not None and tensors.maps and isinstance(tensors.network, nn.Module):
         return MapCritic(_FromLevels(tensors.network), data, classes=classes)

@@ -15,7 +15,7 @@ from torch import nn
 from precall.tune.custom_networks import Build, Shape
 from precall.tune.data import TrainingData
 from precall.tune.models.biggan import GENERATOR, BigGANDiscriminator, BigGANGenerator
-from precall.tune.models.flows import NICE, RealNVP
+from precall.tune.models.flows import RealNVP
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
 from precall.tune.settings import Settings
 
@@ -25,11 +25,11 @@ from precall.tune.settings import Settings
 def _biggan(shape: Shape, classes: int) -> nn.Module:
     """The model of App. C.1.4: 4.3 M parameters for CIFAR-10, 32.0 M for CelebA."""
     channels, side = shape[0], _side(shape)
-    return BigGANGenerator(side, classes=classes, shared=0, hierarchical=False, attention=0, channels=channels)
+    return BigGANGenerator(side, classes=classes, shared=0, hierarchical=False, channels=channels)
 
 
 def _biggan_critic(shape: Shape, classes: int) -> nn.Module:
-    return BigGANDiscriminator(_side(shape), classes=classes, attention=0, channels=shape[0])
+    return BigGANDiscriminator(_side(shape), classes=classes, channels=shape[0])
 
 
 def _perceptron(shape: Shape, classes: int) -> nn.Module:
@@ -81,7 +81,6 @@ FAMILIES = {
         lambda shape, classes: ConvDiscriminator(_image(shape), ch=64, classes=classes),
         multiple=4,
     ),
-    "nice": Family(lambda shape, classes: NICE(shape), _flow_critic, flow=True),
     "realnvp": Family(lambda shape, classes: RealNVP(shape), _flow_critic, flow=True),
     "biggan": Family(_biggan, _biggan_critic, conditional=True, multiple=8),
 }

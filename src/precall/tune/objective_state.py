@@ -6,7 +6,7 @@ no code for the state of what it wraps: the objectives among its attributes, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -19,34 +19,29 @@ _OF_TORCH = frozenset(vars(nn.Module()))  # attributes that every torch module h
 
 
 def state_of(objective: object) -> dict[str, Any]:
-    """The state of an objective and of those inside it, by their place, such as {"objective.log_tau": 0.5}.
-
-    Example:
-        >>> from precall.tune.objectives import FlowGAN, OBRSObjective
-        >>> state_of(FlowGAN(OBRSObjective("kl", log_tau=0.5)))
-        {'objective.log_tau': 0.5}
-    """
-    parts = _stateful(objective)
+    """The state of an objective and of those inside it, by their place, such as {"objective.log_tau": 0.5}."""
+    parts = _outermost(objective, "load_state_dict")
     return {f"{place}{name}": value for place, part in parts for name, value in part.state_dict().items()}
 
 
 def restore(objective: object, state: Mapping[str, Any]) -> None:
     """The inverse of `state_of`. Tensors move to the device on which the state is now."""
-    for place, part in _stateful(objective):
+    for place, part in _outermost(objective, "load_state_dict"):
         now = part.state_dict()
-        part.load_state_dict({name: _on_device_of(value, state[f"{place}{name}"]) for name, value in now.items()})
+        then = {name: state[f"{place}{name}"] for name in now}
+        tensors = [name for name in now if is_tensor(now[name]) and is_tensor(then[name])]
+        part.load_state_dict(then | {name: then[name].to(now[name].device) for name in tensors})
 
 
 def to_device(objective: object, device: torch.device) -> None:
     """Move objectives that are torch modules to a device, also those inside others."""
-    for _, part in _walk(objective, lambda part: isinstance(part, nn.Module)):
-        if isinstance(part, nn.Module):
-            part.to(device)
+    for _, part in _outermost(objective, "register_buffer"):  # a torch module
+        part.to(device)
 
 
 def refreshable(objective: object) -> list[Any]:
     """The outermost parts of an objective that have `refresh`."""
-    return [part for _, part in _walk(objective, _has_refresh) if _has_refresh(part)]
+    return [part for _, part in _outermost(objective, "refresh")]
 
 
 def description(objective: object) -> Any:
@@ -71,39 +66,20 @@ def description(objective: object) -> Any:
     return {**told, **{name: description(value) for name, value in settings.items()}}
 
 
-def _walk(
-    objective: object, last: Callable[[object], bool], place: str = "", above: tuple[int, ...] = ()
+def _outermost(
+    objective: object, method: str, place: str = "", above: tuple[int, ...] = ()
 ) -> Iterator[tuple[str, Any]]:
-    """An objective and those inside it, each with the prefix of its place; nothing inside those that are `last`."""
-    if id(objective) in above:
+    """The parts of an objective with a method, each with the prefix of its place; nothing inside these."""
+    if hasattr(objective, method):
+        yield place, objective
         return
-    yield place, objective
-    if not last(objective):
-        for name, inside in _inside(objective):
-            yield from _walk(inside, last, f"{place}{name}.", (*above, id(objective)))
-
-
-def _stateful(objective: object) -> list[tuple[str, Any]]:
-    """The outermost parts with state, and the prefix of each."""
-    return [(place, part) for place, part in _walk(objective, _has_state) if _has_state(part)]
-
-
-def _has_state(part: object) -> bool:
-    return hasattr(part, "state_dict") and hasattr(part, "load_state_dict")
-
-
-def _has_refresh(part: object) -> bool:
-    return hasattr(part, "refresh")
-
-
-def _inside(objective: object) -> Iterator[tuple[str, object]]:
-    """The objectives directly inside another, by their names."""
     for name, value in _attributes(objective).items():
-        if _is_objective(value):
-            yield name, value
-        elif isinstance(value, list | tuple | dict):
-            pairs = value.items() if isinstance(value, dict) else enumerate(value)
-            yield from ((f"{name}.{key}", one) for key, one in pairs if _is_objective(one))
+        several = isinstance(value, list | tuple | dict)
+        pairs = (value.items() if isinstance(value, dict) else enumerate(value)) if several else [(None, value)]
+        for key, one in pairs:
+            if _is_objective(one) and id(one) not in (*above, id(objective)):
+                inside = f"{place}{name}." if key is None else f"{place}{name}.{key}."
+                yield from _outermost(one, method, inside, (*above, id(objective)))
 
 
 def _is_objective(value: object) -> bool:
@@ -118,7 +94,3 @@ def _attributes(objective: object) -> dict[str, object]:
     own = getattr(objective, "__dict__", {})
     inner = own.get("_modules", {}) if isinstance(objective, nn.Module) else {}
     return {name: value for name, value in {**own, **inner}.items() if name not in _OF_TORCH}
-
-
-def _on_device_of(now: object, then: Any) -> Any:
-    return then.to(now.device) if is_tensor(now) and is_tensor(then) else then

@@ -1,15 +1,9 @@
 """Objectives of adversarial training: the losses of the discriminator and of the generator, and the estimated ratio.
 
-Every objective has the methods
-
-    discriminator_loss(real_logits, fake_logits)    a scalar to minimise over the discriminator
-    generator_loss(fake_logits)                     a scalar to minimise over the generator
-    log_ratio(logits)                               the estimate of log p/q
-
-and can be used in any training loop. The generator losses are *frozen-ratio* losses: the ratio r is held fixed as a
-function of x, and `∇_θ E_{x~Q_θ}[l(r(x))]` is then the exact gradient of the f-divergence with `f''(u) = −l'(u)/u`.
-Hence l must decrease with r. The loss in the published Algorithm 3 of the PR-GAN increases, which would train away from
-the data (docs/errata.md, VER-43). The mathematics is in docs/theory.md, Training losses.
+The generator losses are *frozen-ratio* losses: the ratio r is held fixed as a function of x, and
+`∇_θ E_{x~Q_θ}[l(r(x))]` is then the exact gradient of the f-divergence with `f''(u) = −l'(u)/u`. Hence l must decrease
+with r; that of the published Algorithm 3 increases (docs/errata.md, VER-43). They can be used in any training loop.
+The mathematics is in docs/theory.md, Training losses.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,31 +27,13 @@ PLAYS = ("minimax", "nonsaturating")
 CRITICS = (*DIVERGENCES, *FAMILIES)  # by what a discriminator may be trained
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """The interface of an objective, as used by a training loop."""
-
-    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """The discriminator's loss, a scalar."""
-
-    def generator_loss(self, fake_logits: Tensor) -> Tensor:
-        """The generator's loss, a scalar."""
-
-    def log_ratio(self, logits: Tensor) -> Tensor:
-        """The estimate of log p/q at the samples with these logits."""
-
-
 @dataclass(frozen=True)
 class FGAN:
     """The variational game of an f-divergence: `min_G max_T E_P[T] − E_Q[f*(T)]`, with `T = a(w)` for a free logit w.
 
-    The generator's minimax loss `−E_Q[f*(T)]` is the exact frozen-ratio loss of D_f. The non-saturating variant
+    The generator's loss with play "minimax", `−E_Q[f*(T)]`, is the exact frozen-ratio loss of D_f. "nonsaturating"
     maximises `E_Q[T]` instead, which descends the divergence with second derivative `f''(u)/u`. For "gan" it is the
-    loss −log D(x).
-
-    Args:
-        divergence: a row of the divergence table, or its name ("gan", "kl", "chi2", "amari:0.5", "pr:5", …).
-        play: "minimax" or "nonsaturating".
+    loss −log D(x). The divergence is a row of the table or its name ("gan", "kl", "chi2", "amari:0.5", "pr:5", …).
 
     Example:
         >>> objective = FGAN("gan")
@@ -101,13 +77,6 @@ class Hinge:
 
     λ = 1 is the loss of BigGAN, which therefore descends the total variation. The generator maximises `E_Q[T]`.
 
-    Args:
-        lam: λ > 0; large values favour precision, small values recall.
-
-    Example:
-        >>> Hinge(lam=2.0).discriminator_loss(torch.zeros(3), torch.zeros(3)).item()  # λ + 1, at T = 0
-        3.0
-
     References:
         Verine (2024), eq. 2.22; docs/theory.md, Training losses.
     """
@@ -134,7 +103,7 @@ class Hinge:
 
 
 class RatioObjective:
-    """Base of the objectives whose discriminator estimates the ratio p/q, by the variational game of a divergence g."""
+    """Base of objectives whose discriminator estimates p/q by the variational game of the divergence `critic`."""
 
     critic: str | Divergence
 
@@ -171,11 +140,9 @@ class PRObjective(RatioObjective):
 
     Args:
         lam: λ > 0.
-        smoothing: τ > 0 of the smoothed form, in units of log r. Small values approximate D_λ closely but have flat
-            regions; large values give larger gradients.
+        smoothing: τ > 0 of the smoothed form, in units of log r; large values have larger gradients.
         form: "tail", the objective of `precall tune --objective pr`; "smoothed"; or "log".
-        critic: divergence with which the discriminator is trained: a smooth row, such as "gan" (a logistic classifier)
-            or "chi2".
+        critic: divergence with which the discriminator is trained: a smooth row, such as "gan" or "chi2".
 
     Example:
         >>> objective = PRObjective(lam=2.0)
@@ -219,19 +186,14 @@ class Area(RatioObjective):
 
         l(r) = −∫₀^r α(1/t) dt = −E_r̄[ min(r, r̄) + r̄ (log r − log r̄)₊ ]
 
-    The gradient of each sample with respect to log r is bounded by `E[min(r, r̄)] ≤ E[r̄] = 1`, so that large ratios do
-    not dominate.
-
-    Args:
-        critic: divergence with which the discriminator is trained.
+    The gradient of each sample with respect to log r is bounded by `E[min(r, r̄)] ≤ E[r̄] = 1`.
 
     Example:
         >>> round(Area().generator_loss(torch.zeros(4)).item(), 4)  # r = 1 everywhere
         -1.0
 
     References:
-        Verine (2024), section 5.4 (which poses the problem) and eq. 5.34 with docs/errata.md, VER-44; docs/theory.md,
-        Area.
+        Verine (2024), section 5.4 and eq. 5.34 with docs/errata.md, VER-44; docs/theory.md, Area.
     """
 
     critic: str | Divergence = "gan"
@@ -257,8 +219,6 @@ class OBRSObjective(RatioObjective):
         divergence: the divergence to descend, any smooth row of the table.
         budget: K ≥ 1, mean number of draws per kept sample after training; 1 is plain training.
         critic: divergence with which the discriminator is trained, on draws before rejection.
-
-    Attributes:
         log_tau: log τ, None until the first refresh.
 
     Example:
@@ -306,58 +266,19 @@ class OBRSObjective(RatioObjective):
 
 
 @dataclass(frozen=True)
-class FlowGAN:
-    """An adversarial objective plus the likelihood of a flow: `loss_G + γ E_P[−log q]`.
-
-    Args:
-        objective: any objective of this module.
-        likelihood_weight: γ ≥ 0.
-
-    References:
-        Grover et al. (2018); Verine (2024), section 5.3.1; docs/theory.md, Training losses.
-    """
-
-    objective: Objective
-    likelihood_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.nonnegative("likelihood_weight", self.likelihood_weight, infinite=False)
-
-    def discriminator_loss(self, real_logits: Tensor, fake_logits: Tensor) -> Tensor:
-        """The discriminator's loss of the adversarial objective."""
-        return self.objective.discriminator_loss(real_logits, fake_logits)
-
-    def generator_loss(self, fake_logits: Tensor, real_log_prob: Tensor | None = None) -> Tensor:
-        """The adversarial loss, plus `−γ E_P[log q]` if the log-likelihood of a real batch is given."""
-        loss = self.objective.generator_loss(fake_logits)
-        return loss if real_log_prob is None else loss - self.likelihood_weight * real_log_prob.mean()
-
-    def log_ratio(self, logits: Tensor) -> Tensor:
-        """The estimate of the adversarial objective."""
-        return self.objective.log_ratio(logits)
-
-
-@dataclass(frozen=True)
 class DensityPR:
     """Train a model with a known density at the trade-off λ, with a critic that learns log p.
 
-    The log-density log q of a flow is known, so that only log p has to be estimated. The critic's output s(x) estimates
-    log p(x) by logistic regression of data against noise of known density ν (draws of the model mixed with a broad
-    base). The generator then maximises α(λ) itself instead of a frozen-ratio surrogate and needs no smoothing:
+    The critic's output s(x) estimates log p(x) by logistic regression of data against noise of known density ν (draws
+    of the model mixed with a broad base). The generator then maximises α(λ) itself, without a frozen-ratio surrogate:
 
         λ ≥ 1    α(λ) = E_Q[min(λ p/q, 1)]      on draws, through x and through log q (the reparametrised gradient)
         λ < 1    β(λ) = E_P[min(1, q/(λ p))]    on data, through log q
 
-    Both express the same trade-off, since β = α/λ. Each is used where its average has the lower variance.
-
-    Both are flat where the minimum is far below 1. A `power` γ below 1 increases the gradient there,
-    `E[(min(·, 1)^γ − 1)/γ]`. The limit γ → 0 is `E_Q[min(log(λ p/q), 0)] = −D_λ − ∫_λ^∞ D_l dl/l`: the slopes above λ,
-    weighted as by the reverse KL, or with the roles exchanged the slopes below λ, weighted as by the likelihood. A
-    typical schedule moves γ from 0.05 to 1.
-
-    Args:
-        lam: λ > 0.
-        power: γ in (0, 1]; 1 is α(λ) or β(λ).
+    Each is used where its average has the lower variance. Both are flat where the minimum is far below 1. A `power`
+    γ ∈ (0, 1] increases the gradient there, `E[(min(·, 1)^γ − 1)/γ]`. The limit γ → 0 is `E_Q[min(log(λ p/q), 0)] =
+    −D_λ − ∫_λ^∞ D_l dl/l`: the slopes above λ, weighted as by the reverse KL, or with the roles exchanged the slopes
+    below λ, weighted as by the likelihood. A typical schedule moves γ from 0.05 to 1.
 
     Example:
         >>> objective = DensityPR(lam=2.0)

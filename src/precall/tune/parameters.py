@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-
-from precall.theory.arrays import is_tensor
+from torch import nn
 
 
 def trainable(network: nn.Module) -> list[nn.Parameter]:
@@ -35,12 +32,11 @@ def frozen(parameters: list[nn.Parameter]) -> Iterator[None]:
 
 
 @torch.no_grad()
-def move_average(average: nn.Module, network: nn.Module, weight: float | Tensor) -> None:
+def move_average(average: nn.Module, network: nn.Module, weight: float) -> None:
     """`average ← average + weight · (network − average)`. Integers, such as numbers of batches, are copied."""
     ours, theirs = average.state_dict(), network.state_dict()
     moving = [name for name, value in theirs.items() if value.is_floating_point()]
-    weights: Any = [weight] * len(moving) if is_tensor(weight) else weight
-    torch._foreach_lerp_([ours[name] for name in moving], [theirs[name] for name in moving], weights)
+    torch._foreach_lerp_([ours[name] for name in moving], [theirs[name] for name in moving], weight)
     for name in theirs.keys() - set(moving):
         ours[name].copy_(theirs[name])
 

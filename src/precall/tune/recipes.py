@@ -183,7 +183,6 @@ class Recipe:
         out: str | Path | None = None,
         fabric: Fabric | None = None,
         loggers: Sequence[Any] = (),
-        graphs: bool = False,
         **overrides: Any,
     ) -> Trainer:
         """A trainer for this recipe; `.fit(recipe.steps)` runs it.
@@ -198,7 +197,6 @@ class Recipe:
             out: folder for the log, checkpoints and pictures.
             fabric: a Lightning `Fabric`.
             loggers: Lightning loggers.
-            graphs: whether to take whole steps as CUDA graphs.
             **overrides: fields of `Settings`.
 
         Returns:
@@ -229,7 +227,6 @@ class Recipe:
             out=out,
             fabric=fabric,
             loggers=loggers,
-            graphs=graphs,
         )
         return made if init is None else made.initialize(init)
 
@@ -250,7 +247,7 @@ def recipe(
 
     Args:
         data: a name or path, as accepted by `load_data`, or the data itself.
-        model: "mlp", "conv", "nice", "realnvp" or "biggan"; None for the default of the data.
+        model: "mlp", "conv", "realnvp" or "biggan"; None for the default of the data.
         data_dir: first folder to search for the data.
         generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
             if it accepts them, and trained as a flow if it has `forward_with_log_prob`.

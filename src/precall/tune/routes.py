@@ -1,13 +1,10 @@
-"""From batches to losses: the two ways to train a generator, with an unknown and with a known density.
-
-A route holds the two networks and computes the losses of the discriminator and of the generator for an objective and a
-batch. The training loop is the same for both routes.
-"""
+"""From batches to losses: the two ways to train a generator, with an unknown and with a known density."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +12,7 @@ from torch import Tensor, nn
 
 from precall.tune import objective_state
 from precall.tune.critics import MapCritic, critics_of, noisy_logits, of_samples
-from precall.tune.objectives import DensityPR, FlowGAN
+from precall.tune.objectives import DensityPR
 
 
 class Route(Protocol):
@@ -41,12 +38,8 @@ class Losses:
 class Adversarial:
     """Unknown density: the discriminator classifies data against draws, and its logits estimate the ratio.
 
-    Args:
-        generator: the generator.
-        discriminator: the discriminator, or several (`Critics`), whose losses are added.
-        noise: standard deviation of the normal noise added to the discriminator's input, or to the features of a
-            `FeatureCritic` or `MapCritic`. Distributions with disjoint supports have no ratio, and then λ has no
-            effect; with noise added, the ratio exists everywhere.
+    The losses of several critics are added. Distributions with disjoint supports have no ratio, and then λ has no
+    effect; with `noise` of this standard deviation added to what a critic sees, the ratio exists everywhere.
     """
 
     generator: nn.Module
@@ -64,13 +57,9 @@ class Adversarial:
         return Losses(_sum(losses), *(torch.stack(side).mean(0) for side in sides))
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
-        """The objective's loss on new draws, and the likelihood of data for a `FlowGAN`."""
+        """The objective's loss on new draws."""
         judged = self.logits(self.generator(z, labels), labels)
-        loss = _sum([_mean([objective.generator_loss(logits) for logits in one]) for one in judged])
-        if isinstance(objective, FlowGAN):
-            log_q: Tensor = self.generator.log_prob(real)  # type: ignore[operator]
-            return loss - objective.likelihood_weight * log_q.mean()
-        return loss
+        return _sum([_mean([objective.generator_loss(logits) for logits in one]) for one in judged])
 
     def logits(self, x: Tensor, labels: Tensor | None) -> list[list[Tensor]]:
         """Logits by each critic, with noise added to what the critics see (`noisy_logits`)."""
@@ -79,10 +68,7 @@ class Adversarial:
 
 def _sum(losses: list[Tensor]) -> Tensor:
     """The sum, which for a single loss is the loss itself."""
-    total, *others = losses
-    for loss in others:
-        total = total + loss
-    return total
+    return reduce(torch.add, losses)
 
 
 def _mean(losses: list[Tensor]) -> Tensor:
@@ -94,11 +80,7 @@ def _mean(losses: list[Tensor]) -> Tensor:
 class KnownDensity:
     """Known density: the critic learns log p against noise of known density, half from the model, half from a base.
 
-    Args:
-        generator: a flow, with `forward_with_log_prob` and `log_prob`.
-        critic: a network that is trained to output log p.
-        mean: mean of the normal base, of the shape of one sample.
-        scale: standard deviation of the base in each coordinate, larger than that of the data.
+    The base is normal, with this mean, and a scale larger than that of the data in each coordinate.
     """
 
     generator: nn.Module

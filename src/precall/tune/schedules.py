@@ -16,14 +16,13 @@ PLAIN = 0.45  # share of the steps in which a generator without density is train
 class Scheduled:
     """An objective whose fields move geometrically from start values to their final values during the first steps.
 
-    The state of the objective, such as the τ of `OBRSObjective`, passes to the next step. Another may come first.
+    The state of the objective, such as the τ of `OBRSObjective`, passes to the next step.
 
     Args:
         objective: the final objective.
         steps: number of steps of the transition.
         start: field name → positive value at the beginning of the transition.
-        first: the objective before the transition, whose discriminator has logits of the same kind.
-        first_steps: number of steps with `first`.
+        first: the objective in the `first_steps` before the transition, with logits of the same kind.
 
     Example:
         >>> schedule = Scheduled(PRObjective(lam=100.0), steps=10, start={"lam": 1.0})

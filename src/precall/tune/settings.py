@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from precall.theory import checks
 
 LARGEST_BATCH, LARGEST_SEED = 1_000_000, 2**53
+COUNTS = ("batch_size", "discriminator_steps", "accumulate", "r1_every", "refresh_every", "log_every", "assess_n")
+COUNTS_FROM_ZERO = ("warmup", "assess_every", "checkpoint_every")
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,6 @@ class Settings:
         checks.unit("ema", self.ema)
         checks.unit("cooldown", self.cooldown)
         checks.positive("truncation", checks.unit("truncation", self.truncation))
-
-
-COUNTS = ("batch_size", "discriminator_steps", "accumulate", "r1_every", "refresh_every", "log_every", "assess_n")
-COUNTS_FROM_ZERO = ("warmup", "assess_every", "checkpoint_every")
 
 
 def whole(name: str, value: float, most: int = 10**15) -> int:

@@ -23,12 +23,11 @@ from precall.devices import check_fork
 from precall.networks import evaluating
 from precall.progress import Progress
 from precall.theory import checks
-from precall.theory.arrays import is_tensor, to_numpy
+from precall.theory.arrays import to_numpy
 from precall.tune import checkpoints, identity, log, objective_state, processes
 from precall.tune.batches import Batches, as_float
 from precall.tune.critics import critics_of, gradient_penalty
 from precall.tune.custom_networks import check_generator
-from precall.tune.graphs import StaticStep, check_graphs
 from precall.tune.parameters import adam, frozen, move_average, trainable
 from precall.tune.routes import Adversarial, Losses, Route, route
 from precall.tune.schedules import final_objective, objective_at
@@ -57,23 +56,18 @@ class Trainer:
         held_out: samples against which the generator is assessed during training.
         features: maps samples to the features used for the assessment; flattened samples if None.
         settings: hyperparameters.
-        standard: standardisation of a table, shape (n, d). The networks are trained in standardised units; samples and
+        standard: standardisation of a table, shape (n, d), in whose units the networks are trained. Samples and
             held-out data have the units of the data.
-        out: folder for `log.csv`, `checkpoint.safetensors`, the checkpoint before it and sample grids; None to write
-            nothing.
+        out: folder for the log, two checkpoints and sample grids; None to write nothing.
         loggers: Lightning loggers (TensorBoard, W&B, …) that receive the same numbers.
         fabric: a Lightning `Fabric`, for devices and strategies; the best single device if None.
-        graphs: whether to take whole steps as CUDA graphs (`precall.tune.graphs`), which is faster for small networks.
 
     Example:
         >>> from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
         >>> from precall.tune.objectives import PRObjective
-        >>> data = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
         >>> settings = Settings(batch_size=16, log_every=2)
-        >>> trainer = Trainer(MLPGenerator(), MLPDiscriminator(), PRObjective(lam=2.0), data, settings=settings)
-        >>> trainer.fit(2).step
-        2
-        >>> trainer.sample(3).shape
+        >>> networks = MLPGenerator(), MLPDiscriminator()
+        >>> Trainer(*networks, PRObjective(lam=2.0), torch.randn(64, 2), settings=settings).fit(2).sample(3).shape
         torch.Size([3, 2])
     """
 
@@ -92,7 +86,6 @@ class Trainer:
         out: str | Path | None = None,
         loggers: Sequence[Any] = (),
         fabric: Fabric | None = None,
-        graphs: bool = False,
     ) -> None:
         self.settings = settings = settings or Settings()
         check_generator(generator, settings.truncation)
@@ -111,15 +104,10 @@ class Trainer:
         self.trained = {"generator": trainable(generator), "discriminator": trainable(discriminator)}
         rates = {"generator": settings.generator_lr, "discriminator": settings.discriminator_lr}
         self.optimizers = {name: adam(self.trained[name], rate, settings.betas) for name, rate in rates.items()}
-        self.static: StaticStep | None = None  # takes the steps in place of `network_step`
-        self.supplied: list[Tensor] = []  # rows of the next batches, if they were chosen before
         self._standardize(standard)
         self.watch = Watch()
         self.step = self.batch = 0  # numbers of completed generator steps and of batches used
         self._saved: int | None = None  # step of the checkpoint in `out`
-        if graphs:
-            check_graphs(self)
-            self.static = StaticStep(self)
         processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
@@ -153,27 +141,19 @@ class Trainer:
         return (alone or self.step % self.settings.log_every == 0) and processes.any_of(self.fabric, pressed)
 
     def one_step(self, objective: Any) -> dict[str, Tensor]:
-        """Take one step of the generator, with the discriminator steps that belong to it; `fit` repeats this.
-
-        Returns:
-            Both losses, and the discriminator's logits of data and draws.
-        """
-        taken = self.network_step(objective, self.average_weight) if self.static is None else self.static(objective)
-        if self.step % self.settings.refresh_every == 0 and (parts := objective_state.refreshable(objective)):
-            logits = self._fresh_logits()
-            for part in parts:
-                part.refresh(logits)
-        return taken
-
-    def network_step(self, objective: Any, average_weight: float | Tensor) -> dict[str, Tensor]:
-        """The steps of both optimisers and of the moving average; returns what `one_step` returns."""
+        """Take one step of the generator, with its discriminator steps; returns both losses and the logits."""
         for _ in range(self.settings.discriminator_steps):
             judged = self.optimizer_step("discriminator", lambda: self.discriminator_loss(objective))
         made = self.optimizer_step("generator", lambda: self.generator_loss(objective))
         if self.step == 0:
             # layers that initialise on their first batch have seen different batches
             processes.share(self.fabric, self.generator, self.discriminator)
-        move_average(self.average, self.generator, average_weight)
+        # the weight of the generator in the moving average is larger during the first steps
+        move_average(self.average, self.generator, 1 - min(self.settings.ema, (1 + self.step) / (10 + self.step)))
+        if self.step % self.settings.refresh_every == 0 and (parts := objective_state.refreshable(objective)):
+            logits = self._fresh_logits()
+            for part in parts:
+                part.refresh(logits)
         seen = {name: judged[name] for name in ("real_logits", "fake_logits")}
         return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **seen}
 
@@ -213,11 +193,8 @@ class Trainer:
 
     def next_batch(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """The next batch, its labels, and as many latents."""
-        if self.supplied:
-            real, labels = self.batches.gathered(self.supplied.pop(0))
-        else:
-            real, labels = self.batches.at(self.batch)
-            self.batch += 1
+        real, labels = self.batches.at(self.batch)
+        self.batch += 1
         if self.settings.flip:
             mirrored = torch.rand(len(real), 1, 1, 1, generator=self.rng, device=real.device) < 0.5
             real = torch.where(mirrored, real.flip(-1), real)
@@ -227,11 +204,6 @@ class Trainer:
         """Draw n latents, with the standard deviation `truncation`."""
         z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
         return self.settings.truncation * z
-
-    @property
-    def average_weight(self) -> float:
-        """The weight 1 − ema of the generator in the moving average, which is larger during the first steps."""
-        return 1 - min(self.settings.ema, (1 + self.step) / (10 + self.step))
 
     @torch.no_grad()
     def _fresh_logits(self) -> Tensor:
@@ -246,8 +218,7 @@ class Trainer:
         left = (total - self.step) / max(1.0, self.settings.cooldown * total)
         for which, optimizer in self.optimizers.items():
             for group in optimizer.param_groups:
-                rate = getattr(self.settings, f"{which}_lr") * min(1.0, left)
-                group["lr"] = group["lr"].fill_(rate) if is_tensor(group["lr"]) else rate
+                group["lr"] = getattr(self.settings, f"{which}_lr") * min(1.0, left)
 
     def _after(self, row: dict[str, Tensor], total: int, progress: Progress | None) -> None:
         settings, last = self.settings, self.step == total
@@ -279,17 +250,11 @@ class Trainer:
 
     @torch.no_grad()
     def sample(self, n: int, *, seed: int = 0, labels: Any = None, average: bool = True) -> Tensor:
-        """Draw samples from the model, by default from its moving average, and return them on the CPU.
+        """Draw n samples from the model, by default from its moving average, and return them on the CPU.
 
         The network is in evaluation mode meanwhile. With a `standard`, samples are float64 and in the units of the
-        data.
-
-        Args:
-            n: number of samples.
-            seed: seed of the latents. They are independent of those of the training, whatever its seed, and do not
-                affect its random state.
-            labels: one class per sample; all classes in turn if None.
-            average: whether to draw from the moving average of the weights.
+        data. The latents are independent of those of the training, whatever its seed. `labels` holds one class per
+        sample; the default is all classes in turn.
         """
         network, rng = self.average if average else self.generator, self.sampling_rng(seed)
         classes = torch.arange(n) % max(1, self.classes) if labels is None else torch.as_tensor(labels)
@@ -311,10 +276,6 @@ class Trainer:
         """Log-densities log q(x) of a flow in the units of the data, on the CPU, shape (n,).
 
         A sample that differs from the training data in a column that is constant there has density 0.
-
-        Args:
-            x: samples, shape (n, …).
-            average: whether to use the moving average of the weights.
         """
         network = self.average if average else self.generator
         if not hasattr(network, "log_prob"):
@@ -413,8 +374,6 @@ class Trainer:
         return self
 
     def _load_networks(self, path: str | Path, tensors: dict[str, Tensor], names: Sequence[str]) -> None:
-        if self.static is not None:
-            self.static.forget()
         for name in names:
             checkpoints.load_network(path, name, getattr(self, name), tensors)
         with checkpoints.named(path):

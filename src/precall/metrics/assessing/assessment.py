@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
 from precall.devices import check_device
-from precall.engines.registry import ENGINES
+from precall.engines.runner import ENGINES
 from precall.metrics.assessing.monitor import Monitor
 from precall.metrics.assessing.prepared import PreparedReals
 from precall.metrics.assessing.reference_file import check_same_encoder, load_balls, save_side
@@ -345,7 +345,9 @@ class Reference(PreparedReals):
             check_statistics("fake", [METRICS[metric] for metric in names], groups)
         real = self.side
         if prompts is not None:
-            real, found = matched(real, found, prompts, encode=self._encoded_prompts, seed=self.seed)
+            notes: list[str] = []
+            encode = partial(self._encoded_prompts, notes)
+            real, found = matched(real, found, prompts, encode=encode, seed=self.seed, notes=notes)
         if self.preset is not None and found.moments is None:
             return self.by_preset(found, names, name, groups, progress)
         shared, found = self._comparable(real, found)
@@ -372,11 +374,15 @@ class Reference(PreparedReals):
         same_dimension(real=self.features, **{name: found.features})
         return found
 
-    def _encoded_prompts(self, texts: Sequence[str]) -> Array:
-        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts."""
+    def _encoded_prompts(self, notes: list[str], texts: Sequence[str]) -> Array:
+        """Features of prompts: by the encoder of the samples if these are texts, else by the default one of texts.
+
+        What should be known about their encoding is added to `notes`.
+        """
         of_texts = self.side.samples is not None and self.side.samples.kind == "text"
         how: dict[str, Any] = {"encoder": self.request.encoder if of_texts else None, "device": self.request.device}
         found = side("prompts", list(texts), loaded=self.loaded, at_least=1, **how)
+        notes += [] if found.samples is None else [f"prompts: {note}" for note in found.samples.notes]
         return np.asarray(to_numpy(found.features), dtype=np.float64)
 
     def _unseen(self, holdout: object) -> Side:

@@ -56,7 +56,7 @@ class WholeRun:
     k: int
     ties: str
     seed: int
-    balls_of_reals: Callable[[Kernel | None], sweep.Balls]  # with the sums of a kernel; a reference keeps them
+    balls_of_reals: Callable[[Kernel | None], sweep.Balls] | None = None  # with a kernel's sums; a reference keeps them
     unseen: Side | None = None  # samples that the model has not seen, or None
     sampled: bool = True  # whether a quick assessment may take a part of many samples
     preset: Preset | None = None  # the protocol of a published evaluation, or None
@@ -115,9 +115,10 @@ class WholeRun:
 
     @cached_property
     def real_balls(self) -> sweep.Balls:
-        if self.kept[0] is self.real:
+        if self.balls_of_reals is not None and self.kept[0] is self.real:
             return self.balls_of_reals(self._read_kernel)
-        return sweep.balls_around(self.pair.real, k=self.k, progress=self.stage("real balls"))
+        stage = self.stage("real balls")
+        return sweep.balls_around(self.pair.real, k=self.k, progress=stage, kernel=self._read_kernel)
 
     @cached_property
     def fake_balls(self) -> sweep.Balls:
@@ -223,6 +224,7 @@ class WholeRun:
         from precall.samples.sampleset import SampleWarning
 
         found = notices(self._sides) + ([] if self.real.table is None else table_notices(self.real, self.fake, "fake"))
+        found += [] if self.real.prompted is None else self.real.prompted.about.get("notes", [])
         if self.kept != (self.real, self.fake):
             found.append(f"the curve and the k-NN scores are those of {MOST:,} random samples of each side (quick).")
         for one in found:

@@ -1,7 +1,7 @@
 """The curve of k-means histograms and MAUVE, with intervals and chance levels.
 
-Intervals come from a bootstrap of the samples in fixed cells, to which the variance of k-means is added. The values
-expected under P = Q come from permutations of the samples in the same cells, since k-means does not use the labels.
+Intervals come from a bootstrap of the samples in fixed cells, to which the variance of k-means is added, and chance
+levels from permutations of the samples in the same cells, since k-means does not use the labels.
 """
 
 from __future__ import annotations
@@ -35,19 +35,12 @@ def _compute(run: Run) -> Found:
     halves = {name: quantile * float(np.sqrt(v + clustering[name])) for name, v in sampling.items()}
     intervals = bounded_intervals(values, halves, READ, n=min(found.sizes))
     chance = over([readings(one) for one in found.permuted(RESAMPLES, np.random.default_rng(seed))], np.mean)
-    settings = {
-        "estimator": "clusters",
-        "n_clusters": found.n_clusters,
-        "repeats": repeats,
-    }
+    settings = {"estimator": "clusters", "n_clusters": found.n_clusters, "repeats": repeats}
     return curve_found(found, found.spectrum, intervals=intervals, chance=chance, settings=settings)
 
 
 def _mauve(run: Run) -> Found:
-    """MAUVE with one cell per ten samples and one k-means run, as in the original.
-
-    The variance of k-means comes from further runs with a single start each.
-    """
+    """MAUVE with one cell per ten samples and one k-means run, as in the original; its variance from further runs."""
     run.report("mauve")
     cells = max(2, min(run.sizes) // 10)
     found = histograms_of_pair(run.pair, n_clusters=cells, repeats=1, seed=run.seed)

@@ -7,20 +7,19 @@ biases have opposite signs, so the estimate is neither an upper nor a lower boun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
 from precall.metrics.cells.kmeans import kmeans
 from precall.metrics.inputs.features import Pair, device_of, float64
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.members.views import WIDTH, principal_axes
 from precall.printing import brief
-from precall.theory import checks
-from precall.theory.smoothing import SMOOTHING
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -37,21 +36,13 @@ AXES_ROWS = 8192  # rows from which these axes are computed
 @brief
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Histograms of real and fake samples over k-means cells, repeated from several starts.
+    """Histograms of real and fake samples over k-means cells, repeated from several starts."""
 
-    Attributes:
-        spectrum: The concatenated spectra of the repeats; its curve is the average of their curves.
-        labels_real: Cell of each real sample in each repeat, shape (repeats, n).
-        labels_fake: Cell of each fake sample in each repeat, shape (repeats, m).
-        n_clusters: Number of cells.
-        seed: Seed of the k-means starts.
-    """
-
-    spectrum: RatioSpectrum
-    labels_real: CellLabels
-    labels_fake: CellLabels
-    n_clusters: int
-    seed: int
+    spectrum: RatioSpectrum  # the concatenated spectra of the repeats; its curve is the average of their curves
+    labels_real: CellLabels  # cell of each real sample in each repeat, shape (repeats, n)
+    labels_fake: CellLabels  # cell of each fake sample in each repeat, shape (repeats, m)
+    n_clusters: int  # number of cells
+    seed: int  # seed of the k-means starts
 
     def resampled(self, draws: int, rng: np.random.Generator) -> Iterator[RatioSpectrum]:
         """The spectra of bootstrap samples of both sets, in the same cells."""
@@ -75,12 +66,6 @@ class Clusters:
             for real, fake in zip(self.labels_real, self.labels_fake, strict=True)
         ]
 
-    def smoothed(self, smoothing: str) -> RatioSpectrum:
-        """The spectrum with smoothed cell probabilities: "krichevsky-trofimov" or "good-turing"."""
-        estimate = SMOOTHING[checks.choice("smoothing", smoothing, SMOOTHING)]
-        masses = (map(estimate, self.counts(repeat)) for repeat in range(len(self.labels_real)))
-        return RatioSpectrum.mean([RatioSpectrum.from_masses(p=p, q=q) for p, q in masses])
-
     @property
     def sizes(self) -> tuple[int, int]:
         """Number of real and of fake samples."""
@@ -99,42 +84,25 @@ def kmeans_histograms(
     n_clusters: int = 20,
     repeats: int = 10,
     seed: int = 0,
-    smoothing: str | None = None,
 ) -> Clusters:
     """Spectrum of the histograms of `real` and `fake` over k-means cells of their union.
 
     The two sets may differ in size; every sample has the same weight in the clustering. k-means runs `repeats` times
-    from seeded starts, and the curves are averaged. If there are more than 512 columns, and more than six per cell, it
-    runs on six principal axes of the union per cell. In trials the scores then changed by less than their standard
-    deviation between repeats. Tensors on an accelerator stay there, with all their columns.
-
-    Args:
-        real: Features of the data, shape (n, d).
-        fake: Features of the model's samples, shape (m, d).
-        n_clusters: Number of cells; Sajjadi et al. use 20.
-        repeats: Number of k-means runs whose curves are averaged; Sajjadi et al. use 10.
-        seed: Seed of the starts; the same seed gives the same result.
-        smoothing: How counts become probabilities: by "krichevsky-trofimov" (add ½), by "good-turing", or None for
-            relative frequencies. Smoothed cells are never empty, so divergences are finite.
-
-    Returns:
-        The spectrum, with the cell of every sample.
+    from seeded starts, and the curves are averaged (Sajjadi et al. use 20 cells and 10 repeats). If there are more than
+    512 columns, and more than six per cell, it runs on six principal axes of the union per cell. In trials the scores
+    then changed by less than their standard deviation between repeats. Tensors on an accelerator stay there.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> real, fake = rng.normal(size=(400, 2)), rng.normal(size=(300, 2))
-        >>> found = kmeans_histograms(real=real, fake=fake + [9, 0], n_clusters=5, repeats=2)
-        >>> found.spectrum.area
+        >>> kmeans_histograms(real=real, fake=fake + [9, 0], n_clusters=5, repeats=2).spectrum.area
         0.0
 
     References:
-        Sajjadi et al. (2018), section 3.3; Liu et al. (2021) for the smoothing.
+        Sajjadi et al. (2018), section 3.3.
     """
-    if smoothing is not None:
-        checks.choice("smoothing", smoothing, SMOOTHING)
     pair = Pair.checked(real=real, fake=fake)
-    found = histograms_of_pair(pair, n_clusters=n_clusters, repeats=repeats, seed=seed)
-    return found if smoothing is None else replace(found, spectrum=found.smoothed(smoothing))
+    return histograms_of_pair(pair, n_clusters=n_clusters, repeats=repeats, seed=seed)
 
 
 def cells_of_pair(pair: Pair, *, seed: int) -> Clusters:
@@ -165,8 +133,6 @@ def _labels(pair: Pair, n_clusters: int, repeats: int, seed: int, starts: int) -
 
 def _union(pair: Pair, n_clusters: int) -> Tensor:
     """The rows of both sets on which k-means runs."""
-    import torch
-
     if device_of(pair.real) != "cpu":
         return _scaled_on_device(pair)
     return torch.from_numpy(_projected(_scaled(np.concatenate(pair.to_numpy())), AXES_PER_CELL * n_clusters))
@@ -199,8 +165,7 @@ def _membership(labels: CellLabels, cells: int) -> csr_array:
 def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
     """`x` centred, and scaled to [−1, 1] by a power of two, in place, since it may fill a good part of the memory.
 
-    The cells do not change. Centring keeps the digits that float32 would lose to an offset, and scaling keeps squares
-    from overflowing.
+    The cells do not change, float32 keeps the digits that it would lose to an offset, and no square overflows.
     """
     parts = np.array_split(x, max(1, x.shape[1] // 256), axis=1)
     centre = x[0] + np.concatenate([(part - part[0]).mean(axis=0) for part in parts])
@@ -211,8 +176,6 @@ def _scaled(x: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
 
 def _scaled_on_device(pair: Pair) -> Tensor:
     """`_scaled` of both sets, on their device."""
-    import torch
-
     x = torch.cat([torch.as_tensor(float64(one)) for one in (pair.real, pair.fake)])
     centred = x - x.mean(0)
     return torch.ldexp(centred, -torch.frexp(centred.abs().max())[1]).float()
@@ -221,14 +184,9 @@ def _scaled_on_device(pair: Pair) -> Tensor:
 def _projected(x: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.float32]:
     """`x` on its `most` leading principal axes if it has many more columns; otherwise `x` itself.
 
-    The best k cells on r axes have at most 1 + O(k/r) times the within-cell variance of the best cells on all columns.
-
-    References:
-        Cohen et al. (2015), Dimensionality reduction for k-means clustering and low rank approximation.
+    The best k cells on r axes have at most 1 + O(k/r) times the within-cell variance of the best (Cohen et al., 2015).
     """
     if x.shape[1] <= max(WIDTH, most):
         return x
-    import torch
-
     axes = principal_axes(torch.from_numpy(x[:: -(-len(x) // AXES_ROWS)]), most).numpy()
     return np.asarray(x @ axes if axes.size else x[:, :1], dtype=np.float32)  # equal rows have no axes

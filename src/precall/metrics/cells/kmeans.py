@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
+
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
@@ -16,22 +18,10 @@ AT_ONCE = 1 << 24  # distances in memory at once: 64 MiB
 
 
 def kmeans(x: Tensor, n_clusters: int, seed: int, starts: int) -> npt.NDArray[np.int32]:
-    """The cell of each row of `x`: Lloyd's algorithm from random rows, the best of several starts.
+    """The cell of each row of `x` (float32): Lloyd's algorithm from random rows, the best of several starts.
 
     The centres are computed from at most 256 rows per cell, drawn with the seed. The same seed gives the same cells on
     the same device.
-
-    Args:
-        x: Rows, shape (n, d), float32, on any device.
-        n_clusters: Number of cells.
-        seed: Seed of the starts.
-        starts: Number of starts, of which the one with the smallest sum of squared distances is kept.
-
-    Example:
-        >>> import torch
-        >>> cells = kmeans(torch.tensor([[0.0], [0.1], [9.0], [9.1]]), 2, 0, 5)
-        >>> bool(cells[0] == cells[1] != cells[2] == cells[3])
-        True
     """
     rows, start = drawn_rows(len(x), n_clusters, seed)
     centres = fitted_centres(x[rows.to(x.device)], n_clusters, start, starts)
@@ -40,16 +30,12 @@ def kmeans(x: Tensor, n_clusters: int, seed: int, starts: int) -> npt.NDArray[np
 
 def drawn_rows(n: int, n_clusters: int, seed: int) -> tuple[Tensor, Generator]:
     """Indices of the rows from which the centres are computed, and the generator that draws the starts."""
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     return _drawn(n, min(n, PER_CELL * n_clusters), generator), generator
 
 
 def fitted_centres(some: Tensor, n_clusters: int, generator: Generator, starts: int) -> Tensor:
     """The centres of the best of several starts, from the drawn rows."""
-    import torch
-
     first = torch.cat([_drawn(len(some), n_clusters, generator) for _ in range(starts)]).to(some.device)
     together = max(1, AT_ONCE // (n_clusters * len(some)))  # starts whose distances fit into memory
     runs = [_lloyd(some, centres, n_clusters) for centres in torch.split(some[first], together * n_clusters)]
@@ -59,25 +45,16 @@ def fitted_centres(some: Tensor, n_clusters: int, generator: Generator, starts: 
 
 def cells_of(x: Tensor, centres: Tensor) -> npt.NDArray[np.int32]:
     """The cell of each row: its nearest centre."""
-    import torch
-
     parts = [_distances(rows, centres).argmin(0) for rows in _parts(x, len(centres))]
     return np.asarray(torch.cat(parts).cpu(), dtype=np.int32)
 
 
 def _drawn(n: int, size: int, generator: Generator) -> Tensor:
-    import torch
-
     return torch.randperm(n, generator=generator)[:size]
 
 
 def _lloyd(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-    """The sum of squared distances of each start, up to a constant, and the centres of all starts after the last step.
-
-    A cell that loses all rows keeps its centre.
-    """
-    import torch
-
+    """Squared distances of each start, summed up to a constant, and all centres; an empty cell keeps its centre."""
     for _ in range(ITERATIONS):
         sums, counts = _cell_sums(x, centres, n_clusters)
         centres = torch.where(counts < 0, sums / counts.clamp(max=-1), centres)
@@ -86,10 +63,9 @@ def _lloyd(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
 
 
 def _cell_sums(x: Tensor, centres: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-    """Sum of the rows of each cell and their number, both with a minus sign.
+    """Sum of the rows of each cell and their number, both with a minus sign; a row may be equally near to two centres.
 
-    Sums are products with the indicator matrix: atomic additions would make them random on a GPU. A row that is equally
-    near to two centres counts for both.
+    Sums are products with the indicator matrix: atomic additions would make them random on a GPU.
     """
     sums, counts = centres.new_zeros(centres.shape), centres.new_zeros((len(centres), 1))
     for rows in _parts(x, len(centres)):
@@ -108,14 +84,10 @@ def _by_start(rows: Tensor, centres: Tensor, n_clusters: int) -> Tensor:
 
 def _distances(rows: Tensor, centres: Tensor) -> Tensor:
     """|c|² − 2 c·x for each centre and row, shape (centres, n): the squared distance less |x|²."""
-    import torch
-
     factors = torch.hstack([-2 * centres, (centres * centres).sum(1, keepdim=True)])
     return factors @ torch.hstack([rows, rows.new_ones((len(rows), 1))]).T
 
 
 def _parts(x: Tensor, centres: int) -> tuple[Tensor, ...]:
     """The rows in parts whose distances to all centres fit into memory."""
-    import torch
-
     return torch.split(x, max(1, AT_ONCE // centres))

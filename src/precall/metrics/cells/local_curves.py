@@ -1,9 +1,7 @@
 """The curve of a local classifier: the ratio of two kernel density estimates around each sample.
 
-Sykes, Simon and Rabin (2024) show that the k-NN scores are error rates of classifiers that compare how many real and
-how many fake samples lie near a point. Such a count, here weighted by a kernel, is a score, and its thresholds give a
-whole curve. The samples are split in two: each half is scored by the other half, so that no sample is counted around
-itself. Identical rows stay in one half.
+Sykes, Simon and Rabin (2024) show that the k-NN scores are error rates of local classifiers. The samples are split in
+two: each half is scored by the other half, so that no sample is counted around itself.
 """
 
 from __future__ import annotations
@@ -36,17 +34,11 @@ QUANTILE = 2.01 * sqrt(2)
 @brief
 @dataclass(frozen=True, eq=False)
 class LocalCurve:
-    """A curve from local counts.
+    """A curve from local counts."""
 
-    Attributes:
-        spectrum: The mean of the curves of the two halves.
-        scores: Held-out scores of each half, (real, fake); a larger score means more real.
-        k: Number of neighbours that sets the size of the neighbourhoods.
-    """
-
-    spectrum: RatioSpectrum
-    scores: tuple[tuple[Array, Array], ...]
-    k: int
+    spectrum: RatioSpectrum  # the mean of the curves of the two halves
+    scores: tuple[tuple[Array, Array], ...]  # held-out scores of each half, (real, fake); larger means more real
+    k: int  # number of neighbours that sets the size of the neighbourhoods
 
     def resampled(self, rng: np.random.Generator) -> RatioSpectrum:
         """The curve of a bootstrap sample of the held-out scores."""
@@ -64,15 +56,7 @@ def local_curve(*, real: object, fake: object, seed: int = 0) -> LocalCurve:
     With n and m real and fake samples in a half, `k = ⌈√min(n, m)⌉`, and the score of a point z of the other half is
     `log Σ exp(−|z − x|²/2h²) − log Σ exp(−|z − y|²/2h²)`, 2h being the distance to the 2k-th nearest sample. It
     estimates the log-ratio log p/q up to a constant, which does not change the curve. Neither do the units and the
-    origin of the features.
-
-    Args:
-        real: Features of the data, shape (n, d), at least 20.
-        fake: Features of the model's samples, shape (m, d), at least 20.
-        seed: Seed of the split.
-
-    Returns:
-        The curve, with the held-out scores.
+    origin of the features. Each set needs at least 20 samples.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -99,9 +83,6 @@ def curve_of_pair(pair: Pair, *, seed: int) -> LocalCurve:
 def curve_of(scores: Iterable[tuple[Array, Array]]) -> RatioSpectrum:
     """The mean of the curves of several sets of held-out scores, (real, fake)."""
     return RatioSpectrum.mean([RatioSpectrum.from_scores(real=real, fake=fake) for real, fake in scores])
-
-
-# ------------------------------------------------------------------------------------------------------------- scores
 
 
 def _held_out(rows: Array, real: Flags, part: Flags, k: int) -> tuple[Array, Array]:
@@ -137,9 +118,6 @@ def _scaled(pair: Pair) -> tuple[Array, Flags]:
     rows = rows - rows[0]
     rows -= rows.mean(axis=0)
     return np.ldexp(rows, -np.frexp(np.abs(rows).max())[1]), np.arange(len(rows)) < len(real)
-
-
-# ------------------------------------------------------------------------------------------------------------- metrics
 
 
 def _compute(run: Run) -> Found:

@@ -27,17 +27,13 @@ def moved(pair: Pair, seed: int) -> Moved:
     parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), _between(p, q, seed)
     matched: Sequence[float | None] = [None] * len(cells)
     if cells[0] >= VISIBLE:
-        matched = _between(p, _matched(q, p), seed)
+        spread = q.std(axis=0)
+        factor = np.divide(p.std(axis=0), spread, out=np.ones_like(spread), where=spread > 0)
+        # q with the mean and the spread of p in every column
+        matched = _between(p, p.mean(axis=0) + (q - q.mean(axis=0)) * factor, seed)
     rows = zip(parts.tolist(), cells, matched, strict=True)
     whole, *draws = (Moved(s, n, w, between, after, *left) for (s, n, w, *left), between, after in rows)
     return replace(whole, draws=tuple(draws))
-
-
-def _matched(q: Array, p: Array) -> Array:
-    """q with the mean and the spread of p in every column."""
-    spread = q.std(axis=0)
-    factor = np.divide(p.std(axis=0), spread, out=np.ones_like(spread), where=spread > 0)
-    return np.asarray(p.mean(axis=0) + (q - q.mean(axis=0)) * factor)
 
 
 def _standardised(p: Array, q: Array) -> tuple[Array, Array]:
@@ -45,9 +41,8 @@ def _standardised(p: Array, q: Array) -> tuple[Array, Array]:
     largest = np.maximum(np.abs(p).max(axis=0), np.abs(q).max(axis=0))
     p, q = (np.ldexp(one, -np.frexp(largest)[1]) for one in (p, q))  # squares of tiny units would be 0
     some = np.concatenate([one[:QUANTILE_ROWS] for one in (p, q)])
-    p, q = (
-        np.clip(one, *np.quantile(some, (TAIL, 1 - TAIL), axis=0)) for one in (p, q)
-    )  # a heavy tail is mostly noise
+    ends = np.quantile(some, (TAIL, 1 - TAIL), axis=0)
+    p, q = (np.clip(one, *ends) for one in (p, q))  # a heavy tail is mostly noise
     centre, spread = p.mean(axis=0), p.std(axis=0)
     varied = spread > 1e-9
     return (p - centre)[:, varied] / spread[varied], (q - centre)[:, varied] / spread[varied]

@@ -36,10 +36,7 @@ def _of_blocks(blocks_of: Callable[..., ScoreBlocks], scores: Array, real: Flags
 
 
 def finite_log_ratio(blocks: ScoreBlocks, *, n: int, m: int) -> Array:
-    """Log-ratio of each block after half a sample per class is added.
-
-    The addition changes small blocks most and can break the order, so the ratios are made monotone again.
-    """
+    """Log-ratio of each block after half a sample per class is added, made monotone again."""
     from scipy.optimize import isotonic_regression
     from scipy.special import logit
 
@@ -51,10 +48,8 @@ def calibrated_smoothly(scores: Array, real: Flags, fold: Index) -> tuple[Array,
     """Log-ratio of each sample: a monotone, piecewise linear function of its score, fitted to the other folds.
 
     One piece gives logistic calibration (Platt scaling). With 8 or 16 pieces the function can follow the steps that
-    dropped and invented modes cause. The number of pieces is the one with the smallest held-out log-loss.
-
-    Returns:
-        The log-ratios with the best number of pieces, and those with one piece.
+    dropped and invented modes cause. The number of pieces is the one with the smallest held-out log-loss. The
+    log-ratios with one piece are returned as well.
     """
     candidates = _piecewise(scores, real, fold)
     return min(candidates, key=lambda log_ratio: float(log_losses(log_ratio, real).mean())), candidates[0]
@@ -63,21 +58,15 @@ def calibrated_smoothly(scores: Array, real: Flags, fold: Index) -> tuple[Array,
 def calibrated_sparingly(scores: Array, real: Flags, fold: Index, smooth: Array, line: Array) -> tuple[Array, float]:
     """Log-ratio of each sample for the curve, with no more detail than held-out samples support, and its shrinkage.
 
-    - Logistic calibration, if neither a piecewise linear one nor steps have a smaller log-loss: a line fitted to all
-      samples has little noise.
+    - Logistic calibration (`line`), if neither a piecewise linear one (`smooth`) nor steps have a smaller log-loss: a
+    line
+      fitted to all samples has little noise.
     - Otherwise the steps of `few_blocks`. The piecewise linear function has the smaller log-loss and is better for
       single samples. But it blurs the steps, and the precision-recall curve of blurred steps is too high at its ends.
 
     The curve uses the product with the shrinkage, which is the positive part of `1 − (s/D)²`. D is the gain in log-loss
     of `smooth` over no difference, and s its standard error. It is 0 if the gain is below one standard error, and about
     1 if the gain is clear.
-
-    Args:
-        scores: Stacked scores, shape (n,).
-        real: Whether each sample is real.
-        fold: Fold of each sample.
-        smooth: Log-ratios by `calibrated_smoothly` for these scores.
-        line: The same with one piece.
     """
     steps = _of_blocks(few_blocks, scores, real, fold)
     gain = log_losses(np.zeros_like(smooth), real) - log_losses(smooth, real)
@@ -118,10 +107,7 @@ def _fitted_ramps(scores: Array, real: Flags, weight: Array, knots: Array) -> Ca
 
 
 def _binned(scores: Array, real: Flags) -> tuple[Array, Flags, Array]:
-    """Mean scores, labels and balanced weights of `BINS` quantile bins per class, in place of the samples themselves.
-
-    A function of one variable is fitted as well to them, and much faster.
-    """
+    """Mean scores, labels and balanced weights of `BINS` quantile bins per class, in place of the samples."""
     sides = [_bin_means(np.sort(scores[mask])) for mask in (real, ~real)]
     means, shares = (np.concatenate(both) for both in zip(*sides, strict=True))
     return means, np.arange(len(means)) < len(sides[0][0]), shares / 2

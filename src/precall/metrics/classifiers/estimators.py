@@ -8,13 +8,14 @@ Classifiers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
@@ -31,11 +32,11 @@ from precall.metrics.members.panel import INNER, MEMBERS, ROWS, Panel, TrainedPa
 from precall.metrics.members.panel_members import IslandWeights, ModeWeights, convergence_not_required, of_classifier
 from precall.metrics.members.ranks import NormalScores
 from precall.metrics.members.views import Seen
-from precall.metrics.scores.metric import Card, Found, Metric, curve_found
+from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Flags, Index, to_numpy
+from precall.theory.arrays import Array, Index, to_numpy
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -115,42 +116,22 @@ def auto(
 ) -> ClassifierResult:
     """Curve of a stacked panel: eleven classifiers of different kinds, weighted by their fit to held-out samples.
 
-    1. Every member of the panel estimates a log-ratio for every sample, by K-fold cross-fitting. Features are
-       standardised, and projected to 512 principal axes if there are more dimensions; neither uses the labels.
+    1. Every member estimates a log-ratio for every sample, by K-fold cross-fitting. Features are standardised, and
+       projected to 512 principal axes if there are more dimensions; neither uses the labels.
     2. Non-negative logistic regression combines these log-ratios into one score. This step is cross-fitted, too.
     3. A monotone piecewise linear function, cross-fitted, calibrates the score into `log p/q` of every sample.
-    4. The curve is computed by plugging in calibrated ratios. There is no minimum over thresholds, which noise would
-       lower. The ratios for the curve are simpler than those of the samples: a logistic line, or a few steps if a line
-       does not fit. An unclear difference is shrunk, down to none.
+    4. The curve is computed by plugging in simpler ratios: a logistic line, or a few steps if a line does not fit. An
+       unclear difference is shrunk, down to none.
     5. If models trained on fewer samples are clearly worse, the learning curve is extrapolated by its 1/n law.
 
-    If a set has more than 20,000 samples, all of this is done with a random part of them. The trained panel scores the
-    others.
-
-    The certificate needs a score that is independent of the samples on which it is evaluated. Therefore the whole
-    procedure, weights and axes included, is run once more inside a random half of the samples, and the average of these
-    inner models scores the other half. The band then holds with probability 95 % for all λ simultaneously, whatever the
-    members are. (The folds cannot be pooled for this purpose: each model was trained on samples of the other folds, and
-    bounds that account for this are no tighter than those from half of the samples.)
-
-    The test of P = Q permutes the scores of the same half. A second one permutes the labels of features of all samples
-    that were computed without them: it needs fewer samples. The p-value is twice the smaller of the two.
-
-    Args:
-        real: Real features, shape (n, d), n ≥ 50.
-        fake: Fake features, shape (m, d), m ≥ 50.
-        folds: K, the number of folds.
-        seed: Seed of folds, halves and members; the same seed gives the same numbers.
-        progress: Called with (members done, number of members).
+    If a set has more than 20,000 samples, all of this is done with a random part of them, and the trained panel scores
+    the others. For the certificate the whole procedure is run once more inside a random half of the samples, and the
+    average of these inner models scores the other half: the band holds with probability 95 % for all λ simultaneously.
+    The test of P = Q permutes the scores of this half. A second one permutes the labels of features of all samples that
+    were computed without them. The p-value is twice the smaller of the two.
 
     Returns:
         The result; `settings["weights"]` holds the weight of each member, and `panel` scores any other rows.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> result = auto(real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0])
-        >>> abs(result.spectrum.alpha(1.0) - 0.617) < 0.05, result.certificate.alpha(1.0) > 0.617
-        (True, True)
 
     References:
         docs/theory.md, Classifiers; docs/how_well.md for its error on pairs with known curves.
@@ -182,7 +163,8 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     committee = inner_scores[:, samples.held_out].mean(axis=0)
     result = _result("auto", samples, held_out, spectrum, log_ratio, committee, settings)
     p_value = min(1.0, 2 * min(result.p_value, feature_test(samples, rows, fit, seed)))
-    members = _member_spectra(panel.members, log_ratios, samples.real)
+    columns, real = zip(panel.members, log_ratios.T, strict=True), samples.real
+    members = {name: RatioSpectrum.from_scores(real=one[real], fake=one[~real]) for name, one in columns}
     found = replace(result, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained)
     # the models of all folds take five times as long as one of them
     return _of_all(found, trained if panel.rows == ROWS else replace(trained, models=trained.models[:1]), pair, chosen)
@@ -204,13 +186,7 @@ def _of_all(
 
 
 def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
-    """P-value of the labels of what was computed from all samples without them.
-
-    These are the points, their squares, the normal scores and their products, the radius, and the components of the
-    mixtures.
-    """
-    import torch
-
+    """P-value of the labels of features that were computed without them, from all samples."""
     points, scores = rows.points.double(), NormalScores.of_task(rows, fit).of(rows)
     i, j = torch.triu_indices(scores.shape[1], scores.shape[1])
     kinds = (ModeWeights, IslandWeights)
@@ -221,16 +197,8 @@ def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> 
     return feature_p_value([to_numpy(one.double())[counted] for one in blocks], samples.real[counted])
 
 
-def _member_spectra(members: Sequence[str], log_ratios: Array, real: Flags) -> dict[str, RatioSpectrum]:
-    columns = zip(members, log_ratios.T, strict=True)
-    return {name: RatioSpectrum.from_scores(real=score[real], fake=score[~real]) for name, score in columns}
-
-
 def _committee(samples: FoldedSamples, log_ratios: list[Array]) -> Array:
-    """Scores of the held-out half by each inner model, stacked with weights fitted to the training half only.
-
-    Shape (inner models, samples); NaN for the samples of the training half.
-    """
+    """Scores of the held-out half by each inner model, shape (models, samples); NaN for the training half."""
     half = ~samples.held_out
     inside = np.empty((half.sum(), log_ratios[0].shape[1]))
     outside = []
@@ -285,102 +253,26 @@ def _two_sample_test(run: Run) -> Found:
     return Found({"c2st": test.two_sample_test})
 
 
-RESAMPLED = "bootstrap of the samples with a new calibration; for `auto` plus the variance of training"
-
-
-def _estimator(
-    name: str, reads: str, *, measures: str, limits: str, misleads: str, papers: tuple[str, ...], default: bool = False
-) -> Metric:
+def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     return Metric(
         name,
         reads,
         CURVE_SCORES,
-        RESAMPLED,
+        "bootstrap of the samples with a new calibration; for `auto` plus the variance of training",
         partial(_curve, name),
         default=default,
         is_curve=True,
         fewest=FEWEST,
         shares="classifiers",
-        card=Card(
-            measures=measures,
-            formula=r"\hat\alpha(\lambda) = \sum_b \min(\lambda p_b, q_b)",
-            symbols="$p_b$ and $q_b$ are the shares of the real and of the fake samples in block $b$ of the "
-            "calibrated, held-out classifier score.",
-            chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the "
-            "mean over permutations of the labels.",
-            protocol="Encoder, numbers of samples and seed. Identical rows stay in one fold and count once.",
-            limits=limits,
-            misleads=misleads,
-            papers=papers,
-            figure="none" if name == "auto_quick" else "shift",
-        ),
     )
 
 
-SIMON_2019 = ("Simon et al. (2019)", "Sajjadi et al. (2018)")
-AUTO = _estimator(
-    "auto",
-    "a stacked panel of eleven classifiers, cross-fitted and calibrated",
-    measures="The whole precision-recall curve. Eleven classifiers of different kinds learn to tell real from fake "
-    "samples, a weighted combination of them is calibrated to a density ratio, and every score is read off this ratio.",
-    limits="No classifier detects every difference. A difference that all members miss raises the curve. The estimate "
-    "is not a bound; the certificate is. With a few hundred samples the intervals are wide.",
-    misleads="It detects differences that no person would notice. If only one side was rounded, resized or "
-    "compressed, the classifiers find the trace and the scores drop. Near-copies within one set, such as frames of "
-    "one video, make two samples of the same distribution look different.",
-    papers=SIMON_2019,
-    default=True,
-)
-AUTO_QUICK = _estimator(
-    "auto_quick",
-    "`auto` with at most 2,000 samples of each set",
-    measures="What `auto` measures, with at most 2,000 random samples of each set.",
-    limits="Its intervals are wider than those of `auto`, and it sees no difference that needs more samples.",
-    misleads="As `auto`.",
-    papers=SIMON_2019,
-)
-MLP = _estimator(
-    "mlp",
-    "a multilayer perceptron with two hidden layers, cross-fitted",
-    measures="The whole precision-recall curve, from one smooth non-linear classifier.",
-    limits="From a few hundred samples it learns little, and the curve is too high.",
-    misleads="If the features differ in scale only, it fails in many dimensions. In our benchmark (d = 64 and 512, "
-    "2,000 samples) its error was as large as that of a linear classifier, which cannot see such a difference.",
-    papers=SIMON_2019,
-)
-BOOSTING = _estimator(
-    "boosting",
-    "gradient-boosted trees, cross-fitted",
-    measures="The whole precision-recall curve, from decision trees. Trees suit tables and differences in few columns.",
-    limits="Trees split one feature at a time, so they learn rotated or distributed differences slowly.",
-    misleads="It hardly finds a small shift that is spread over many features, and the curve is then too high.",
-    papers=SIMON_2019,
-)
-KNN = _estimator(
-    "knn",
-    "a k-nearest-neighbour classifier, cross-fitted",
-    measures="The whole precision-recall curve, from the share of real samples among the neighbours of each sample.",
-    limits="All features count equally in the distance. Irrelevant features hide the relevant ones.",
-    misleads="In many dimensions distances become similar, and the curve is too high.",
-    papers=SIMON_2019,
-)
-QUADRATIC = _estimator(
-    "quadratic",
-    "the log-ratio of two Gaussians with shrunken covariances, cross-fitted",
-    measures="The whole precision-recall curve, under the assumption that differences lie in means and covariances.",
-    limits="It is exact for Gaussians and blind to differences beyond the second moments.",
-    misleads="A model that drops modes but keeps mean and covariance looks perfect.",
-    papers=SIMON_2019,
-)
-LINEAR = _estimator(
-    "linear",
-    "ridge logistic regression, cross-fitted",
-    measures="The whole precision-recall curve, from differences of the means only. It is the quickest classifier "
-    "curve.",
-    limits="It is blind to differences of scale and shape.",
-    misleads="A model with the right mean and half the spread looks perfect.",
-    papers=SIMON_2019,
-)
+AUTO = _estimator("auto", "a stacked panel of eleven classifiers, cross-fitted and calibrated", default=True)
+AUTO_QUICK = _estimator("auto_quick", "`auto` with at most 2,000 samples of each set")
+MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
+BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")
+QUADRATIC = _estimator("quadratic", "the log-ratio of two Gaussians with shrunken covariances, cross-fitted")
+LINEAR = _estimator("linear", "ridge logistic regression, cross-fitted")
 C2ST = Metric(
     name="c2st",
     reads="classifier two-sample test on held-out samples; `settings` has the p-value of a permutation test",
@@ -391,18 +283,4 @@ C2ST = Metric(
     default=True,
     fewest=FEWEST,
     shares="classifiers",
-    card=Card(
-        measures="Whether a classifier can tell held-out real from held-out fake samples at all. The p-value comes "
-        "from permutations of the held-out scores; `auto` also permutes the labels of features of all samples and "
-        "reports twice the smaller p-value. Either way it exceeds no level more often than it may, at any sample size.",
-        formula=r"\text{c2st} = \tfrac12 \left( P(s \ge t) + Q(s < t) \right)",
-        symbols="$s$ is the score of a classifier that was trained on the other half of the samples, $t$ its "
-        "threshold.",
-        chance="0.5",
-        protocol="Which classifier was used (`settings` names it), numbers of samples, encoder and seed.",
-        limits="It says whether the two sets differ, not how or how much. The accuracy is that of one classifier.",
-        misleads="With many samples even a negligible difference is significant. Read the p-value together with `tv` "
-        "or `area`, which measure how large the difference is.",
-        papers=("Lopez-Paz and Oquab (2017)",),
-    ),
 )

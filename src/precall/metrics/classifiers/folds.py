@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.inputs.features import Pair, as_tensor, device_of
 from precall.metrics.inputs.records import first_equal_row, independent_rows, kept_together, linked_rows
 from precall.metrics.members.views import Seen, Task, Views, tasks_of
@@ -25,29 +26,16 @@ class FoldedSamples:
 
     Identical rows, and nearly identical ones in sets whose rows were repeated, are in the same fold and in the same
     half, because a model must not be tested on rows that it was trained on.
-
-    Attributes:
-        x: Features, shape (n + m, d).
-        real: Whether each row is real.
-        fold: Fold of each row. Real and fake samples are spread evenly over the folds.
-        inner: Inner fold of each row in the training half of the certificate; −1 for the held-out half.
-        identical: Number of rows that are equal, or nearly equal, to an earlier row.
-        independent: Whether each row counts as a sample of its own in a test: all but the copies made by repeating the
-            rows of one set (see `independent_rows`).
-        repeats: Share of the real and of the fake rows that repeat an earlier one of their set, which the other set has
-            at most once.
-        unit: The unit that was drawn, such as a prompt, of each row; None if every row is one. Folds, halves, tests and
-            intervals then go by unit, and one row per unit and side is independent.
     """
 
-    x: Tensor
-    real: Flags
-    fold: Index
-    inner: Index
-    identical: int
-    independent: Flags
-    repeats: tuple[float, float]
-    unit: Index | None = None
+    x: Tensor  # features, shape (n + m, d)
+    real: Flags  # whether each row is real
+    fold: Index  # fold of each row; real and fake samples are spread evenly over the folds
+    inner: Index  # inner fold of each row in the training half of the certificate; −1 for the held-out half
+    identical: int  # number of rows that are equal, or nearly equal, to an earlier row
+    independent: Flags  # whether each row counts in a test: all but copies made by repeating rows of one set
+    repeats: tuple[float, float]  # shares of reals and fakes that repeat a row which the other set has at most once
+    unit: Index | None = None  # the unit that was drawn, such as a prompt, of each row; None if every row is one
 
     @classmethod
     def split(cls, pair: Pair, *, folds: int, inner: int, seed: int) -> FoldedSamples:
@@ -67,7 +55,8 @@ class FoldedSamples:
         rng = np.random.default_rng(seed)
         fold, half = spread(is_real, folds, rng, together), spread(is_real, 2, rng, together) == 0
         inner_fold = np.full(len(x), -1)
-        inner_fold[half] = spread(is_real[half], inner, rng, _renumbered(together, half))
+        place = np.cumsum(half) - 1  # of each row in the half, which has all equal rows or none
+        inner_fold[half] = spread(is_real[half], inner, rng, place[together[half]])
         identical = int(((first != np.arange(len(x))) | (together != np.arange(len(x)))).sum())
         record = np.where(together == np.arange(len(x)), first, together)
         return cls(x, is_real, fold, inner_fold, identical, independent, _repeats(record, is_real), unit)
@@ -103,8 +92,6 @@ class FoldedSamples:
 
     def index(self, rows: Flags) -> Tensor:
         """Indices of some samples, on their device."""
-        import torch
-
         return torch.as_tensor(np.flatnonzero(rows), device=self.x.device)
 
     def pooled(self, scores: Sequence[Array]) -> Array:
@@ -129,12 +116,7 @@ def _first_of(labels: Index) -> Index:
 
 
 def joined(pair: Pair) -> tuple[Tensor, Flags]:
-    """Features of both sets in one matrix, real samples first, and whether each row is real.
-
-    They are on the device of the features; on the CPU if it has no float64.
-    """
-    import torch
-
+    """Features of both sets in one matrix on their device (the CPU instead of MPS), and whether each row is real."""
     device = "cpu" if device_of(pair.real) == "mps" else device_of(pair.real)
     x = torch.cat([as_tensor(one, device) for one in (pair.real, pair.fake)])
     if x.is_cuda:
@@ -142,19 +124,10 @@ def joined(pair: Pair) -> tuple[Tensor, Flags]:
     return x, np.arange(len(x)) < len(pair.real)
 
 
-def _renumbered(together: Index, part: Flags) -> Index:
-    """`together` for the rows in `part`, with the indices that they have there; `part` holds all equal rows or none."""
-    return np.asarray((np.cumsum(part) - 1)[together[part]])
-
-
 def spread(groups: Flags, parts: int, rng: np.random.Generator, together: Index | None = None) -> Index:
     """Assign each row at random to a part 0, …, parts − 1, such that both groups are spread evenly over the parts.
 
-    Args:
-        groups: Group of each row.
-        parts: Number of parts.
-        rng: Source of randomness.
-        together: The row whose part each row shares, an earlier one or itself; None if all rows are free.
+    `together` is the row whose part each row shares, an earlier one or itself; None if all rows are free.
     """
     free = np.ones(len(groups), dtype=bool) if together is None else together == np.arange(len(groups))
     part = np.empty(len(groups), dtype=np.intp)

@@ -6,17 +6,17 @@ extrapolation of the learning curve. What resampling keeps fixed, the training, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from precall.metrics.classifiers.calibration import calibrated_smoothly, calibrated_sparingly
-from precall.metrics.classifiers.learning_curve import learning_excess, lowered
 from precall.metrics.inputs.parallel import side_by_side
 from precall.metrics.scores.score import CURVE_SCORES, READ, Interval, ScoreInfo, bounded_interval, read
 from precall.theory.arrays import Array, Flags, Index
+from precall.theory.logistic import log_losses
 from precall.theory.spectrum import RatioSpectrum
 
 BOOTSTRAPS = 12
@@ -26,33 +26,21 @@ FEW = 40  # half-widths grow by 1 + FEW/n, because small samples vary more than 
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the true score: sampling, training, and on the worse side what a better classifier may find"
 UNSEEN = 2.0  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
+SLOPES = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 801)])  # slopes λ at which the learning curve is extrapolated
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Scores of samples by models that were not trained on them.
+    """Scores of samples by models that were not trained on them."""
 
-    Attributes:
-        scores: Score of each sample; larger means more real.
-        real: Whether each sample is real.
-        fold: Fold of each sample, for the calibration.
-        inner: Scores by models with smaller training sets, shape (models, n); NaN for samples that they do not score.
-            None if the scores are not calibrated, and the curve uses their order only.
-        n_inner: Size of these training sets, relative to all samples.
-        n_outer: Size of the training sets of `scores`, relative to all samples.
-        shrunk: Whether an unclear difference is shrunk towards none.
-        unit: The unit that was drawn, such as a prompt, of each sample; None if every sample is one. Units are
-            resampled as wholes, and labels are permuted inside them.
-    """
-
-    scores: Array
-    real: Flags
-    fold: Index
-    inner: Array | None = None
-    n_inner: float = 0.0
-    n_outer: float = 1.0
-    shrunk: bool = True
-    unit: Index | None = None
+    scores: Array  # score of each sample; larger means more real
+    real: Flags  # whether each sample is real
+    fold: Index  # fold of each sample, for the calibration
+    inner: Array | None = None  # scores by models of smaller training sets, (models, n), or NaN; None: order only
+    n_inner: float = 0.0  # size of these training sets, relative to all samples
+    n_outer: float = 1.0  # size of the training sets of `scores`, relative to all samples
+    shrunk: bool = True  # whether an unclear difference is shrunk towards none
+    unit: Index | None = None  # the unit of each sample, which is resampled as a whole; None if every sample is one
 
     def log_ratios(self) -> tuple[Array, Array]:
         """Calibrated log-ratios of the samples, and simpler ones for the curve."""
@@ -88,10 +76,9 @@ class HeldOutScores:
         )
 
     def resampled(self, *, seed: int) -> list[dict[str, float]]:
-        """The scores and points of the curves of bootstrap samples.
+        """The scores and points of the curves of bootstrap samples, not shrunk.
 
-        They are not shrunk. If the curve shows no difference because none is clear, they show how large a difference
-        would go unnoticed.
+        If the curve shows no difference because none is clear, they show how large a difference would go unnoticed.
         """
         rng = np.random.default_rng(seed)
         unshrunk = replace(self, shrunk=False, fold=self.fold % 3)  # three folds are faster than five
@@ -101,9 +88,7 @@ class HeldOutScores:
     def intervals(self, values: Mapping[str, float], drawn: list[dict[str, float]]) -> dict[str, Interval]:
         """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
 
-        Args:
-            values: The scores and points of the curve, by the names in `READ`.
-            drawn: The same of bootstrap samples, as `resampled` returns them.
+        `values` and `drawn` have the scores and points of the curve and of bootstrap samples, by the names in `READ`.
         """
         from scipy.special import stdtrit
 
@@ -169,3 +154,31 @@ def _read_spectrum(scores: HeldOutScores) -> dict[str, float]:
 
 def _variances(drawn: list[dict[str, float]]) -> Array:
     return np.asarray(np.var([[one[info.name] for info in READ] for one in drawn], axis=0, ddof=1))
+
+
+def learning_excess(
+    *, small: Sequence[Array], large: Array, real: Flags, n_small: float, n_large: float
+) -> Array | None:
+    """Estimated distance of the score's curve above the true curve at each of `SLOPES`; None if there is no clear gain.
+
+    Estimation errors decrease as 1/n. With curves from training sets of two sizes, `α(n) = α + a/n` gives
+    `α(n_large) − α = (α(n_small) − α(n_large)) n_small/(n_large − n_small)`. Both curves are computed on the same
+    samples, on which neither model was trained. The difference is multiplied by the positive part of `1 − (2 s/D)²`,
+    where D is the gain in log-loss from the larger set and s its standard error.
+    """
+    gain = np.mean([log_losses(score, real) for score in small], axis=0) - log_losses(large, real)
+    mean, error = gain.mean(), gain.std() / np.sqrt(len(gain))
+    if mean <= 2 * error:
+        return None
+    # (1 − (2 s/D)²) n_small/(n_large − n_small), the factor of α(n_small) − α(n_large)
+    shrink = (1 - (2 * error / mean) ** 2) * n_small / (n_large - n_small)
+    curves = [RatioSpectrum.from_scores(real=s[real], fake=s[~real]).alpha(SLOPES) for s in (large, *small)]
+    return np.asarray(shrink * (np.mean(curves[1:], axis=0) - curves[0]))
+
+
+def lowered(spectrum: RatioSpectrum, excess: Array | None) -> RatioSpectrum:
+    """The spectrum of the curve lowered by `excess` at `SLOPES` and then made concave."""
+    if excess is None:
+        return spectrum
+    alpha = np.clip(spectrum.alpha(SLOPES) - excess, 0.0, np.minimum(1.0, SLOPES))
+    return RatioSpectrum.from_curve(lam=SLOPES, alpha=alpha)

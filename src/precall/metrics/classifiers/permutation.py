@@ -22,12 +22,7 @@ def permutation_p_value(scores: Array, real: Flags, seed: int = 0) -> float:
     Under P = Q the labels are exchangeable given the scores, so the test is exact for any classifier, any two sizes and
     any number of permutations. If s is a log-ratio, n T is the log-likelihood of the labels up to a constant, since
     log σ(s) − log σ(−s) = s. A few samples with a large ratio then count for much, which a threshold at 0 would lose:
-    if 6 % of the modes are dropped, 94 % of the samples carry no information about it.
-
-    Args:
-        scores: Held-out scores, larger meaning more real, shape (n,); clipped to ±`CAP`.
-        real: Whether each sample is real.
-        seed: Seed of the permutations.
+    if 6 % of the modes are dropped, 94 % of the samples carry no information about it. Scores are clipped to ±`CAP`.
 
     References:
         Lopez-Paz and Oquab (2017); Phipson and Smyth (2010) on the 1 in numerator and denominator.
@@ -45,14 +40,7 @@ def log_e_value(real: Array, fake: Array) -> float:
         E = Π 4 D(x) (1 − D(y)),   D = σ(τ s),   averaged over τ ∈ {1/8, 1/4, 1/2, 1}
 
     over pairs of one real and one fake. Under P = Q a factor has the mean 4 μ (1 − μ) ≤ 1, so E exceeds 1/δ with
-    probability at most δ, for every δ. Small τ serve scores that are too sure.
-
-    Args:
-        real: Scores of independent real samples, larger meaning more real; clipped to ±`CAP`.
-        fake: The same for fake samples.
-
-    References:
-        docs/theory.md, Confidence bands.
+    probability at most δ, for every δ (docs/theory.md, Confidence bands). Small τ serve scores that are too sure.
     """
     pairs = min(len(real), len(fake))
     s, t = (np.clip(one[:pairs], -CAP, CAP) for one in (real, fake))
@@ -69,12 +57,6 @@ def unit_p_value(scores: Array, real: Flags, unit: Index, seed: int = 0) -> floa
 
     Under P = Q the sides of a unit can be exchanged, so the signs of the D_u are random. The test is exact for as many
     reals as fakes per unit, and for many units otherwise.
-
-    Args:
-        scores: Held-out scores, larger meaning more real; clipped to ±`CAP`.
-        real: Whether each sample is real.
-        unit: The unit of each sample; each has samples of both sides.
-        seed: Seed of the signs.
     """
     s, (_, place) = np.clip(scores, -CAP, CAP), np.unique(unit, return_inverse=True)
     means = [np.bincount(place[side], s[side]) / np.bincount(place[side]) for side in (real, ~real)]
@@ -96,17 +78,12 @@ def _share_as_large(drawn: Array, observed: float) -> float:
 
 
 def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> float:
-    """P-value of the hypothesis P = Q, from features of the samples that were computed without the labels.
+    """P-value of the hypothesis P = Q, from blocks of features that were computed without the labels.
 
     Two statistics of each block are compared with those of permuted labels: the sum of t² over its features, and the
     largest t², where t is the difference of the class means over its standard error. The smallest of all ranks is
     compared with that of the permutations. Nothing is trained, so all samples count, and the labels are exchangeable
     given the features: the test is exact. It sees a small difference of many features in a hundred samples.
-
-    Args:
-        blocks: Features, each of shape (n, number of features).
-        real: Whether each sample is real.
-        seed: Seed of the permutations, and of the `MOST` samples of each set that are compared if there are more.
     """
     rng = np.random.default_rng(seed)
     some = np.concatenate([rng.permutation(np.flatnonzero(side))[:MOST] for side in (real, ~real)])

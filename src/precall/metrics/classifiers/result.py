@@ -27,44 +27,23 @@ OF_SCORES_AND_FEATURES = f"{OF_SCORES}, and of the labels of features of all sam
 @brief
 @dataclass(frozen=True, eq=False)
 class ClassifierResult:
-    """What the held-out scores of a classifier show about two sample sets.
+    """What the held-out scores of a classifier show about two sample sets."""
 
-    Attributes:
-        name: Name of the estimator.
-        spectrum: The curve, as a spectrum.
-        log_ratio_real: Calibrated log-ratio `log p/q` of each real sample, shape (n,). It is finite, or NaN for the
-            training samples of `simon`; cross-fitted estimators score all samples.
-        log_ratio_fake: The same for the fake samples, shape (m,).
-        scores_real: Held-out scores, shape (n,); larger means more real. NaN as above.
-        scores_fake: The same for the fake samples, shape (m,).
-        certificate: Simultaneous 95 % upper band on precision for all λ, from samples that no part of its score was
-            trained on.
-        accuracy: Balanced accuracy on the samples of the certificate, ½ P(real | real) + ½ P(fake | fake) of the
-            predictions.
-        p_value: Probability under P = Q of scores that separate the samples at least as well, by permutation.
-        settings: The choices that change the numbers; for `auto` also the weights of the members.
-        held_out: The held-out scores that the curve, its intervals and its chance levels are computed from.
-        members: For `auto`, the spectrum of each member alone, from its cross-fitted scores.
-        test: What was permuted for the p-value.
-        panel: For `auto`, the trained panel, which scores any other rows.
-        log_e: Logarithm of an e-value of P = Q from the samples of the certificate (see `log_e_value`).
-    """
-
-    name: str
-    spectrum: RatioSpectrum
-    log_ratio_real: Array
-    log_ratio_fake: Array
-    scores_real: Array
-    scores_fake: Array
-    certificate: Certificate
-    accuracy: float
-    p_value: float
-    settings: Mapping[str, Any]
-    held_out: HeldOutScores = field(repr=False)
-    members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)
-    test: str = OF_SCORES
-    panel: TrainedPanel | None = field(default=None, repr=False)
-    log_e: float = 0.0
+    name: str  # name of the estimator
+    spectrum: RatioSpectrum  # the curve, as a spectrum
+    log_ratio_real: Array  # calibrated log p/q of each real sample; NaN for the training samples of `simon`
+    log_ratio_fake: Array  # the same for the fake samples, shape (m,)
+    scores_real: Array  # held-out scores, shape (n,); larger means more real. NaN as above
+    scores_fake: Array  # the same for the fake samples, shape (m,)
+    certificate: Certificate  # simultaneous 95 % upper band on precision, from samples not used for training
+    accuracy: float  # balanced accuracy on these samples, ½ P(real | real) + ½ P(fake | fake) of the predictions
+    p_value: float  # probability under P = Q of scores that separate the samples at least as well
+    settings: Mapping[str, Any]  # the choices that change the numbers; for `auto` also the weights of the members
+    held_out: HeldOutScores = field(repr=False)  # what the curve, its intervals and its chance levels are computed from
+    members: Mapping[str, RatioSpectrum] = field(default_factory=dict, repr=False)  # of members of `auto` alone
+    test: str = OF_SCORES  # what was permuted for the p-value
+    panel: TrainedPanel | None = field(default=None, repr=False)  # for `auto`; it scores any other rows
+    log_e: float = 0.0  # logarithm of an e-value of P = Q from the same samples (see `log_e_value`)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -93,14 +72,6 @@ def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, 
     """A classifier two-sample test: balanced accuracy, with the p-value of a permutation test in `settings`.
 
     The interval (Hoeffding's inequality) covers the accuracy of this trained classifier on new samples.
-
-    Args:
-        classifier: Name of the classifier.
-        accuracy: Balanced accuracy on held-out samples.
-        p_value: P-value from the same samples.
-        n: Number of real held-out samples.
-        m: Number of fake held-out samples.
-        test: What was permuted.
     """
     settings = {"classifier": classifier, "p_value": p_value, "test": test}
     half = np.sqrt(np.log(2 / (1 - LEVEL)) / 2 * (1 / n + 1 / m)) / 2  # ½ √(½ log(2/δ) (1/n + 1/m))
@@ -110,14 +81,7 @@ def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, 
 
 
 def certify(scores: Array, real: Flags, counted: Flags | None = None, unit: Index | None = None) -> dict[str, Any]:
-    """Certificate, accuracy and p-value from the scores of samples that were not used for training.
-
-    Args:
-        scores: Held-out scores.
-        real: Whether each sample is real.
-        counted: Which samples are independent of each other; None for all.
-        unit: The unit that was drawn, of each sample, for the p-value; None if every sample is one.
-    """
+    """Certificate, accuracy and p-value from the scores of samples that were not used for training."""
     s, of_data = (scores, real) if counted is None else (scores[counted], real[counted])
     called = s > 0
     return {

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import joined, spread
 from precall.metrics.classifiers.held_out import HeldOutScores
 from precall.metrics.classifiers.result import ClassifierResult, certify
 from precall.metrics.inputs.features import Pair, check_count
 from precall.metrics.members.views import enlarged
-from precall.metrics.scores.metric import Card, Found, Metric, curve_found
+from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES
 from precall.theory.arrays import Array, Flags, Matrix, to_numpy
 
 if TYPE_CHECKING:
-    import torch
-
     from precall.metrics.assessing.run import Run
 
 ENSEMBLE = 10
@@ -34,19 +33,12 @@ def simon_ensemble(*, real: object, fake: object, seed: int = 0) -> ClassifierRe
     the test half. If the sets differ in size, the remaining samples of the larger set are assigned by their own coins.
     Each member minimises the log-loss of the logit `w·x` by Adam (learning rate 10⁻³ with a cosine schedule to 0, 50
     epochs, weight decay 0.1), with its own initial weights and minibatches. The score of a test point is the median of
-    the ten logits. The spectrum is computed exactly from the test scores, for all λ.
+    the ten logits. The spectrum is computed exactly from the test scores, for all λ; scores and ratios of the training
+    samples are NaN. Each set needs at least 20 samples.
 
     Details that the paper does not state follow its public code: no bias, no standardisation of the features, and
     weight decay as an L2 penalty in the gradient. That code stops early on the half from which the curve is estimated;
     this step is omitted, because it would invalidate the certificate.
-
-    Args:
-        real: Real features, shape (n, d), n ≥ 20.
-        fake: Fake features, shape (m, d), m ≥ 20.
-        seed: Seed of the coin flips, the initial weights and the minibatches.
-
-    Returns:
-        The result on the test half. Scores and ratios of the training samples are NaN.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -95,8 +87,6 @@ def coin_flips(n: int, m: int, rng: np.random.Generator) -> Flags:
 
 def ensemble_scores(train: Matrix, labels: Flags, test: Matrix, seed: int) -> Array:
     """Median over the members of `w·x` at the test points. All members are trained together, as one tensor."""
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(train).float(), torch.from_numpy(labels).float()
     bound = train.shape[1] ** -0.5
@@ -105,34 +95,20 @@ def ensemble_scores(train: Matrix, labels: Flags, test: Matrix, seed: int) -> Ar
     batches = -(-len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, EPOCHS * batches)
     for _ in range(EPOCHS):
-        for rows in _shuffled_batches(len(x), batches, generator):
+        order = torch.rand(ENSEMBLE, len(x), generator=generator).argsort(dim=1)  # every member has its own
+        for rows in torch.tensor_split(order, batches, dim=1):
             optimiser.zero_grad(set_to_none=True)
-            _log_loss(w, x[rows], y[rows]).backward()  # type: ignore[no-untyped-call]
+            logits = torch.bmm(x[rows], w[:, :, None])[..., 0]
+            # −log σ(w·x) for real points and −log σ(−w·x) for fake ones (Simon et al., 2019, section 6)
+            losses = torch.nn.functional.softplus(torch.where(y[rows] > 0, -logits, logits))
+            losses.mean(dim=1).sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             schedule.step()
     with torch.no_grad():
         logits = torch.from_numpy(test).float() @ w.T
-        middle = logits.sort(dim=1).values[
-            :, [ENSEMBLE // 2 - 1, ENSEMBLE // 2]
-        ]  # the median of an even number is the mean of the two middle values
+        # the median of an even number is the mean of the two middle values
+        middle = logits.sort(dim=1).values[:, [ENSEMBLE // 2 - 1, ENSEMBLE // 2]]
     return np.asarray(middle.double().mean(dim=1))
-
-
-def _shuffled_batches(n: int, batches: int, generator: torch.Generator) -> list[torch.Tensor]:
-    """Row indices (members, batch) of each minibatch of one epoch; every member has its own order of the points."""
-    import torch
-
-    order = torch.rand(ENSEMBLE, n, generator=generator).argsort(dim=1)
-    return list(torch.tensor_split(order, batches, dim=1))
-
-
-def _log_loss(w: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Sum over the members of their mean log-loss; the gradient of each member depends on its own loss only."""
-    import torch
-
-    logits = torch.bmm(x, w[:, :, None])[..., 0]
-    # −log σ(w·x) for real points and −log σ(−w·x) for fake ones (Simon et al., 2019, section 6)
-    return torch.nn.functional.softplus(torch.where(y > 0, -logits, logits)).mean(dim=1).sum()
 
 
 def _compute(run: Run) -> Found:
@@ -149,18 +125,4 @@ SIMON = Metric(
     is_curve=True,
     fewest=FEWEST,
     shares="classifiers",
-    card=Card(
-        measures="The whole precision-recall curve, by the method of the paper: the median score of ten linear "
-        "classifiers, trained on one half of the samples and evaluated on the other.",
-        formula=r"\hat\alpha(\lambda) = \min_t \; \lambda \, \widehat{\mathrm{fpr}}(t) + \widehat{\mathrm{fnr}}(t)",
-        symbols="$\\mathrm{fpr}(t)$ is the share of reals below the threshold $t$, and $\\mathrm{fnr}(t)$ the share "
-        "of fakes above it.",
-        chance="For area, F8 and F1/8 near 1, for the others near 0. At finite sample sizes precall reports the mean "
-        "over permutations of the labels.",
-        protocol="Encoder, numbers of samples and seed. Half of the samples are used for training.",
-        limits="The classifiers are linear in the features, so the features have to be good (the paper uses "
-        "Inception).",
-        misleads="A model with the right mean and the wrong spread looks perfect.",
-        papers=("Simon et al. (2019)",),
-    ),
 )

@@ -11,12 +11,9 @@ RIDGE = 20.0  # penalty on the weights, in samples
 
 
 def stacking_weights(log_ratios: Array, real: Flags) -> Array:
-    """Non-negative weights of the members and an offset, shape (members + 1,).
+    """Non-negative weights of the members and an offset, shape (members + 1,) (Breiman, 1996, Stacked regressions).
 
     The members are strongly correlated. Non-negative weights prevent large weights of opposite signs.
-
-    References:
-        Breiman (1996), Stacked regressions.
     """
     capped = np.clip(log_ratios, -CAP, CAP)
     return nonnegative_logistic(capped, real, ridge=RIDGE / len(real), centre=np.zeros(capped.shape[1] + 1))

@@ -21,32 +21,20 @@ PERMUTATIONS = 999
 
 @dataclass(frozen=True, eq=False)
 class CloseFakes:
-    """The fakes that can be close to one set, whatever the labels: no other record lies within a ratio of 1/2.
+    """The fakes that can be close to one set, whatever the labels: no other record lies within a ratio of 1/2."""
 
-    Attributes:
-        fakes: Their indices.
-        near: Records of their nearest rows, shape (c, K).
-        ratio: d_1/d_k, the distance to the nearest row over the distance to the k-th one, shape (c, K).
-        distinct: Number of different records among the first k rows, shape (c, K).
-        allowed: Number of fakes that may be close to the holdout before the ratio t is lowered.
-        factor: (n)_b/(h)_b for b = 0, 1, …
-    """
-
-    fakes: Index
-    near: Counts
-    ratio: Array
-    distinct: Counts
-    allowed: int
-    factor: Array
+    fakes: Index  # their indices
+    near: Counts  # records of their nearest rows, shape (c, K)
+    ratio: Array  # d_1/d_k, the distance to the nearest row over the distance to the k-th one, shape (c, K)
+    distinct: Counts  # number of different records among the first k rows, shape (c, K)
+    allowed: int  # number of fakes that may be close to the holdout before the ratio t is lowered
+    factor: Array  # (n)_b/(h)_b for b = 0, 1, …
 
     @classmethod
     def of(cls, distance: Array, near: Counts, owner: Counts) -> CloseFakes:
-        """The candidates among all fakes.
+        """The candidates among all fakes, from distances to their nearest rows, shape (m, K), and the records of these.
 
-        Args:
-            distance: Distances of each fake to its nearest rows in increasing order, shape (m, K).
-            near: Records of these rows, shape (m, K).
-            owner: Which sets each record is in: TRAIN, HOLDOUT or BOTH.
+        `owner` says which sets each record is in: TRAIN, HOLDOUT or BOTH.
         """
         ratio = np.ones_like(distance)
         np.divide(distance[:, :1], distance, out=ratio, where=distance > 0)
@@ -93,26 +81,18 @@ class CloseFakes:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The fakes that are close to one set only.
+    """The fakes that are close to one set only."""
 
-    Attributes:
-        t: The ratio used.
-        train: Whether each candidate is close to a training record.
-        holdout: (n)_b/(h)_b if the candidate is close to a holdout record, otherwise 0.
-        closeness: 1 − r/t, where r is the ratio of the two distances: 1 for an exact copy.
-    """
-
-    t: float
-    train: Flags
-    holdout: Array
-    closeness: Array
+    t: float  # the ratio used
+    train: Flags  # whether each candidate is close to a training record
+    holdout: Array  # (n)_b/(h)_b if the candidate is close to a holdout record, otherwise 0
+    closeness: Array  # 1 − r/t, where r is the ratio of the two distances: 1 for an exact copy
 
     @property
     def statistic(self) -> float:
         """Σ (1 − r/t) over fakes close to training, minus Σ (1 − r/t) (n)_b/(h)_b over fakes close to the holdout.
 
-        Most fresh fakes that are close have ratios near t, and copies have ratios near 0. The weights therefore raise
-        the power of the test.
+        Fresh fakes that are close have ratios near t, and copies have ratios near 0: the weights raise the power.
         """
         return float((self.closeness * (self.train - self.holdout)).sum())
 

@@ -1,15 +1,9 @@
 """Memorisation: are the fakes closer to the training samples than to samples that the model has never seen?
 
-The data are split into training samples, which the model was fitted to, and a holdout, which it has not seen. Both are
-drawn from the same law. A model that generalises does not know which sample is in which set, so the labels "training"
-and "holdout" are exchangeable given the fakes. Copies break this symmetry: they are close to training samples only.
-
-Identical and nearly identical rows ("twins") form one record. A record is a training record, a holdout record, or
-both. Permutations exchange the labels of records that are not both.
-
-    closer_to_train      share of fakes whose closest record is a training record (distance to the closest record)
-    memorized            share of fakes that are copies, from the excess of training over holdout among close fakes
-    generalization_gap   mean log-likelihood of training minus holdout samples, under a mixture centred on the fakes
+A model that generalises does not know which sample is in the training set and which in a holdout of the same law, so
+these labels are exchangeable given the fakes. Copies break this symmetry. Identical and nearly identical rows
+("twins") form one record: a training record, a holdout record, or both. Permutations exchange the labels of the
+records that are not both.
 """
 
 from __future__ import annotations
@@ -20,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.copies.close_fakes import BOTH, HOLDOUT, PERMUTATIONS, TRAIN, CloseFakes
 from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
 from precall.metrics.inputs.records import twin_records
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
@@ -63,17 +58,6 @@ def memorization(
     closest fakes the most weight. The fakes need not be independent of each other. A holdout of another law than the
     training samples looks like copying; `holdout_p_value` is that of an exact test of this, by nearest neighbours.
 
-    Args:
-        real: Features of the samples that the model was trained on, shape (n, d).
-        fake: Features of the model's samples, shape (m, d).
-        holdout: Features of samples of the same law that the model has not seen, shape (h, d).
-        seed: Seed of the permutations.
-        level: Level of the intervals.
-
-    Returns:
-        The scores `memorized`, `closer_to_train` and `generalization_gap`. The settings of the first two have the
-        p-value.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> train, holdout, fake = rng.normal(size=(3, 500, 8))
@@ -95,25 +79,15 @@ def memorization(
 
 @dataclass(frozen=True, eq=False)
 class Closest:
-    """The distinct rows of both sets (the pool), the records that they form, and the nearest rows of every sample.
+    """The distinct rows of both sets (the pool), the records that they form, and the nearest rows of every sample."""
 
-    Attributes:
-        in_train: Number of training samples that equal each row of the pool, shape (p,).
-        in_holdout: Number of holdout samples that equal each row of the pool, shape (p,).
-        record: The record of each row: rows that are twins have the same one, shape (p,).
-        within: The nearest other rows of each row.
-        of_fakes: The nearest rows of each fake.
-        to_fakes: The nearest fakes of each row.
-        dimension: Number of features.
-    """
-
-    in_train: Counts
-    in_holdout: Counts
-    record: Counts
-    within: Nearest
-    of_fakes: Nearest
-    to_fakes: Nearest
-    dimension: int
+    in_train: Counts  # number of training samples that equal each row of the pool, shape (p,)
+    in_holdout: Counts  # number of holdout samples that equal each row of the pool, shape (p,)
+    record: Counts  # the record of each row: rows that are twins have the same one, shape (p,)
+    within: Nearest  # the nearest other rows of each row
+    of_fakes: Nearest  # the nearest rows of each fake
+    to_fakes: Nearest  # the nearest fakes of each row
+    dimension: int  # number of features
 
     @classmethod
     def of(cls, train: Features, holdout: Features, fake: Features) -> Closest:
@@ -132,15 +106,8 @@ class Closest:
         within, _ = _listed(rows, None, size)
         of_fakes, to_fakes = _listed(fake, rows, size)
         in_train, in_holdout = (np.bincount(one, minlength=len(rows)) for one in (row_of[:n], row_of[n:]))
-        return cls(
-            in_train,
-            in_holdout,
-            twin_records(within.index, within.distance),
-            within,
-            of_fakes,
-            to_fakes,
-            int(train.shape[1]),
-        )
+        record = twin_records(within.index, within.distance)
+        return cls(in_train, in_holdout, record, within, of_fakes, to_fakes, int(train.shape[1]))
 
     @property
     def n_fake(self) -> int:
@@ -175,8 +142,6 @@ def _stacked(train: Features, holdout: Features) -> Features:
     pair = Pair(train, holdout).together()
     train, holdout = pair.real, pair.fake
     if is_tensor(train) and is_tensor(holdout):
-        import torch
-
         return torch.cat([train, holdout])
     return np.concatenate([train, holdout])
 
@@ -197,15 +162,10 @@ def _listed(rows: Features, others: Features | None, size: int) -> list[Nearest]
     return [Nearest(one.index, np.sqrt(one.values)) for one in lists]
 
 
-# ------------------------------------------------------------------------------------------- copies, and their test
-
-
 def _visible(closest: Closest, close: CloseFakes, t: float) -> tuple[Array, float]:
     """The share of training samples whose copies would be close, at the distance of each candidate and at distance 0.
 
-    Distances are relative to those of the K-th neighbours, so that dense and sparse regions can be compared. A copy at
-    the relative distance r of a training sample is visible if r ≤ t d_H/d_K, where d_H is the distance of the sample to
-    its nearest holdout row.
+    A copy at the distance r of a training sample, relative to that of its K-th neighbour, is visible if r ≤ t d_H/d_K.
     """
     rows = np.flatnonzero(closest.in_train)
     distance, sets = closest.within.distance[rows], closest.owner[closest.record[closest.within.index[rows]]]
@@ -260,10 +220,7 @@ def _of_one_law(closest: Closest, seed: int) -> float:
 
 
 def _noise(holdout: Array, close: CloseFakes) -> float:
-    """Variance of the number of fresh fakes close to training records, and of its estimate from the holdout.
-
-    One fake is added to those observed, because the variance is positive even if no fake is close to the holdout.
-    """
+    """Variance of the number of fresh fakes close to training records, and of its estimate; one more fake is added."""
     factor = max(float(close.factor[1]), 1e-9)
     return _clustered(holdout, close.near[:, 0]) * (1 + 1 / factor) + (1 + factor) * max(1.0, factor)
 
@@ -286,9 +243,6 @@ def _clustered(values: Array, cluster: Counts) -> float:
     return float((np.bincount(cluster, values) ** 2).sum()) if len(values) else 0.0
 
 
-# ------------------------------------------------------------------------------------ distance to the closest record
-
-
 def _closer_to_train(closest: Closest, seed: int, level: float) -> Score:
     """The share of fakes whose closest record is a training record, with its interval and its test."""
     pure, share = closest.owner != BOTH, closest.train_share
@@ -307,9 +261,6 @@ def _closer_to_train(closest: Closest, seed: int, level: float) -> Score:
     settings = {"test": "permutation of the labels training and holdout (exact)"}
     p_value = (1 + int(reached)) / (1 + PERMUTATIONS)
     return _score(closest, value, interval, share, {**settings, "p_value": p_value, "permutations": PERMUTATIONS})
-
-
-# --------------------------------------------------------------------------------------------------- likelihood gap
 
 
 def _generalization_gap(closest: Closest, level: float) -> Score:
@@ -331,10 +282,7 @@ def _mean(values: Array, weight: Counts) -> tuple[float, float]:
 
 
 def _log_likelihoods(closest: Closest) -> Array:
-    """log 1/m Σ_j N(x | Y_j, s_j I) of each row x, up to a constant; s_j by expectation maximisation over all rows.
-
-    Only the K fakes nearest to a row are summed: the others contribute little, and memory stays linear.
-    """
+    """log 1/m Σ_j N(x | Y_j, s_j I) of each row x from the K nearest fakes; s_j by expectation maximisation."""
     d, index = closest.dimension, closest.to_fakes.index
     squared = closest.to_fakes.distance**2
     scale = float(np.quantile(squared[:, 0], 0.75)) or float(squared.max()) or 1.0
@@ -361,9 +309,6 @@ def _log_sum(terms: Array) -> Array:
     return np.asarray(most + np.log(np.exp(terms - most[:, None]).sum(1)))
 
 
-# ------------------------------------------------------------------------------------------------- registry entry
-
-
 def _score(closest: Closest, value: float, interval: Interval, chance: float, settings: dict[str, object]) -> Score:
     sizes = {"n_holdout": int(closest.in_holdout.sum())}
     return Score(value, interval, chance, int(closest.in_train.sum()), closest.n_fake, {**settings, **sizes})
@@ -384,23 +329,17 @@ def _compute(run: Run) -> Found:
     return Found(_scores(closest, run.seed, 0.95))
 
 
+CLOSER, GAP = (
+    "share of fakes closest to a training sample",
+    "log-likelihood per dimension, training minus holdout samples",
+)
 MEMORIZATION = Metric(
     name="memorization",
     reads="distances of the fakes to training samples, compared with distances to a holdout",
     scores=(
         ScoreInfo("memorized", "memorized", 0.0, 1.0, "lower", "share of fakes that copy a training sample", "table"),
-        ScoreInfo(
-            "closer_to_train", "closer to train", 0.0, 1.0, "lower", "share of fakes closest to a training sample"
-        ),
-        ScoreInfo(
-            "generalization_gap",
-            "generalization gap",
-            -INFINITY,
-            INFINITY,
-            "lower",
-            "log-likelihood per dimension, training minus holdout samples",
-            "page",
-        ),
+        ScoreInfo("closer_to_train", "closer to train", 0.0, 1.0, "lower", CLOSER),
+        ScoreInfo("generalization_gap", "generalization gap", -INFINITY, INFINITY, "lower", GAP, "page"),
     ),
     interval="normal and Wilson, with the noise of the holdout: the share of copies; the expectation at these sizes",
     compute=_compute,

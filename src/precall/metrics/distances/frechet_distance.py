@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -46,31 +47,23 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
 
         FID = |m − m̂|² + Tr S + Tr Ŝ − 2 Tr (S Ŝ)^{1/2}
 
-    This is the squared Wasserstein-2 distance between N(m, S) and N(m̂, Ŝ). It is symmetric, in [0, ∞), and 0 if and
-    only if means and covariances agree. Covariances are unbiased (divisor n − 1). With any factors S = L Lᵀ and
-    Ŝ = M Mᵀ, the last trace is the sum of the singular values of Lᵀ M. It is real and non-negative for singular
-    covariances too, so the result is never NaN or complex. If a set has no more samples than dimensions, its centred
-    features are the factor, and no d × d matrix is formed. Negative values, which rounding can cause, are returned as
-    0.
+    This is the squared Wasserstein-2 distance between N(m, S) and N(m̂, Ŝ), in [0, ∞). Covariances are unbiased
+    (divisor n − 1). With any factors S = L Lᵀ and Ŝ = M Mᵀ, the last trace is the sum of the singular values of Lᵀ M:
+    the result is never NaN or complex, for singular covariances too.
 
     The estimate has an upward bias of O(1/n) with a large constant in high dimension: compare models at equal sample
     sizes only. The interval does not remove the bias; it covers the expectation of the estimate *at these sample
     sizes*. It is computed from the influence of each sample (infinitesimal jackknife),
     `ψ(x) = 2 (m − m̂)ᵀ(x − m) + |x − m|² − (x − m)ᵀ A (x − m)`, where A is the optimal transport map between the
-    Gaussians. It is symmetric around the distance √FID. Its quantile is Student's, with degrees of freedom that follow
-    from the kurtosis of the influences, so a few extreme samples widen it. In simulations with finite fourth moments,
-    the coverage of a 95 % interval was 91 to 100 %; it is highest if the sets agree. If fourth moments are infinite,
-    the variance of FID is infinite as well. There is no interval if the largest influences look like that (this
-    needs 400 samples to be seen); `settings` then says so.
+    Gaussians. In simulations with finite fourth moments, the coverage of a 95 % interval was 91 to 100 %. There is no
+    interval if a few outliers decide the score (this needs 400 samples to be seen); `settings` then says so.
 
     Args:
         real: Features of real samples, shape (n, d), or their `Moments`.
         fake: Features of fake samples, shape (m, d), or their `Moments`.
-        level: Level of the interval.
 
     Returns:
-        The score. The interval treats a set given as `Moments` as fixed; there is no interval if both sets are, or if a
-        few outliers decide the score.
+        The score. Its interval treats a set given as `Moments` as fixed; there is none if both sets are.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -90,14 +83,13 @@ def fid(*, real: object, fake: object, level: float = 0.95) -> Score:
 def fid_of_pair(pair: Pair, *, level: float | None = 0.95) -> Score:
     """`fid` for features that have been checked already; without an interval, which takes half the time, for None."""
     P, Q = _Gaussian.of(pair.real), _Gaussian.of(pair.fake)
-    return _distance(P, Q, level) if level is not None else _distance_alone(P, Q)
-
-
-def _distance_alone(P: _Gaussian, Q: _Gaussian) -> Score:
-    """The distance without an interval: singular values are enough."""
+    if level is not None:
+        return _distance(P, Q, level)
     P, Q = _side_by_side(P, Q)
-    value = _squared_distance(P, Q, to_numpy(_singular_values(P.factor, Q.factor)))
-    return Score(value, None, n_real=P.n, n_fake=Q.n, settings={"covariance": "n - 1"})
+    C = P.factor.T @ Q.factor
+    gram = C.T @ C if C.shape[0] >= C.shape[1] else C @ C.T  # its eigenvalues are the squares of C's singular values
+    s = _linalg(gram).eigvalsh(gram).clip(0) ** 0.5
+    return Score(_squared_distance(P, Q, to_numpy(s)), None, n_real=P.n, n_fake=Q.n, settings={"covariance": "n - 1"})
 
 
 def _squared_distance(P: _Gaussian, Q: _Gaussian, s: Array) -> float:
@@ -126,34 +118,22 @@ def _distance(P: _Gaussian, Q: _Gaussian, level: float, influences_of: Influence
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """The influence ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of a sample on FID, up to a constant.
+    """The influence ψ(x) = slope·(x − m) + |x − m|² − |(x − m)ᵀ G|² of a sample on FID, up to a constant."""
 
-    Attributes:
-        mean: m, shape (d,).
-        slope: Shape (d,).
-        map_root: G, shape (d, rank).
-    """
-
-    mean: Array
-    slope: Array
-    map_root: AnyMatrix
+    mean: Array  # m, shape (d,)
+    slope: Array  # shape (d,)
+    map_root: AnyMatrix  # G, shape (d, rank)
 
     def of(self, features: Features) -> Array:
-        """ψ of each row of checked features.
-
-        The product with G takes most of the time. It is computed in the precision of the features.
-        """
+        """ψ of each row of checked features; the product with G is computed in their precision."""
 
         def of_tile(tile: Any) -> Any:
             centred = tile - beside(tile, self.mean)
             root = as_precise_as(features, beside(tile, self.map_root))
             moved = float64(as_precise_as(features, centred) @ root)
-            return self._reduced(tile, centred, moved)
+            return centred @ beside(tile, self.slope) + (centred * centred).sum(1) - (moved * moved).sum(1)
 
         return np.concatenate([to_numpy(of_tile(tile)) for tile in tiles(features)])
-
-    def _reduced(self, tile: Any, centred: Any, moved: Any) -> Any:
-        return centred @ beside(tile, self.slope) + (centred * centred).sum(1) - (moved * moved).sum(1)
 
 
 InfluencesOf: TypeAlias = Callable[[str, Influence], Array]
@@ -162,11 +142,7 @@ InfluencesOf: TypeAlias = Callable[[str, Influence], Array]
 
 @dataclass(frozen=True, eq=False)
 class _Gaussian:
-    """A fitted Gaussian: its mean, its covariance S with a factor S = L Lᵀ, and the features if they were given.
-
-    The covariance of few samples in many dimensions is not formed. Both matrices are on the device of the features: a
-    GPU decomposes them in a tenth of the time.
-    """
+    """A fitted Gaussian: its mean, its covariance S with a factor S = L Lᵀ, and the features if they were given."""
 
     n: int
     mean: Array
@@ -179,20 +155,16 @@ class _Gaussian:
         """The Gaussian fitted to checked features or given by its moments."""
         if isinstance(fitted, Moments):
             return cls._of_moments(fitted, None)
-        few = fitted.shape[0] <= fitted.shape[1]
-        return cls._of_few(fitted) if few else cls._of_moments(Moments.beside(fitted), fitted)
+        if fitted.shape[0] > fitted.shape[1]:
+            return cls._of_moments(Moments.beside(fitted), fitted)
+        values = _placed(float64(fitted), fitted)  # few: the centred features are a factor, without a (d, d) matrix
+        n, mean = len(values), values.mean(0)
+        return cls(n, to_numpy(mean), (values - mean).T / np.sqrt(n - 1), fitted)
 
     @classmethod
     def _of_moments(cls, moments: Moments, features: Features | None) -> _Gaussian:
         covariance = _placed(moments.covariance, features)
         return cls(moments.n, to_numpy(moments.mean), _root(covariance), features, covariance)
-
-    @classmethod
-    def _of_few(cls, features: Features) -> _Gaussian:
-        """For at most as many samples as dimensions: the centred features are a factor, without a (d, d) matrix."""
-        values = _placed(float64(features), features)
-        n, mean = len(values), values.mean(0)
-        return cls(n, to_numpy(mean), (values - mean).T / np.sqrt(n - 1), features)
 
     @property
     def spread(self) -> float:
@@ -233,17 +205,11 @@ def _linalg(matrix: AnyMatrix) -> Any:
 
 
 def _root(covariance: AnyMatrix) -> AnyMatrix:
-    """A factor L with covariance = L Lᵀ."""
+    """A factor L with covariance = L Lᵀ, of shape (d, rank) if the covariance is singular up to rounding."""
     linalg = _linalg(covariance)
-    try:
+    with suppress(linalg.LinAlgError):
         return linalg.cholesky(covariance)
-    except linalg.LinAlgError:  # the covariance is singular up to rounding
-        return _singular_root(covariance)
-
-
-def _singular_root(covariance: AnyMatrix) -> AnyMatrix:
-    """L of shape (d, rank): eigenvectors times square roots of eigenvalues, without those that are 0 up to rounding."""
-    eigenvalues, vectors = _linalg(covariance).eigh(covariance)
+    eigenvalues, vectors = linalg.eigh(covariance)
     # Statistics files are often float32, so small negative eigenvalues are rounding errors. A larger one means that
     # the matrix is not a covariance.
     least, most = float(eigenvalues[0]), float(eigenvalues[-1])
@@ -254,25 +220,14 @@ def _singular_root(covariance: AnyMatrix) -> AnyMatrix:
     return vectors[:, kept] * eigenvalues[kept] ** 0.5
 
 
-def _singular_values(L: AnyMatrix, M: AnyMatrix) -> AnyMatrix:
-    """The singular values s of Lᵀ M, from the smaller Gram matrix, whose eigenvalues are s²."""
-    C = L.T @ M
-    gram = C.T @ C if L.shape[1] >= M.shape[1] else C @ C.T
-    return _linalg(gram).eigvalsh(gram).clip(0) ** 0.5
-
-
 def _transport(P: _Gaussian, Q: _Gaussian) -> tuple[AnyMatrix, AnyMatrix, AnyMatrix]:
-    """The singular values s of Lᵀ M, and G, H such that G Gᵀ and H Hᵀ are the optimal maps real → fake and fake → real.
-
-    With the singular value decomposition Lᵀ M = W s Zᵀ, G = M Z s^{-1/2} and H = L W s^{-1/2} = S G s^{-1}. The
-    decomposition is computed from the smaller Gram matrix, whose eigenvalues are s²; this is three times faster.
-    """
+    """The singular values s of Lᵀ M, and G, H such that G Gᵀ and H Hᵀ are the optimal maps there and back."""
     if P.factor.shape[1] < Q.factor.shape[1]:
         s, H, G = _transport(Q, P)
         return s, G, H
     C = P.factor.T @ Q.factor
     squares, Z = _linalg(C).eigh(C.T @ C)
-    s = squares.clip(0) ** 0.5
+    s = squares.clip(0) ** 0.5  # Lᵀ M = W s Zᵀ, G = M Z s^{-1/2} and H = L W s^{-1/2} = S G s^{-1}
     kept = s > s[-1:] * 1e-7  # smaller values are square roots of rounding errors
     G = Q.factor @ (Z[:, kept] / s[kept] ** 0.5)
     return s, G, P.times(G) / s[kept]

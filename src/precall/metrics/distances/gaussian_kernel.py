@@ -1,14 +1,20 @@
-"""Scores of a kernel matrix: MMD with a Gaussian kernel (KAD, CMMD), and the diversity scores RKE and Vendi."""
+"""Scores of a kernel matrix: the MMD of any kernel, KAD and CMMD, and the diversity scores RKE and Vendi."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.distances.discrepancy import mmd_score
+from precall.metrics.distances.moments import (
+    DECIDED_BY_OUTLIERS,
+    decided_by_outliers,
+    degrees_of_freedom,
+    influence_quantile,
+)
 from precall.metrics.inputs.features import Pair, uniform_rows
 from precall.metrics.scores.metric import Found, Metric
 from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
@@ -18,6 +24,7 @@ from precall.theory.arrays import Array
 if TYPE_CHECKING:
     from precall.metrics.assessing.run import Run
 
+Sums = tuple[Array, Array, float]  # row sums, column sums and the sum of squares of a kernel matrix
 MOST = 10_000  # samples per side whose pairs are computed
 PAIRS = 50_000  # pairs of reals whose median distance is the width of the kernel
 TILE = 1024  # rows of a kernel matrix that are computed at once
@@ -35,18 +42,15 @@ def mmd(*, real: object, fake: object, kernel: str | float = "kad", seed: int = 
     It is 0 if and only if P = Q. Two published protocols are chosen by `kernel`:
 
     - "kad": σ is the median distance of two reals, all pairs of different samples (unbiased), × 100.
-    - "cmmd": rows of length 1, σ = 10, pairs of a sample with itself included, × 1000. This estimate is biased by
-      `chance`.
+    - "cmmd": rows of length 1, σ = 10, pairs of a sample with itself included, × 1000; biased by `chance`.
+
+    The interval is that of `kid` and covers the true distance (plus the bias, for "cmmd").
 
     Args:
         real: Features of real samples, shape (n, d).
         fake: Features of fake samples, shape (m, d).
         kernel: "kad", "cmmd", or σ: then unbiased and not scaled.
         seed: Seed of the pairs of reals that set σ, and of the samples if a set has more than 10,000.
-        level: Level of the interval.
-
-    Returns:
-        The score; its interval is that of `kid` and covers the true distance (plus the bias, for "cmmd").
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -74,6 +78,55 @@ def _mmd(pair: Pair, kernel: str | float, seed: int, level: float) -> Score:
     return mmd_score(sums, level, size=scale, bias=bias, settings=settings)
 
 
+def mmd_score(
+    sums: Sequence[Sums], level: float, *, size: float, settings: Mapping[str, Any], bias: float = 0.0
+) -> Score:
+    """size × (MMD² + bias) from sums of any kernel, where bias is what another estimate has beyond the unbiased one."""
+    n, m = len(sums[0][0]), len(sums[1][0])
+    xx, yy, xy = (float(one[0].sum()) / of for one, of in zip(sums, (n * (n - 1), m * (m - 1), n * m), strict=True))
+    value = xx + yy - 2 * xy  # the U-statistic, Gretton et al. (2012), Lemma 6
+    enough = min(n, m) >= 4
+    interval = _interval(value, sums, level, size, bias) if enough else None
+    unstable = {"interval": DECIDED_BY_OUTLIERS} if enough and interval is None else {}
+    return Score(size * (value + bias), interval, size * bias, n, m, {**settings, **unstable})
+
+
+def _residual_within(rows: Array, squares: float) -> float:
+    """Unbiased variance of k° in k(x, x′) = μ + g(x) + g(x′) + k°(x, x′), with n(n − 3)/2 degrees of freedom."""
+    n, total = len(rows), rows.sum()
+    left = squares / 2 - (rows**2).sum() / (n - 2) + total**2 / (2 * (n - 1) * (n - 2))
+    return max(0.0, float(left)) / (n * (n - 3) / 2)
+
+
+def _residual_between(rows: Array, columns: Array, squares: float) -> float:
+    """Unbiased variance of k° in k(x, y) = ν + e(x) + f(y) + k°(x, y), with (n − 1)(m − 1) degrees of freedom."""
+    n, m = len(rows), len(columns)
+    additive = (rows**2).sum() / m + (columns**2).sum() / n - rows.sum() ** 2 / (n * m)
+    return max(0.0, float(squares - additive)) / ((n - 1) * (m - 1))
+
+
+def _interval(value: float, sums: Sequence[Sums], level: float, size: float, bias: float) -> Interval | None:
+    """Interval from projections and residuals (Hoeffding's decomposition), × size; None if a few outliers decide it."""
+    xx, yy, xy = sums
+    n, m = len(xx[0]), len(yy[0])
+    # The estimation noise is not subtracted: with unbiased variances the coverage is 80 % if P and Q differ slightly.
+    a = xx[0] / (n - 2) - xy[0] / m
+    b = yy[0] / (m - 2) - xy[1] / n
+    if decided_by_outliers(a) or decided_by_outliers(b):
+        return None
+    # 4/n Var a + 4/m Var b + 2 Var k°ₓₓ/(n(n−1)) + 2 Var k°ᵧᵧ/(m(m−1)) + 4 Var k°ₓᵧ/(nm) (docs/theory.md, Moments)
+    of_reals, of_fakes = _residual_within(xx[0], xx[2]), _residual_within(yy[0], yy[2])
+    residuals = 2 * of_reals / (n * (n - 1)) + 2 * of_fakes / (m * (m - 1)) + 4 * _residual_between(*xy) / (n * m)
+    variances = [4 * float(a.var(ddof=1)) / n, 4 * float(b.var(ddof=1)) / m, residuals]
+    quantile = influence_quantile(level, variances, [degrees_of_freedom(a), degrees_of_freedom(b), INFINITY])
+    width = quantile * float(np.sqrt(sum(variances)))
+    # A squared distance that is positive is skewed, and small values come with small variances: the centre moves up.
+    centre = value + (width / np.hypot(value, width)) ** 2 * max(value, 0.0) / 2 if width > 0 else value
+    covers = f"the true distance of the two distributions{' plus the bias' * (bias > 0)}, over fresh draws of both"
+    low, high = (float(size * (centre + bias + side * width)) for side in (-1, 1))
+    return Interval(low, high, level, covers)
+
+
 def diversity(*, real: object, fake: object, seed: int = 0, level: float = 0.95) -> dict[str, Score]:
     """Effective numbers of different fakes, without a comparison with the data: RKE and Vendi.
 
@@ -82,12 +135,6 @@ def diversity(*, real: object, fake: object, seed: int = 0, level: float = 0.95)
 
     Both are 1 if all samples agree, and at most m. They say nothing about quality: noise is diverse. `chance` is the
     diversity of the data at m samples. Intervals are those of the delta method on the log scale.
-
-    Args:
-        real: Features of real samples, shape (n, d).
-        fake: Features of fake samples, shape (m, d).
-        seed: Seed of random subsets.
-        level: Level of the interval.
 
     Example:
         >>> modes = np.repeat(np.eye(5), 20, axis=0)
@@ -160,7 +207,7 @@ def _median_distance(x: Array, seed: int) -> float:
     return float(np.median(np.linalg.norm(x[i] - x[j], axis=1))) or 1.0
 
 
-def _sums(x: Array, y: Array, width: float) -> tuple[Array, Array, float]:
+def _sums(x: Array, y: Array, width: float) -> Sums:
     """Row sums, column sums and the sum of squares of k − 1: a constant does not change MMD, and digits are kept."""
     rows, columns, squares = np.empty(len(x)), np.zeros(len(y)), 0.0
     norms = (y**2).sum(axis=1)

@@ -25,22 +25,15 @@ def inception_score(probabilities: object, *, splits: int = 1, level: float = 0.
         IS = exp E_{x~Q} KL(P(Y|x) ‖ P(Y)),   P(Y) = E_{x~Q} P(Y|x)
 
     P(Y) is the class marginal of the *model*, not of the data. The score is between 1 (the same prediction for every
-    sample) and the number of classes (confident predictions, all classes equally frequent). Real samples are not used.
-    The score therefore does not detect a model that misses half of each class, or that copies one image per class.
+    sample) and the number of classes. It does not detect a model that misses half of each class.
 
     With several `splits` it is the mean of the scores of consecutive equal parts; shuffle rows that are sorted by
     class. Because the marginal is estimated, the score is biased, most with many classes and few rows per part. The
-    interval covers the expectation of the estimate at this sample size, not that bias. It uses the delta method on the
-    log scale: the influence of a sample on log IS is the deviation of its divergence from the mean, so the standard
-    error is the standard deviation of the divergences over √n.
+    interval (delta method on the log scale) covers the expectation of the estimate at this sample size, not that bias.
 
     Args:
         probabilities: Class probabilities of fake samples, shape (n, c); rows sum to 1 (to 1e-5).
         splits: Number of parts, each of at least 2 samples; 10 is customary with 50 000 samples.
-        level: Level of the interval.
-
-    Returns:
-        The score.
 
     Example:
         >>> sure = np.eye(4)[[0, 1, 2, 3] * 25]

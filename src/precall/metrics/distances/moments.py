@@ -34,26 +34,17 @@ FEWEST_EXTREMES = 60  # values from which the shape of a tail is known well enou
 class Moments:
     """Count, mean and scatter of a feature set, in float64. They determine the Fréchet distance and can be merged.
 
-    `Moments.of(a) + Moments.of(b)` equals `Moments.of` of both sets together up to rounding, in any order. The moments
-    of shards, batches and processes are therefore merged by addition.
-
-    Attributes:
-        n: Number of samples.
-        mean: Mean m = (1/n) Σ x, shape (d,).
-        scatter: Scatter Σ (x − m)(x − m)ᵀ, shape (d, d).
+    `Moments.of(a) + Moments.of(b)` equals `Moments.of` of both sets together up to rounding, in any order.
 
     Example:
         >>> moments = Moments.of([[0.0, 0.0], [2.0, 0.0]]) + Moments.of([[1.0, 3.0]])
         >>> moments.n, moments.mean.tolist(), moments.covariance.tolist()
         (3, [1.0, 1.0], [[1.0, 0.0], [0.0, 3.0]])
-
-    References:
-        Chan, Golub and LeVeque (1979), pairwise updating of means and scatters.
     """
 
-    n: int
-    mean: Array
-    scatter: Array
+    n: int  # number of samples
+    mean: Array  # mean m = (1/n) Σ x, shape (d,)
+    scatter: Array  # scatter Σ (x − m)(x − m)ᵀ, shape (d, d)
 
     @classmethod
     def of(cls, features: object) -> Moments:
@@ -84,9 +75,6 @@ class Moments:
 
         Other tools read `mu` and `sigma`. `assess` accepts such files where only FID is requested.
 
-        Args:
-            path: The file, whose name must end in `.npz`.
-
         Example:
             >>> import tempfile
             >>> moments = Moments.of([[0.0, 1.0], [2.0, 0.0], [4.0, 5.0]])
@@ -105,12 +93,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: str | Path) -> Moments:
-        """The moments in a `.npz` file of `mu`, `sigma` and `n`.
-
-        Raises:
-            ValueError: If the file holds no statistics, or not the number of samples. Such a file can still be passed
-                to `assess` or `fid` by its path.
-        """
+        """The moments in a `.npz` file of `mu`, `sigma` and `n`."""
         from precall.samples import open_samples
         from precall.samples.arrays import Statistics
 
@@ -128,29 +111,22 @@ class Moments:
     @classmethod
     def beside(cls, features: Features) -> Moments:
         """The same with tensors on the device of the features in place of arrays, if these are tensors."""
-        return reduce(cls.merge, map(cls._of_tile, tiles(features)))
 
-    @classmethod
-    def _of_tile(cls, tile: Any) -> Moments:
-        mean = tile.mean(0)
-        centred = tile - mean
-        return cls(len(tile), mean, centred.T @ centred)
+        def of_tile(tile: Any) -> Moments:
+            centred = tile - (mean := tile.mean(0))
+            return cls(len(tile), mean, centred.T @ centred)
+
+        return reduce(cls.merge, map(of_tile, tiles(features)))
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of both sets together.
-
-        The scatter is the sum of both scatters plus `n n′/(n + n′) δδᵀ`, where δ is the difference of the means.
-
-        References:
-            Chan, Golub and LeVeque (1979).
-        """
+        """Moments of both sets together."""
         if self.mean.shape != other.mean.shape:
             raise ValueError(
                 f"Merged `Moments` must have the same dimension; got {len(self.mean)} and {len(other.mean)}."
             )
         n = self.n + other.n
         shift = other.mean - self.mean
-        between = (shift * (self.n * other.n / n))[:, None] * shift  # n n′/(n + n′) δδᵀ
+        between = (shift * (self.n * other.n / n))[:, None] * shift  # n n′/(n + n′) δδᵀ, Chan, Golub and LeVeque (1979)
         return Moments(n, self.mean + shift * (other.n / n), self.scatter + other.scatter + between)
 
     __add__ = merge
@@ -166,15 +142,8 @@ class Moments:
 def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", points: int = 101) -> Frontier:
     """Order-1 divergence frontier of the Gaussians fitted to the features: losses of precision and of recall.
 
-    FID summarises the same Gaussians in one number; the frontier describes every trade-off between the two losses. See
-    `precall.theory.gaussians.gaussian_frontier`. The covariances must be positive definite, which requires more samples
-    than dimensions and no constant feature.
-
-    Args:
-        real: Features of real samples, shape (n, d), or their `Moments`.
-        fake: Features of fake samples, shape (m, d), or their `Moments`.
-        side: "exclusive" or "inclusive".
-        points: Number of points, at least 2.
+    FID summarises the same Gaussians in one number. The covariances must be positive definite, which requires more
+    samples than dimensions and no constant feature. See `precall.theory.gaussians.gaussian_frontier`.
 
     Example:
         >>> standard = Moments.from_statistics([0.0], [[1.0]], n=100)
@@ -196,21 +165,11 @@ def gaussian_frontier(*, real: object, fake: object, side: str = "exclusive", po
 def influence_quantile(level: float, variances: Sequence[float], degrees: Sequence[float]) -> float:
     """Quantile of a normal interval whose variance is a sum of estimated variances with these degrees of freedom.
 
-    The variance of n influences with kurtosis κ is known about as well as from 2n/(κ − 1) normal observations. The
-    degrees of freedom of the sum follow from Satterthwaite's formula, `(Σ v)² / Σ v²/ν`, and the quantile is Student's.
-    Light tails give the normal quantile; a few extreme samples give a wider interval.
-
-    Args:
-        level: Level of the interval.
-        variances: Variances of the terms.
-        degrees: Degrees of freedom of each; ∞ for a variance that counts as known.
+    It is Student's, with (Σ v)² / Σ v²/ν degrees of freedom (Satterthwaite, 1946): a few extreme samples widen it.
 
     Example:
         >>> round(influence_quantile(0.95, [1.0, 1.0], [4.0, 4.0]), 3)
         2.306
-
-    References:
-        Satterthwaite (1946), An approximate distribution of estimates of variance components.
     """
     from scipy.special import stdtrit
 
@@ -221,15 +180,7 @@ def influence_quantile(level: float, variances: Sequence[float], degrees: Sequen
 
 
 def degrees_of_freedom(influences: Array) -> float:
-    """Degrees of freedom of the sample variance of n influences, 2n/(κ − 1) with their kurtosis κ, at least 2.
-
-    Example:
-        >>> degrees_of_freedom(np.array([-1.0, 1.0, -1.0, 1.0, 0.0, 0.0]))
-        24.0
-
-    References:
-        docs/theory.md, Moments.
-    """
+    """Degrees of freedom of the sample variance of n influences, 2n/(κ − 1) with their kurtosis κ, at least 2."""
     centred = influences - influences.mean()
     centred = centred / (np.abs(centred).max() or 1.0)
     square = float((centred**2).mean())
@@ -240,17 +191,13 @@ def degrees_of_freedom(influences: Array) -> float:
 def decided_by_outliers(influences: Array) -> bool:
     """Whether a few extreme samples decide the sum of these influences, so that no interval of it can be trusted.
 
-    A generalised Pareto distribution is fitted to the largest influences. Its shape ξ is 0 for exponential tails. The
-    variance is infinite if ξ ≥ 1/2, and then no interval that is made from the samples covers. With fewer than 400
-    samples the answer is no, because too few of them are extreme.
+    A generalised Pareto distribution is fitted to the largest influences; their variance is infinite if its shape
+    ξ ≥ 1/2. With fewer than 400 samples the answer is no, because too few of them are extreme.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> decided_by_outliers(rng.normal(size=1000)), decided_by_outliers(rng.standard_t(1, size=1000))
         (False, True)
-
-    References:
-        Vehtari et al. (2024), Pareto smoothed importance sampling, for the diagnostic; docs/theory.md, Moments.
     """
     size = np.sort(np.abs(influences - np.median(influences)))
     most = int(3 * np.sqrt(len(size)))  # how many count as the tail

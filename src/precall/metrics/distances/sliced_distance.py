@@ -32,12 +32,6 @@ def mind(*, real: object, fake: object, seed: int = 0, level: float = 0.95) -> S
     The estimate is biased upwards by O(1/n); `chance` is its mean over random labels of the same samples. The interval
     is that of `fid`: the influence of a sample is its Kantorovich potential, averaged over the directions.
 
-    Args:
-        real: Features of real samples, shape (n, d).
-        fake: Features of fake samples, shape (m, d).
-        seed: Seed of the 1,000 directions, and of the labels.
-        level: Level of the interval.
-
     Example:
         >>> rng = np.random.default_rng(0)
         >>> print(mind(real=rng.normal(size=(500, 4)), fake=rng.normal(size=(500, 4)) + [1.0, 0, 0, 0]))  # truth 3
@@ -57,7 +51,9 @@ def _mind(pair: Pair, seed: int, level: float) -> Score:
     scale, coupling = 3.0 * d, _coupling(n, m)
     total, potentials = 0.0, {"real": np.zeros(n), "fake": np.zeros(m)}
     for theta in np.array_split(directions, 1 + len(directions) * (n + m) // AT_ONCE):
-        (a, of_a), (b, of_b) = (_sorted(theta @ one.T) for one in (x, y))
+        a, b = (theta @ one.T for one in (x, y))
+        of_a, of_b = np.argsort(a), np.argsort(b)
+        a, b = np.take_along_axis(a, of_a, axis=1), np.take_along_axis(b, of_b, axis=1)
         total += float(_squared(a, b, coupling).sum())
         potentials["real"] += _potential(a, of_a, b, coupling)
         potentials["fake"] += _potential(b, of_b, a, (coupling[0], coupling[2], coupling[1]))
@@ -102,11 +98,6 @@ def _potential(a: Array, order: Index, b: Array, coupling: tuple[Array, Index, I
     found = np.empty_like(a)
     np.put_along_axis(found, order, phi - phi.mean(axis=1, keepdims=True), axis=1)
     return np.asarray(found.sum(axis=0))
-
-
-def _sorted(values: Array) -> tuple[Array, Index]:
-    order = np.argsort(values)
-    return np.take_along_axis(values, order, axis=1), order
 
 
 def _compute(run: Run) -> Found:

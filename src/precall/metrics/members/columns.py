@@ -7,12 +7,12 @@ handled at once, one per row of a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.members.views import UNROUNDED, ZERO, Seen, Task, last_digit, sorted_values
 from precall.theory.logistic import CAP
 
@@ -32,24 +32,15 @@ BLOCK = 64  # number of columns that are evaluated at once
 
 @dataclass(frozen=True, eq=False)
 class StepFunctions:
-    """One function per column that is constant between its knots, and may have other values at the knots.
+    """One function per column that is constant between its knots, and may have other values at the knots."""
 
-    Attributes:
-        columns: Index of each column, shape (c,).
-        knots: Knots of each function, increasing and filled with ∞, shape (c, k).
-        after: Its value before the first knot, and after each of them, shape (c, k + 1).
-        at: Its value at each knot; that of `after` in the first place, shape (c, k + 1).
-    """
-
-    columns: Tensor
-    knots: Tensor
-    after: Tensor
-    at: Tensor
+    columns: Tensor  # index of each column, shape (c,)
+    knots: Tensor  # knots of each function, increasing and filled with ∞, shape (c, k)
+    after: Tensor  # its value before the first knot, and after each of them, shape (c, k + 1)
+    at: Tensor  # its value at each knot; that of `after` in the first place, shape (c, k + 1)
 
     def total(self, values: Tensor) -> Tensor:
         """Sum of the functions at the values of these columns, shape (c, n), for each of the n rows."""
-        import torch
-
         total = torch.zeros(values.shape[1], dtype=torch.float64, device=values.device)
         for i in range(0, len(values), BLOCK):
             x, knots = values[i : i + BLOCK], self.knots[i : i + BLOCK]
@@ -69,26 +60,19 @@ class StepFunctions:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """`Σ_j f_j(x_j)` with one function per column: of its values, or of the last digits of its values.
+    """`Σ_j f_j(x_j)` with one function per column: of its values, or of the last digits of its values."""
 
-    Attributes:
-        values: The functions of values.
-        digits: The functions of last digits.
-        recurring: Functions that are constant but at the training values.
-    """
-
-    values: StepFunctions = field(metadata={"of": StepFunctions})
-    digits: StepFunctions = field(metadata={"of": StepFunctions})
-    recurring: StepFunctions = field(metadata={"of": StepFunctions})
+    values: StepFunctions = field(metadata={"of": StepFunctions})  # the functions of values
+    digits: StepFunctions = field(metadata={"of": StepFunctions})  # the functions of last digits
+    recurring: StepFunctions = field(metadata={"of": StepFunctions})  # constant but at the training values
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """The sum for each row."""
         total = self.values.total(rows.columns(self.values.columns))
         total += self.recurring.total(rows.columns(self.recurring.columns))
         return total + self.digits.total(last_digit(rows.columns(self.digits.columns)).float())
 
 
-def marginals(tasks: Sequence[Task], seed: int) -> list[Marginals]:
+def marginals(task: Task, seed: int) -> Marginals:
     """`Σ_j log p_j/q_j`, the log-ratio of two products of densities of the single columns.
 
     A column has quantile bins; their number is the one with the largest penalised likelihood. Values that recur often
@@ -96,12 +80,6 @@ def marginals(tasks: Sequence[Task], seed: int) -> list[Marginals]:
     penalised likelihood: by how its values are rounded, or by whether they occur among the training values of each
     class.
     """
-    return [_marginals(task) for task in tasks]
-
-
-def _marginals(task: Task) -> Marginals:
-    import torch
-
     rows, chosen = task.rows, task.columns
     real, fake = rows.part(task.real).columns(chosen), rows.part(task.fake).columns(chosen)
     penalty = float(np.log(len(chosen)))  # the risk of a search over many columns
@@ -129,8 +107,6 @@ def _is_rounded(x: Tensor) -> Tensor:
 
 def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions, Tensor]:
     """Log-ratio of each column: cells of frequent values, and the best merging of quantile bins of the others."""
-    import torch
-
     both, real = sorted_values(torch.cat([real, fake], dim=1)), sorted_values(real)
     atoms, counts, reals = _atoms(both, real)
     ties = (both[:, 1:] == both[:, :-1]).sum(dim=1) - (counts - 1).clamp(min=0).sum(dim=1)
@@ -141,12 +117,7 @@ def _described(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> t
 
 
 def _atoms(both: Tensor, real: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The frequent values of each column, increasing and filled with ∞; how often they occur, in all and in `real`.
-
-    A value that occurs k times in a row holds one of the positions 0, k, 2k, …
-    """
-    import torch
-
+    """The frequent values of each column, increasing and filled with ∞, and their numbers, in all and in `real`."""
     least = int(np.ceil(fewest_of_atom(both.shape[1])))
     candidates = both[:, ::least].contiguous()
     counts = _count(both, candidates)
@@ -165,18 +136,11 @@ def fewest_of_atom(n: int) -> float:
 
 def _count(ordered: Tensor, values: Tensor) -> Tensor:
     """How often each value occurs in the sorted rows of the first matrix."""
-    import torch
-
     return torch.searchsorted(ordered, values, right=True) - torch.searchsorted(ordered, values)
 
 
 def _quantile_edges(both: Tensor, atoms: Tensor, counts: Tensor) -> Tensor:
-    """Least value of each quantile bin but the first, atoms left out, filled with ∞; shape (c, FINEST − 1).
-
-    The number of bins is a power of two, with at least `PER_BIN` values per bin.
-    """
-    import torch
-
+    """Least value of each quantile bin but the first, atoms left out, filled with ∞; shape (c, FINEST − 1)."""
     rest = (both.shape[1] - counts.sum(dim=1))[:, None]
     bins = 2 ** (rest / PER_BIN).clamp(min=1).log2().floor().clamp(max=np.log2(FINEST)).long()
     k = torch.arange(1, FINEST, device=both.device)
@@ -189,8 +153,6 @@ def _quantile_edges(both: Tensor, atoms: Tensor, counts: Tensor) -> Tensor:
 
 def _counts(ordered: Tensor, edges: Tensor, atoms: Tensor, counts: Tensor) -> Tensor:
     """Number of sorted values that are each atom, and in each bin without the atoms, shape (c, atoms + FINEST)."""
-    import torch
-
     below_atoms = (counts[:, None] * (atoms[:, None] < edges[..., None])).sum(dim=2)
     below = torch.searchsorted(ordered, edges) - below_atoms
     rest = ordered.shape[1] - counts.sum(dim=1, keepdim=True)
@@ -199,8 +161,6 @@ def _counts(ordered: Tensor, edges: Tensor, atoms: Tensor, counts: Tensor) -> Te
 
 def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[Tensor, Tensor, Tensor]:
     """Gain of each column, and the log-ratio of each atom and each bin, after the best merging of bins."""
-    import torch
-
     best = torch.zeros(len(p), dtype=torch.float64, device=p.device)
     table = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
     for width in 2 ** np.arange(int(np.log2(FINEST)) + 1):
@@ -220,12 +180,7 @@ def _best_log_ratios(p: Tensor, q: Tensor, atoms: int, penalty: float) -> tuple[
 
 
 def cell_log_ratios(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-    """Gain in log-likelihood from two distributions over cells instead of one, and the log-ratio of each cell.
-
-    Each row has its own counts p of the reals and q of the fakes; half a sample is added to each cell.
-    """
-    import torch
-
+    """Gain in log-likelihood from two distributions over cells instead of one, and the log-ratio of each cell."""
     p, q = p.double(), q.double()
     n, m = p.sum(dim=1, keepdim=True), q.sum(dim=1, keepdim=True)
     # Σ p log (p/n)/((p + q)/(n + m)) + q log (q/m)/((p + q)/(n + m))
@@ -236,8 +191,6 @@ def cell_log_ratios(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
 
 def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_bins: Tensor) -> StepFunctions:
     """The functions with these values at the atoms and in the bins between the edges."""
-    import torch
-
     knots = torch.cat([edges, atoms], dim=1).sort(dim=1).values
     after = of_bins.gather(1, torch.searchsorted(edges, knots, right=True))
     at = after
@@ -251,11 +204,8 @@ def _joined(columns: Tensor, atoms: Tensor, of_atoms: Tensor, edges: Tensor, of_
 def _recurrence(columns: Tensor, real: Tensor, fake: Tensor, penalty: float) -> tuple[Tensor, StepFunctions]:
     """Log-ratio of whether a value also occurs in the training sample of each class; a training value skips itself.
 
-    The gain is 0 if the sets share more values than independent ones would: then recurrence shows copying, not a
-    difference. A value of the one set would otherwise mark its copy as a sample of the other.
+    The gain is 0 if the sets share more values than independent ones would: then recurrence shows copying.
     """
-    import torch
-
     both = torch.cat([real, fake], dim=1)
     values, order = both.sort(dim=1, stable=True)
     starts = torch.nn.functional.pad(values[:, 1:] != values[:, :-1], (1, 0), value=True)
@@ -285,14 +235,7 @@ def share_values(reals: Tensor, fakes: Tensor) -> Tensor:
     Independent sets satisfy `Σ pq ≤ √(Σ p² Σ q²)` (Cauchy-Schwarz). Times nm, the left side is estimated by the number
     of equal pairs between the sets, and the right side by those within the sets. The standard error of the difference
     is about `√(2 within)`; one pair is added in case there are none. Values that are frequent enough to have cells of
-    their own are left out, because their many pairs would hide the others.
-
-    Args:
-        reals: Number of times that each value occurs in the first set, shape (c, values).
-        fakes: The same for the second set.
-
-    References:
-        docs/theory.md, Classifiers.
+    their own are left out, because their many pairs would hide the others. The counts have shape (c, values).
     """
     n, m = reals.sum(dim=1), fakes.sum(dim=1)
     rare = reals + fakes < ((n + m) / ATOM).clamp(min=5)[:, None]
@@ -305,25 +248,14 @@ def share_values(reals: Tensor, fakes: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Distances beyond the ends of the ranges of the classes.
+    """Distances beyond the ends of the ranges of the classes."""
 
-    Attributes:
-        columns: Index of each column, shape (c,).
-        limit: The end of the range: of the reals upwards and downwards, then of the fakes; shape (4, c). Columns are
-            multiplied by −1 for downward ends.
-        spacing: Mean spacing of the outermost values there.
-        weight: Weight of each end; negative beyond the range of the reals.
-    """
-
-    columns: Tensor
-    limit: Tensor
-    spacing: Tensor
-    weight: Tensor
+    columns: Tensor  # index of each column, shape (c,)
+    limit: Tensor  # ends of the ranges of the reals, up and down, then of the fakes, shape (4, c); down times −1
+    spacing: Tensor  # mean spacing of the outermost values there
+    weight: Tensor  # weight of each end; negative beyond the range of the reals
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """The weighted sum for each row."""
-        import torch
-
         x = rows.columns(self.columns)
         total = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
         for up, limit, spacing, weight in zip((1, -1, 1, -1), self.limit, self.spacing, self.weight, strict=True):
@@ -331,18 +263,12 @@ class Edges:
         return total
 
 
-def edges(tasks: Sequence[Task], seed: int) -> list[Edges]:
+def edges(task: Task, seed: int) -> Edges:
     """Log-ratio of points beyond the range of one class: `∓t/s` at a distance t beyond its extreme training value.
 
     s is the mean spacing of the `EXTREMES` outermost values of that class. Beyond the end of its range the density of a
     sample decreases as `exp(−t/s)`. Columns count if other training samples lie beyond that end, too.
     """
-    return [_edges(task) for task in tasks]
-
-
-def _edges(task: Task) -> Edges:
-    import torch
-
     real, fake = (task.rows.part(one).columns(task.columns) for one in (task.real, task.fake))
     ends = [
         _end(up * inner, up * outer, sign)
@@ -357,8 +283,6 @@ def _edges(task: Task) -> Edges:
 
 def _end(inner: Tensor, outer: Tensor, sign: float) -> tuple[Tensor, Tensor, Tensor]:
     """The largest `inner` value of each column, the spacing there, and the weight of a distance beyond it."""
-    import torch
-
     k = min(EXTREMES, inner.shape[1] - 1)
     largest = inner.topk(k + 1, dim=1).values
     limit, spacing = largest[:, 0], (largest[:, 0] - largest[:, -1]) / k

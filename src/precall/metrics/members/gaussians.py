@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from precall.theory.arrays import Array, gram, to_numpy
+from precall.lazy import torch
+from precall.theory.arrays import gram
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,8 +30,6 @@ class GaussianPair:
 
 def gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean of the rows of `x`, and the Cholesky root of their shrunken covariance, in float64."""
-    import torch
-
     x = x.double()
     mean = x.mean(dim=0)
     return mean, torch.linalg.cholesky(shrunk(gram(x - mean), len(x)))
@@ -38,30 +37,16 @@ def gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def mahalanobis(mean: Tensor, root: Tensor, x: Tensor) -> Tensor:
     """`|R⁻¹(x − mean)|` for each row of `x`, where `R Rᵀ` is the covariance."""
-    import torch
-
     white = torch.linalg.solve_triangular(root, (x.double() - mean).T, upper=False)
     radius: Tensor = torch.linalg.vector_norm(white, dim=0)
     return radius
 
 
 def shrunk(scatter: Tensor, n: int) -> Tensor:
-    """Positive definite covariance, shrunk towards a multiple of the identity by oracle approximating shrinkage.
+    """Positive definite covariance from the sum of n centred products, by oracle approximating shrinkage.
 
-    Args:
-        scatter: Sum over n points of the products of their centred coordinates.
-        n: Number of points.
-
-    Example:
-        >>> import torch
-        >>> shrunk(torch.diag(torch.tensor([3.0, 9.0])).double(), 3).round(decimals=3).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
-
-    References:
-        Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation, eq. 23.
+    The formula is eq. 23 of Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation.
     """
-    import torch
-
     covariance, d = scatter / n, len(scatter)
     square, mean = float((covariance**2).mean()), float(covariance.trace()) / d
     unequal = square - mean**2 / d  # 0 if the columns are uncorrelated with equal variances; rounding can lower it
@@ -69,11 +54,3 @@ def shrunk(scatter: Tensor, n: int) -> Tensor:
     # 1e-6 keeps it positive definite if a (standardised) column is constant
     identity = torch.eye(d, dtype=covariance.dtype, device=covariance.device)
     return (1 - shrinkage) * covariance + (shrinkage * mean + 1e-6) * identity
-
-
-def shrunk_covariance(x: Array) -> Array:
-    """Positive definite covariance of the rows of `x` (see `shrunk`)."""
-    import torch
-
-    points = torch.as_tensor(x, dtype=torch.float64)
-    return to_numpy(shrunk(gram(points - points.mean(dim=0)), len(points)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.members.gaussians import shrunk
 from precall.metrics.members.views import NARROW, Seen, Task
 from precall.theory.arrays import gram
@@ -25,21 +25,14 @@ class Linear:
     offset: Tensor
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """The linear function of each row."""
         return rows.points.double() @ self.weights + self.offset
 
 
-def discriminant(tasks: Sequence[Task], seed: int) -> list[Linear]:
+def discriminant(task: Task, seed: int) -> Linear:
     """Linear discriminant with one shrunken covariance; the model is correct for a shift between Gaussians.
 
     `log p/q = w·(x − m)` with `w = Σ⁻¹(μ_P − μ_Q)` and `m = (μ_P + μ_Q)/2`.
     """
-    return [_discriminant(task) for task in tasks]
-
-
-def _discriminant(task: Task) -> Linear:
-    import torch
-
     real, fake = (task.rows.points[side].double() for side in (task.real, task.fake))
     p, q = real.mean(dim=0), fake.mean(dim=0)
     covariance = shrunk(gram(torch.cat([real - p, fake - q])), len(real) + len(fake))
@@ -47,41 +40,27 @@ def _discriminant(task: Task) -> Linear:
     return Linear(w, -w @ (p + q) / 2)
 
 
-def linear(tasks: Sequence[Task], seed: int) -> list[Linear]:
+def linear(task: Task, seed: int) -> Linear:
     """`log p/q = w·x + b` by ridge logistic regression; the model is correct if the log-ratio is linear."""
-    fits = ((task, *ridge_logistic(task.rows.points[task.train], task.labels, ridge=100.0)) for task in tasks)
-    return [Linear(w, b - task.log_odds) for task, w, b in fits]
+    w, b = ridge_logistic(task.rows.points[task.train], task.labels, ridge=100.0)
+    return Linear(w, b - task.log_odds)
 
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """A linear function of few columns.
+    """A linear function of few columns."""
 
-    Attributes:
-        columns: Index of each column, shape (c,).
-        scale: Mean and standard deviation of each column, shape (2, c).
-        weights: Weight of each standardised column.
-        offset: The function where all of them are 0.
-    """
-
-    columns: Tensor
-    scale: Tensor
-    weights: Tensor
-    offset: Tensor
+    columns: Tensor  # index of each column, shape (c,)
+    scale: Tensor  # mean and standard deviation of each column, shape (2, c)
+    weights: Tensor  # weight of each standardised column
+    offset: Tensor  # the function where all of them are 0
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """The linear function of each row."""
         return standardised(rows.columns(self.columns), self.scale).T @ self.weights + self.offset
 
 
-def sparse(tasks: Sequence[Task], seed: int) -> list[Sparse]:
+def sparse(task: Task, seed: int) -> Sparse:
     """Logistic regression on the columns whose means differ beyond what the best of as many columns shows by chance."""
-    return [_sparse(task) for task in tasks]
-
-
-def _sparse(task: Task) -> Sparse:
-    import torch
-
     columns, train = task.columns[:NARROW], task.rows.part(task.train)
     x = train.columns(columns)
     deviation, mean = torch.std_mean(x.double(), dim=1, correction=0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.theory.arrays import to_numpy
 
 if TYPE_CHECKING:
@@ -28,19 +29,12 @@ FLOOR = 1e-3  # added to every variance
 def fitted_mixture(x: Tensor, components: int, seed: int, *, diagonal: bool = False) -> tuple[Tensor, Tensor]:
     """A Gaussian mixture after at most `STEPS` steps of expectation-maximisation, from the starts of k-means++.
 
-    It need not converge, because it is evaluated on held-out points.
-
-    Args:
-        x: The points, shape (n, d); d is small.
-        components: Number of components, or fewer if there are fewer than `PER_COMPONENT` points for each.
-        seed: Seed of the starts.
-        diagonal: Whether the covariances are diagonal.
+    It need not converge, because it is evaluated on held-out points. With few points it has fewer components.
 
     Returns:
         Logarithms of the weights, shape (k,), and the coefficients of the log-density of each component in the terms 1,
         x_i and x_i x_j, shape (k, terms); see `log_densities`.
     """
-    import torch
     from sklearn.cluster import kmeans_plusplus
 
     d, products = x.shape[1], _products(x, diagonal)
@@ -72,8 +66,6 @@ def log_densities(coefficients: Tensor, x: Tensor) -> Tensor:
 
 def _products(x: Tensor, diagonal: bool) -> Products:
     """The pairs (i, j), i ≤ j, of coordinates that may be correlated: (i, i) only if the covariance is diagonal."""
-    import torch
-
     d = x.shape[1]
     i = torch.arange(d, device=x.device)
     if diagonal:
@@ -84,16 +76,12 @@ def _products(x: Tensor, diagonal: bool) -> Products:
 
 def _terms(x: Tensor, products: Products) -> Tensor:
     """The terms 1, x_i and x_i x_j of each row, in which the log-density of a Gaussian is linear; shape (terms, n)."""
-    import torch
-
     columns = x.T.double()
     return torch.cat([columns.new_ones(1, len(x)), columns, columns[products[0]] * columns[products[1]]])
 
 
 def _coefficients(means: Tensor, covariances: Tensor, products: Products) -> Tensor:
     """Coefficients of the log-density of each component, shape (k, terms)."""
-    import torch
-
     precision = torch.linalg.inv(covariances)
     slopes = torch.einsum("kij,kj->ki", precision, means)  # S⁻¹ m
     i, j = products
@@ -104,8 +92,6 @@ def _coefficients(means: Tensor, covariances: Tensor, products: Products) -> Ten
 
 def _from_sums(sums: Tensor, products: Products) -> tuple[Tensor, Tensor]:
     """The mixture from the sums of the terms of the points, weighted by their shares in each component."""
-    import torch
-
     i, j = products
     d = sums.shape[1] - 1 - len(i)
     mass = sums[:, :1] + 10 * np.finfo(np.float64).eps  # a component may have lost all points
@@ -118,8 +104,6 @@ def _from_sums(sums: Tensor, products: Products) -> tuple[Tensor, Tensor]:
 
 def mixture_weights(log_densities: Tensor) -> Tensor:
     """Weights of known components by expectation-maximisation; half a sample is added to each, so that none is 0."""
-    import torch
-
     n, k = log_densities.shape
     densities = (log_densities - log_densities.amax(dim=1, keepdim=True)).exp()
     weights = torch.full((k,), 1 / k, dtype=densities.dtype, device=densities.device)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from precall.lazy import torch
 from precall.metrics.members.views import Seen, Task
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 HIDDEN = 48
@@ -27,7 +27,6 @@ class Perceptron:
     weights: Tensor
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """The logit of each row."""
         x = rows.points
         width = (len(self.weights) - 1) // HIDDEN - HIDDEN - 3
         layers = _layers(self.weights[None], width)
@@ -49,8 +48,6 @@ def mlp(tasks: Sequence[Task], seed: int) -> list[Perceptron]:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Use one thread: the steps are many and small, so more threads are slower, above all on a busy machine."""
-    import torch
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -61,8 +58,6 @@ def _one_thread() -> Iterator[None]:
 
 def _trained(tasks: Sequence[Task], seed: int) -> Tensor:
     """The weights of each task, shape (tasks, parameters)."""
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     # the widths can differ: n centred points span at most n − 1 dimensions, and some tasks have fewer points
     width = max(task.rows.points.shape[1] for task in tasks)
@@ -84,11 +79,7 @@ def _trained(tasks: Sequence[Task], seed: int) -> Tensor:
 def _adamw(
     weights: torch.Tensor, gradient: torch.Tensor, moments: tuple[torch.Tensor, torch.Tensor], step: int
 ) -> None:
-    """One step of AdamW with a cosine schedule. (`torch.optim` takes two seconds to import.)
-
-    References:
-        Loshchilov and Hutter (2019), Algorithm 2.
-    """
+    """One step of AdamW with a cosine schedule. (`torch.optim` takes two seconds to import.)"""
     rate = RATE * (1 + math.cos(math.pi * (step - 1) / STEPS)) / 2
     m, v = moments
     m.lerp_(gradient, 1 - BETA1)
@@ -101,8 +92,6 @@ class _Pool:
     """The training points of one task: those to train on, and a balanced held-out part for early stopping."""
 
     def __init__(self, task: Task, width: int, generator: torch.Generator) -> None:
-        import torch
-
         x, parts = task.rows.points, []
         for side in (task.real, task.fake):
             order = side[torch.randperm(len(side), generator=generator).to(side.device)]
@@ -116,16 +105,12 @@ class _Pool:
 
 def _padded(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     """Parts of unequal length as one padded tensor (tasks, points, dimensions), and their lengths."""
-    import torch
-
     counts = torch.tensor([len(part) for part in parts])
     return torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True), counts
 
 
 def _rows(counts: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
     """The rows of each minibatch, drawn with replacement, shape (steps, halves, tasks, points of half a minibatch)."""
-    import torch
-
     limit = torch.stack(list(counts))[:, :, None]
     u = torch.rand(STEPS, *limit.shape[:2], HALF_BATCH, generator=generator)
     return torch.minimum((u * limit).long(), limit - 1)
@@ -133,8 +118,6 @@ def _rows(counts: Sequence[torch.Tensor], generator: torch.Generator) -> torch.T
 
 def _drawn(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Half a minibatch per task."""
-    import torch
-
     tasks, longest, width = points.shape
     rows = rows + longest * torch.arange(tasks, device=rows.device)[:, None]
     return points.view(-1, width).index_select(0, rows.flatten()).view(tasks, -1, width)
@@ -149,8 +132,6 @@ def _layers(flat: torch.Tensor, width: int) -> list[torch.Tensor]:
 
 def _initial(tasks: int, width: int, generator: torch.Generator) -> torch.Tensor:
     """Initial weights with He scaling; the last layer is zero, so that training starts at the ratio 1."""
-    import torch
-
     flat = torch.zeros(tasks, (width + 1 + HIDDEN + 1 + 1) * HIDDEN + 1)
     for weights in _layers(flat, width)[::2]:
         fan_in, fan_out = weights.shape[1:]
@@ -161,8 +142,6 @@ def _initial(tasks: int, width: int, generator: torch.Generator) -> torch.Tensor
 
 def _forward(weights: Sequence[torch.Tensor], x: torch.Tensor) -> tuple[_Hidden, _Hidden, torch.Tensor]:
     """Both hidden layers, and the log-ratios, shape (tasks, points)."""
-    import torch
-
     w1, b1, w2, b2, w3, b3 = weights
     first = _Hidden(torch.baddbmm(b1, x, w1))
     second = _Hidden(torch.baddbmm(b2, first.values, w2))
@@ -183,8 +162,6 @@ class _Hidden:
 
 def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     """Mean log-loss of each task, `log(1 + exp(∓logit))` for real and fake; the first half of the points is real."""
-    import torch
-
     logit = _forward(weights, x)[-1]
     half = x.shape[1] // 2
     return torch.nn.functional.softplus(torch.cat([-logit[:, :half], logit[:, half:]], dim=1)).mean(dim=1)
@@ -192,8 +169,6 @@ def _log_loss(weights: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
 
 def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.Tensor]:
     """Gradients of the mean log-loss of each task; by hand, which takes half as long as automatic differentiation."""
-    import torch
-
     _, _, w2, _, w3, _ = weights
     first, second, logit = _forward(weights, x)
     third = logit.sigmoid()[..., None] / x.shape[1]
@@ -211,8 +186,6 @@ def _gradients(weights: Sequence[torch.Tensor], x: torch.Tensor) -> list[torch.T
 
 def _keep_better(weights: torch.Tensor, kept: torch.Tensor, best: torch.Tensor, pools: Sequence[_Pool]) -> torch.Tensor:
     """Copy the weights of tasks that improved on their held-out part to `kept`; return the smallest log-losses."""
-    import torch
-
     layers = _layers(weights, pools[0].held_out.shape[1])
     losses = [_log_loss([w[i : i + 1] for w in layers], pool.held_out[None]) for i, pool in enumerate(pools)]
     loss = torch.cat(losses)

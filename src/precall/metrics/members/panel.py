@@ -14,31 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.stacking import stacking_weights, weighted
 from precall.metrics.inputs.features import Pair, as_features, as_tensor, check_count, tile_rows
 from precall.metrics.inputs.parallel import side_by_side
-from precall.metrics.members.columns import Edges, Marginals, edges, marginals
-from precall.metrics.members.linear import Linear, Sparse, discriminant, linear, sparse
+from precall.metrics.members import columns, linear, panel_members, ranks
 from precall.metrics.members.mlp import Perceptron, mlp
-from precall.metrics.members.panel_members import (
-    Fitted,
-    IslandWeights,
-    Member,
-    ModeWeights,
-    Quadratic,
-    Radial,
-    Trees,
-    alone,
-    boosting,
-    convergence_not_required,
-    islands,
-    learn_neighbors,
-    modes,
-    quadratic,
-    radial,
-)
-from precall.metrics.members.ranks import Interactions, RankQuadratic, interactions, rank_quadratic
+from precall.metrics.members.panel_members import Fitted, Member, convergence_not_required, each
 from precall.metrics.members.views import Seen, Task, Views
 from precall.progress import StageProgress
 from precall.theory.arrays import Array, Index, to_numpy
@@ -49,66 +32,33 @@ if TYPE_CHECKING:
 ROWS = 20_000  # most samples per set that a panel is trained on
 FOLDS = 5
 INNER = 3  # number of folds inside the training half of the certificate of `auto`
-MEMBERS: dict[str, Member] = {  # by name, from the least to the most flexible
-    "linear": linear,
-    "sparse": sparse,
-    "discriminant": discriminant,
-    "quadratic": quadratic,
-    "marginals": marginals,
-    "edges": edges,
-    "radial": radial,
-    "modes": modes,
-    "islands": islands,
-    "rank_quadratic": rank_quadratic,
-    "interactions": interactions,
-    "knn": alone(learn_neighbors, lambda rows: rows.narrow),
-    "boosting": boosting,
-    "mlp": mlp,
+_TABLE: dict[str, tuple[Member, type[Any]]] = {  # by name, from the least to the most flexible
+    "linear": (each(linear.linear), linear.Linear),
+    "sparse": (each(linear.sparse), linear.Sparse),
+    "discriminant": (each(linear.discriminant), linear.Linear),
+    "quadratic": (each(panel_members.quadratic), panel_members.Quadratic),
+    "marginals": (each(columns.marginals), columns.Marginals),
+    "edges": (each(columns.edges), columns.Edges),
+    "radial": (each(panel_members.radial), panel_members.Radial),
+    "modes": (each(panel_members.ModeWeights.fit), panel_members.ModeWeights),
+    "islands": (each(panel_members.IslandWeights.fit), panel_members.IslandWeights),
+    "rank_quadratic": (each(ranks.rank_quadratic), ranks.RankQuadratic),
+    "interactions": (each(ranks.interactions), ranks.Interactions),
+    "boosting": (panel_members.boosting, panel_members.Trees),
+    "mlp": (mlp, Perceptron),
 }
-FITTED: dict[str, type[Any]] = {
-    "linear": Linear,
-    "sparse": Sparse,
-    "discriminant": Linear,
-    "quadratic": Quadratic,
-    "marginals": Marginals,
-    "edges": Edges,
-    "radial": Radial,
-    "modes": ModeWeights,
-    "islands": IslandWeights,
-    "rank_quadratic": RankQuadratic,
-    "interactions": Interactions,
-    "boosting": Trees,
-    "mlp": Perceptron,
-}
-PANEL = (
-    "sparse",
-    "discriminant",
-    "marginals",
-    "edges",
-    "radial",
-    "modes",
-    "islands",
-    "rank_quadratic",
-    "interactions",
-    "boosting",
-    "mlp",
-)
-ON_THE_CPU = ("knn", "boosting")  # wherever the samples are
+MEMBERS = {name: member for name, (member, _) in _TABLE.items()}
+FITTED = {name: kind for name, (_, kind) in _TABLE.items()}
+PANEL = tuple(name for name in MEMBERS if name not in ("linear", "quadratic"))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The choices of a panel.
+    """The choices of a panel."""
 
-    Attributes:
-        members: Names of its members, of those in `FITTED`.
-        rows: Most samples of each set that it is trained on: a random part if there are more.
-        folds: Number of cross-fitting folds.
-    """
-
-    members: tuple[str, ...] = PANEL
-    rows: int = ROWS
-    folds: int = FOLDS
+    members: tuple[str, ...] = PANEL  # names of its members, of those in `FITTED`
+    rows: int = ROWS  # most samples of each set that it is trained on: a random part if there are more
+    folds: int = FOLDS  # number of cross-fitting folds
 
     def sample(self, pair: Pair, seed: int) -> tuple[Index, Index]:
         """Indices of the samples of each set to train on, in their order; all of them if they are few enough."""
@@ -125,18 +75,12 @@ class Panel:
     def fit(self, *, real: object, fake: object, seed: int = 0) -> TrainedPanel:
         """Train the members on all folds but one, for each fold, and combine them.
 
-        Args:
-            real: Real features, shape (n, d), n ≥ 50.
-            fake: Fake features, shape (m, d), m ≥ 50.
-            seed: Seed of the sample, the folds and the members.
-
         Example:
             >>> rng = np.random.default_rng(0)
             >>> trained = Panel(members=("quadratic", "radial")).fit(
             ...     real=rng.normal(size=(300, 2)), fake=rng.normal(size=(300, 2)) + [1.0, 0.0]
             ... )
-            >>> again = TrainedPanel.from_arrays(trained.arrays())
-            >>> found = again.log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
+            >>> found = TrainedPanel.from_arrays(trained.arrays()).log_ratio([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
             >>> bool(np.abs(found - [1.0, 0.0, -1.0]).max() < 0.3)  # the truth is ½ − x
             True
         """
@@ -155,8 +99,7 @@ class Panel:
         names = self.members[::-1]  # the slowest members start first
         parts: list[tuple[str, ...]] = [(name,) for name in names]
         if tasks[0].rows.x.is_cuda:  # threads that start short computations on one device hinder each other
-            on_cpu = [name for name in names if name in ON_THE_CPU]
-            parts = [*((name,) for name in on_cpu), tuple(name for name in names if name not in ON_THE_CPU)]
+            parts = [tuple(name for name in names if (name == "boosting") is on_cpu) for on_cpu in (True, False)]
         jobs = [partial(_in_turn, part, tasks, tests, seed) for part in parts]
         with convergence_not_required():
             found = {name: one for part in side_by_side(jobs, progress) for name, one in part.items()}
@@ -194,30 +137,17 @@ def scored(fitted: Fitted, rows: Seen) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class TrainedPanel:
-    """A trained panel: a log-ratio `log p/q` for any row.
+    """A trained panel: a log-ratio `log p/q` for any row."""
 
-    Attributes:
-        members: Names of the members.
-        views: Means, scales and axes of the features.
-        models: For each fold, what each member learnt.
-        weights: Weight of each member, and the offset.
-        knots: Scores between which the calibration is linear; it is constant beyond them.
-        values: The log-ratio at each of them.
-    """
-
-    members: tuple[str, ...]
-    views: Views
-    models: tuple[tuple[Fitted, ...], ...]
-    weights: Array
-    knots: Array
-    values: Array
+    members: tuple[str, ...]  # names of the members
+    views: Views  # means, scales and axes of the features
+    models: tuple[tuple[Fitted, ...], ...]  # for each fold, what each member learnt
+    weights: Array  # weight of each member, and the offset
+    knots: Array  # scores between which the calibration is linear; it is constant beyond them
+    values: Array  # the log-ratio at each of them
 
     def log_ratio(self, rows: object) -> Array:
-        """Calibrated log-ratio of each row: that of the mean score of the models of all folds.
-
-        Args:
-            rows: Features, shape (n, d), with the columns of the training samples.
-        """
+        """Calibrated log-ratio of each row: that of the mean score of the models of all folds."""
         return self.calibrated(self.scores(rows))
 
     def calibrated(self, scores: Array) -> Array:
@@ -251,7 +181,6 @@ class TrainedPanel:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], device: str = "cpu") -> TrainedPanel:
         """The panel of which these are the `arrays`."""
-        import torch
 
         def rebuilt(kind: type[Any], *prefixes: str) -> Any:
             parts = {}

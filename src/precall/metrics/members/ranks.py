@@ -5,7 +5,6 @@ What is left after that does not depend on the distributions of the single colum
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from math import comb
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from precall.lazy import torch
 from precall.metrics.members.gaussians import GaussianPair, gaussian, mahalanobis
 from precall.metrics.members.views import Seen, Task, sorted_values
 from precall.theory.logistic import ridge_logistic
@@ -33,26 +33,17 @@ class NormalScores:
     """The map of each column to a normal one, by its ranks; equal values share their mean rank.
 
     The columns are those of `Seen.narrow`. Beside them is the standardised logarithm of their Mahalanobis radius.
-
-    Attributes:
-        knots: Sorted values of each column, shape (columns, ranks).
-        scale: Mean and standard deviation of the scores of each column, shape (2, columns).
-        mean: Mean of the standardised scores, for the radius.
-        root: Cholesky root of their covariance.
-        radius: Mean and standard deviation of the log radius.
     """
 
-    knots: Tensor
-    scale: Tensor
-    mean: Tensor
-    root: Tensor
-    radius: Tensor
+    knots: Tensor  # sorted values of each column, shape (columns, ranks)
+    scale: Tensor  # mean and standard deviation of the scores of each column, shape (2, columns)
+    mean: Tensor  # mean of the standardised scores, for the radius
+    root: Tensor  # cholesky root of their covariance
+    radius: Tensor  # mean and standard deviation of the log radius
 
     @classmethod
     def fit(cls, rows: Seen, fit: Tensor) -> NormalScores:
         """The map of the ranks of the rows with the indices `fit`."""
-        import torch
-
         ordered = sorted_values(rows.narrow[fit].T.contiguous())
         n = ordered.shape[1]
         knots = ordered[:, np.arange(min(n, RANKS)) * n // min(n, RANKS)].contiguous()
@@ -75,8 +66,6 @@ class NormalScores:
         return rows.view("normal scores", self._of_all)
 
     def _of_all(self, rows: Seen) -> Tensor:
-        import torch
-
         z = (_normal(self.knots, rows.narrow) - self.scale[0]) / self.scale[1]
         radius = (mahalanobis(self.mean, self.root, z) + 1e-9).log()
         return torch.cat([z, ((radius - self.radius[0]) / self.radius[1])[:, None]], dim=1)
@@ -84,8 +73,6 @@ class NormalScores:
 
 def _normal(knots: Tensor, x: Tensor) -> Tensor:
     """Normal score of each value from its mean rank r among n knots: the quantile of (r + ½)/(n + 1)."""
-    import torch
-
     columns = x.T.contiguous()
     twice = torch.searchsorted(knots, columns) + torch.searchsorted(knots, columns, right=True)
     scores: Tensor = torch.special.ndtri((twice.double() / 2 + 0.5) / (knots.shape[1] + 1))
@@ -100,16 +87,11 @@ class RankQuadratic:
     gaussians: GaussianPair = field(metadata={"of": GaussianPair})
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """Log-density of the one minus that of the other."""
         return self.gaussians.log_ratio(self.scores.of(rows)[:, :-1])
 
 
-def rank_quadratic(tasks: Sequence[Task], seed: int) -> list[RankQuadratic]:
+def rank_quadratic(task: Task, seed: int) -> RankQuadratic:
     """Log-ratio of two Gaussians with shrunken covariances, on normal scores: two Gaussian copulas."""
-    return [_rank_quadratic(task) for task in tasks]
-
-
-def _rank_quadratic(task: Task) -> RankQuadratic:
     scores = NormalScores.of_task(task.rows, task.fit)
     z = scores.of(task.rows)[:, :-1]
     return RankQuadratic(scores, GaussianPair(*gaussian(z[task.real]), *gaussian(z[task.fake])))
@@ -117,38 +99,24 @@ def _rank_quadratic(task: Task) -> RankQuadratic:
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """A linear function of products of normal scores.
+    """A linear function of products of normal scores."""
 
-    Attributes:
-        scores: The normal scores, and the log radius.
-        terms: Columns of each product, filled with the index of a column of ones, shape (products, LARGEST).
-        scale: Mean and standard deviation of each product, shape (2, products).
-        weights: Weight of each product, and the offset.
-    """
-
-    scores: NormalScores = field(metadata={"of": NormalScores})
-    terms: Tensor
-    scale: Tensor
-    weights: Tensor
+    scores: NormalScores = field(metadata={"of": NormalScores})  # the normal scores, and the log radius
+    terms: Tensor  # columns of each product, filled with the index of a column of ones, shape (products, LARGEST)
+    scale: Tensor  # mean and standard deviation of each product, shape (2, products)
+    weights: Tensor  # weight of each product, and the offset
 
     def log_ratio(self, rows: Seen) -> Tensor:
-        """The function of each row."""
         products = _standardised(_products(self.scores.of(rows), self.terms), self.scale)
         return products @ self.weights[:-1] + self.weights[-1]
 
 
-def interactions(tasks: Sequence[Task], seed: int) -> list[Interactions]:
+def interactions(task: Task, seed: int) -> Interactions:
     """Logistic regression on the products of two or more columns whose means differ beyond doubt.
 
     The columns are normal scores, and the log radius beside them. With t the difference of the means of a product over
     its standard error, `t²/2 − 1 − log(number of products)` is a gain in log-likelihood, net of the search.
     """
-    return [_interactions(task) for task in tasks]
-
-
-def _interactions(task: Task) -> Interactions:
-    import torch
-
     scores = NormalScores.of_task(task.rows, task.fit)
     z = scores.of(task.rows)
     found = _differing_products(z, task)
@@ -163,8 +131,6 @@ def _interactions(task: Task) -> Interactions:
 
 def _products(z: Tensor, terms: Tensor) -> Tensor:
     """The product of the columns of each term, shape (n, terms)."""
-    import torch
-
     padded = torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
     return padded[:, terms].prod(dim=2)
 
@@ -176,11 +142,9 @@ def _standardised(products: Tensor, scale: Tensor) -> Tensor:
 def _differing_products(z: Tensor, task: Task) -> list[tuple[int, ...]]:
     """Columns of each product whose mean differs most between the classes, net of the search; at most `KEPT`.
 
-    All products of two columns are searched, of three, and so on. Those of k columns are products of ⌊k/2⌋ and of the
-    others: one matrix product gives all their means, and k ends where it would have more than `PRODUCTS` entries.
+    Products of k columns are products of ⌊k/2⌋ and of the others: one matrix product gives all their means, and k ends
+    where it would have more than `PRODUCTS` entries.
     """
-    import torch
-
     sides = [side[:: -(-2 * len(side) // SEARCHED_ROWS)] for side in (task.real, task.fake)]
     x, d = z[torch.cat(sides)].float(), z.shape[1]
     weight = torch.cat([x.new_full((len(one), 1), sign / len(one)) for one, sign in zip(sides, (1, -1), strict=True)])

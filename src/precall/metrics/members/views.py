@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from precall.lazy import torch
 from precall.theory.arrays import Flags, Matrix, gram, to_numpy
 
 if TYPE_CHECKING:
@@ -39,36 +40,21 @@ TINY = 1e-30  # largest value of a column whose squares may be too small
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Means, scales and axes of samples, fitted without their labels; the columns are along the first dimension.
+    """Means, scales and axes of samples, fitted without their labels; the columns are along the first dimension."""
 
-    Attributes:
-        exponent: Power of two that each column is multiplied by, because squares of tiny values are 0; shape (d,).
-        middle: Median of each column.
-        bulk: Scale by which asinh compresses a column with extreme values; 0 for the others.
-        mean: Mean of each column, after the compression.
-        scale: Its standard deviation; infinite for a constant column.
-        axes: Principal axes of the standardised columns: at most `WIDTH` if there are more columns, else `NARROW`.
-        centre: Mean of each column.
-        widest: The largest standard deviation of a column.
-        natural: Leading principal axes of the columns in units of `widest`, shape (d, axes); no axes if the columns
-            have about the same standard deviation, so that standardisation changes nothing, or are one or very many.
-    """
-
-    exponent: Tensor
-    middle: Tensor
-    bulk: Tensor
-    mean: Tensor
-    scale: Tensor
-    axes: Tensor
-    centre: Tensor
-    widest: Tensor
-    natural: Tensor
+    exponent: Tensor  # power of two that each column is multiplied by: squares of tiny values are 0; shape (d,)
+    middle: Tensor  # median of each column
+    bulk: Tensor  # scale by which asinh compresses a column with extreme values; 0 for the others
+    mean: Tensor  # mean of each column, after the compression
+    scale: Tensor  # its standard deviation; infinite for a constant column
+    axes: Tensor  # principal axes of the standardised columns: `WIDTH` if there are more columns, else `NARROW`
+    centre: Tensor  # mean of each column
+    widest: Tensor  # the largest standard deviation of a column
+    natural: Tensor  # leading principal axes in units of `widest`; none if the columns are alike, one or many
 
     @classmethod
     def fit(cls, x: Tensor, fit: Tensor) -> Views:
         """The views of the rows of `x` with the indices `fit`."""
-        import torch
-
         exponent = torch.as_tensor(_exponents(x), device=x.device)
         some = _multiplied(x[fit] if len(fit) < len(x) else x, exponent)
         low, middle, high = column_quantiles(some[:: -(-len(some) // QUANTILE_ROWS)], (0.05, 0.5, 0.95))
@@ -109,23 +95,14 @@ class Views:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Samples seen through `Views`. Each view is computed once, for all samples, when it is first needed.
+    """Samples seen through `Views`. Each view is computed once, for all samples, when it is first needed."""
 
-    Attributes:
-        views: What they are seen through.
-        x: The samples, multiplied by a power of two where they are tiny, shape (n, d).
-        made: What was made of them so far, by name.
-        whole: The samples of which these are a part; None if they are all.
-        index: Which of them.
-        lock: Held while a view is computed.
-    """
-
-    views: Views
-    x: Tensor
-    made: dict[str, Any] = field(default_factory=dict)
-    whole: Seen | None = None
-    index: Tensor | None = None
-    lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
+    views: Views  # what they are seen through
+    x: Tensor  # the samples, multiplied by a power of two where they are tiny, shape (n, d)
+    made: dict[str, Any] = field(default_factory=dict)  # what was made of them so far, by name
+    whole: Seen | None = None  # the samples of which these are a part; None if they are all
+    index: Tensor | None = None  # which of them
+    lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)  # held while a view is computed
 
     def part(self, index: Tensor) -> Seen:
         """Some of the samples, by their indices."""
@@ -185,34 +162,22 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Train a classifier on some samples, with labels (True means real).
+    """Train a classifier on some samples, with labels (True means real)."""
 
-    Attributes:
-        rows: All samples.
-        fit: Indices of those that the views were fitted to, without labels.
-        real: Indices of the real samples to train on.
-        fake: Indices of the fake samples to train on.
-        columns: The columns in which the classes differ most, in this order; at most `COLUMNS`, or all if they are few.
-    """
-
-    rows: Seen
-    fit: Tensor
-    real: Tensor
-    fake: Tensor
-    columns: Tensor
+    rows: Seen  # all samples
+    fit: Tensor  # indices of those that the views were fitted to, without labels
+    real: Tensor  # indices of the real samples to train on
+    fake: Tensor  # indices of the fake samples to train on
+    columns: Tensor  # the columns in which the classes differ most; at most `COLUMNS`, or all if they are few
 
     @cached_property
     def train(self) -> Tensor:
         """Indices of all samples to train on, in the order of the samples."""
-        import torch
-
         return torch.cat([self.real, self.fake]).sort().values
 
     @property
     def labels(self) -> Tensor:
         """Whether each of them is real."""
-        import torch
-
         return torch.isin(self.train, self.real)
 
     @property
@@ -222,16 +187,7 @@ class Task:
 
 
 def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> list[Task]:
-    """One task for each set of samples to train on.
-
-    Args:
-        rows: All samples.
-        fit: Indices of those that the views were fitted to.
-        real: Whether each sample is real.
-        trained: Whether each sample is in the set.
-    """
-    import torch
-
+    """One task for each set of samples to train on, given which samples are real and which are in each set."""
     device, d = rows.x.device, rows.x.shape[1]
     sides = [[torch.as_tensor(np.flatnonzero(one & side), device=device) for side in (real, ~real)] for one in trained]
     if d <= NARROW:
@@ -246,8 +202,6 @@ def tasks_of(rows: Seen, fit: Tensor, real: Flags, trained: Sequence[Flags]) -> 
 
 def enlarged(x: Tensor) -> Tensor:
     """`x` with columns of tiny values multiplied by a power of two, because squares of them would be 0."""
-    import torch
-
     return _multiplied(x, torch.as_tensor(_exponents(x), device=x.device))
 
 
@@ -260,8 +214,6 @@ def _exponents(x: Tensor) -> npt.NDArray[np.int32]:
 
 def _multiplied(x: Tensor, exponent: Tensor) -> Tensor:
     """`x` with each column multiplied by a power of two, in two steps: the power itself may be infinite."""
-    import torch
-
     return torch.ldexp(torch.ldexp(x, exponent // 2), exponent - exponent // 2) if exponent.any() else x
 
 
@@ -275,8 +227,6 @@ def _ends(x: Tensor) -> tuple[Matrix, Matrix]:
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and standard deviation of each column, and whether it varies by more than rounding."""
-    import torch
-
     if x.device.type == "cpu":
         mean, deviation = torch.from_numpy(x.numpy().mean(axis=0)), torch.from_numpy(x.numpy().std(axis=0))
     else:
@@ -288,22 +238,12 @@ def varies(low: Matrix, high: Matrix) -> Flags:
     """Whether columns with these ends vary by more than the spacing of floating-point numbers of their size.
 
     The comparison is relative, so that a change of units or of the origin changes nothing.
-
-    Example:
-        >>> varies(np.array([1e-9, 1e8, 0.1]), np.array([2e-9, 1e8 + 1, 0.1 + 1e-17]))
-        array([ True,  True, False])
     """
     return np.asarray(high - low > 4 * np.spacing(np.maximum(np.abs(low), np.abs(high))))
 
 
 def _compressed(x: Tensor, middle: Tensor, bulk: Tensor) -> Tensor:
-    """`x` in float64, with columns of extreme values compressed by asinh.
-
-    These are columns whose standard deviation exceeds `HEAVY` times that of a normal sample with the same quantiles.
-    One value of 10¹² would otherwise make all others equal.
-    """
-    import torch
-
+    """`x` in float64, with columns of extreme values compressed by asinh: one value of 10¹² would make others equal."""
     x, heavy = x.to(torch.float64, copy=True), bulk > 0
     x[:, heavy] = ((x[:, heavy] - middle[heavy]) / bulk[heavy]).asinh()
     return x
@@ -311,8 +251,6 @@ def _compressed(x: Tensor, middle: Tensor, bulk: Tensor) -> Tensor:
 
 def sorted_values(x: Tensor) -> Tensor:
     """Each row of `x` sorted. (NumPy is five times faster on the CPU, where it sorts with vector instructions.)"""
-    import torch
-
     return torch.from_numpy(np.sort(x.numpy(), axis=1)) if x.device.type == "cpu" else x.sort(dim=1).values
 
 
@@ -328,20 +266,11 @@ def column_quantiles(x: Tensor, shares: Sequence[float]) -> list[Tensor]:
 
 
 def most_different(x: Tensor, masks: Tensor, most: int) -> Tensor:
-    """Indices of the `most` columns in which two samples differ most, in decreasing order, for each of several tasks.
+    """Indices of the `most` columns in which two samples differ most, in decreasing order, shape (tasks, columns).
 
     The difference is the χ² statistic of the labels in `RANKS` classes of ranks, or that of rounding if it is larger.
-
-    Args:
-        x: The samples, shape (n, d).
-        masks: Which of them are in the first and in the second sample of each task, shape (tasks, 2, n).
-        most: Number of columns.
-
-    Returns:
-        Shape (tasks, columns).
+    `masks`, shape (tasks, 2, n), says which rows are in the first and in the second sample of each task.
     """
-    import torch
-
     rounding = last_digit(x[:DIGIT_ROWS]).float()
     of_rounding = _rank_statistic(rounding, masks[..., :DIGIT_ROWS])
     statistic = torch.maximum(_rank_statistic(x, masks), of_rounding)
@@ -350,8 +279,6 @@ def most_different(x: Tensor, masks: Tensor, most: int) -> Tensor:
 
 def _rank_statistic(x: Tensor, masks: Tensor) -> Tensor:
     """χ² statistic of the labels in classes of ranks, shape (tasks, d); equal values are in the same class."""
-    import torch
-
     columns = x.T.contiguous()
     edges = sorted_values(columns)[:, [k * len(x) // RANKS for k in range(RANKS)]]
     member = masks.flatten(0, 1).float().T.contiguous()  # (n, 2 tasks)
@@ -375,8 +302,6 @@ def last_digit(x: Tensor) -> Tensor:
         >>> last_digit(torch.tensor([12.5, 1200.0, 3e-8, 0.0, np.pi], dtype=torch.float64)).tolist()
         [-1, 2, -8, 400, -999]
     """
-    import torch
-
     digits = int(np.finfo(str(x.dtype).removeprefix("torch.")).precision)
     powers = torch.tensor([float(f"1e{k}") for k in range(-323, 309)], dtype=torch.float64, device=x.device)
     size = x.abs().double()
@@ -408,8 +333,6 @@ def principal_axes(x: Tensor, most: int) -> Tensor:
 
 def _leading_eigenvectors(gram: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """The largest eigenvalues, increasing, and their vectors. (Few take less time than all on the CPU.)"""
-    import torch
-
     if gram.device.type != "cpu":
         values, vectors = torch.linalg.eigh(gram)
         return values[-most:], vectors[:, -most:]

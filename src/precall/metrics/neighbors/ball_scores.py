@@ -8,11 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.copies import COPY_RATIO, CopySums
 from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.theory import chance
+from precall.theory.arrays import Array, Counts
+
+COPY_RATIO = 0.5  # below this ratio, by the triangle inequality, no other real sample can be as near to the fake
 
 
 def member_share(balls: BallTotals) -> float:
@@ -31,29 +35,28 @@ def cover_share(balls: BallTotals, required: int) -> float:
 
 
 def cover_threshold(k: int) -> int:
-    """Number of samples that precision cover and recall cover require in a ball of k neighbours: k/3, at least 1.
-
-    References:
-        Cheema and Urner (2023).
-    """
-    return max(1, k // 3)
+    """Number of samples that precision cover and recall cover require in a ball of k neighbours."""
+    return max(1, k // 3)  # Cheema and Urner (2023)
 
 
 @dataclass(frozen=True, eq=False)
 class BallScores:
-    """Scores of the points in the balls of one set, each with its interval and its expectation under P = Q.
+    """Scores of the points in the balls of one set, each with its interval and its expectation under P = Q."""
 
-    Attributes:
-        balls: The balls of the reals with the fakes in them, or the reverse.
-        ties: "closed" or "open".
-        level: Nominal coverage of the intervals.
-        exchanged: Whether the balls are those of the fakes.
-    """
+    balls: BallTotals  # the balls of the reals with the fakes in them, or the reverse
+    ties: str  # "closed" or "open"
+    level: float = 0.95  # nominal coverage of the intervals
+    exchanged: bool = False  # whether the balls are those of the fakes
 
-    balls: BallTotals
-    ties: str
-    level: float = 0.95
-    exchanged: bool = False
+    def table(self) -> dict[str, Score]:
+        """The scores of the fakes in the balls of the reals, by name."""
+        return {
+            "precision": self.members(),
+            "density": self.density(),
+            "coverage": self.coverage,
+            "corrected_coverage": self.corrected_coverage(),
+            "recall_cover": self.cover(cover_threshold(self.balls.k)),
+        }
 
     def members(self) -> Score:
         """The share of the points in some ball."""
@@ -64,7 +67,7 @@ class BallScores:
         """The number of balls around a point, divided by k."""
         rate, spread = ball_rate(self.balls), influence.density(self.balls)
         bounds = influence.rate_interval(rate, self.balls.points, spread, self.level)
-        return self._score(rate, bounds, chance.expected_density(), k=self.balls.k)
+        return self._score(rate, bounds, 1.0, k=self.balls.k)
 
     def cover(self, required: int) -> Score:
         """The share of the balls with at least `required` points."""
@@ -107,16 +110,67 @@ class BallScores:
         return Score(value, interval, expected, n_real, n_fake, {**settings, "ties": self.ties})
 
 
-def copy_score(sums: CopySums, *, n_fake: int, expected: float | None, ties: str, level: float = 0.95) -> Score:
-    """The share of near-copies with its interval.
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The m nearest neighbours of each of n samples, sorted by distance; ties go to the lower index."""
 
-    Args:
-        sums: The near-copies.
-        n_fake: Number of fakes.
-        expected: Share of the reals that look like copies of another real; None if there are only two.
-        ties: "closed" or "open".
-        level: Nominal coverage of the interval.
-    """
+    index: Counts  # indices of the neighbours, shape (n, m)
+    distance: Array  # distances to the neighbours, shape (n, m)
+
+
+def copy_ratios(fake_to_real: Nearest, real_to_real: Nearest) -> Array:
+    """d(Y_j, X) / d(X, X') of each fake Y_j, where X is its nearest real and X' the real nearest to X, shape (M,)."""
+    nearest, distance = fake_to_real.index[:, 0], fake_to_real.distance[:, 0]
+    return _copy_ratios(distance, real_to_real.distance[nearest, 0])
+
+
+def expected_copies(real_to_real: Nearest) -> float | None:
+    """Share of the reals that look like copies of another real; None if there are only two reals."""
+    index, distance = real_to_real.index, real_to_real.distance
+    if index.shape[1] < 2:
+        return None
+    nearest = index[:, 0]
+    # If X_i is itself the nearest neighbour of its neighbour, the second nearest takes its place.
+    mutual = index[nearest, 0] == np.arange(len(index))
+    ratios = _copy_ratios(distance[:, 0], distance[nearest, mutual.astype(np.intp)])
+    return float((ratios < COPY_RATIO).mean())
+
+
+def _copy_ratios(distance: Array, other: Array) -> Array:
+    """distance / other, with 1 for 0/0: a value that reals repeat is an atom, and a fake there is no copy."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((distance == 0) & (other == 0), 1.0, distance / other)
+
+
+@dataclass(frozen=True, eq=False)
+class CopySums:
+    """Near-copies of the reals. The sums of two shards are those of both together."""
+
+    copies: int  # number of fakes that are near-copies
+    changes: Counts  # how this number changes if each real is left out, shape (n,)
+    moves: int  # number of fakes that one of these changes concerns
+
+    @classmethod
+    def of(cls, ratios: Array, fake_to_real: Nearest, real_to_real: Nearest) -> CopySums:
+        """The sums of some fakes, given their copy ratios and neighbours."""
+        n, copied = len(real_to_real.index), int((ratios < COPY_RATIO).sum())
+        if real_to_real.index.shape[1] < 2:
+            return cls(copied, np.zeros(n, dtype=np.int64), 0)
+        # Only the fake's nearest real X, and the real nearest to X, matter.
+        index, distance = real_to_real.index, real_to_real.distance
+        (first, second), (near, far) = fake_to_real.index.T[:2], fake_to_real.distance.T[:2]
+        moved = distance[second, (index[second, 0] == first).astype(np.intp)]
+        others = [(first, _copy_ratios(far, moved)), (index[first, 0], _copy_ratios(near, distance[first, 1]))]
+        changes = [(owner, (other < COPY_RATIO).astype(np.int64) - (ratios < COPY_RATIO)) for owner, other in others]
+        total = sum((np.bincount(owner, weight, n) for owner, weight in changes), np.zeros(n))
+        return cls(copied, total.astype(np.int64), int(sum(np.abs(weight).sum() for _, weight in changes)))
+
+    def __add__(self, other: CopySums) -> CopySums:
+        return CopySums(self.copies + other.copies, self.changes + other.changes, self.moves + other.moves)
+
+
+def copy_score(sums: CopySums, *, n_fake: int, expected: float | None, ties: str, level: float = 0.95) -> Score:
+    """The share of near-copies with its interval."""
     share, n = sums.copies / n_fake, len(sums.changes)
     spread = influence.share_from_totals(share, n_fake, sums.changes, float(sums.moves))
     interval = Interval(*influence.share_interval(share, n_fake, spread, level), level, COVERS)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from precall.metrics.neighbors.copies import CopySums
+from precall.metrics.neighbors.ball_scores import CopySums
 from precall.metrics.neighbors.influence import BallSums
+from precall.metrics.pairs.blocks import smallest
 from precall.theory.arrays import Array, Counts
 
 Saved = Mapping[str, npt.NDArray[np.float64 | np.int64]]
@@ -21,23 +22,12 @@ class Shortest:
     """The fakes with the smallest values, one list per line, sorted. The lists of shards merge into those of all.
 
     Equal values are ordered by shard and row, so that the result does not depend on the order of merging.
-
-    Attributes:
-        value: The values, shape (lines, size); ∞ if there are fewer fakes.
-        shard: Index of the shard that each fake belongs to; −1 if there are fewer fakes.
-        row: Index of the fake in its shard; −1 if there are fewer fakes.
-        real: Index of the real sample that the value refers to; −1 if there are fewer fakes.
-
-    Example:
-        >>> one, two = (Shortest.of(np.array([[v]]), shard=s, row=0, real=0, size=2) for s, v in enumerate((0.3, 0.1)))
-        >>> one.merged(two).value, one.merged(two).shard
-        (array([[0.1, 0.3]]), array([[1, 0]]))
     """
 
-    value: Array
-    shard: Counts
-    row: Counts
-    real: Counts
+    value: Array  # the values, shape (lines, size); ∞ if there are fewer fakes
+    shard: Counts  # index of the shard that each fake belongs to; −1 if there are fewer fakes
+    row: Counts  # index of the fake in its shard; −1 if there are fewer fakes
+    real: Counts  # index of the real sample that the value refers to; −1 if there are fewer fakes
 
     @classmethod
     def of(
@@ -45,54 +35,32 @@ class Shortest:
     ) -> Shortest:
         """The `size` smallest values of each line, or all of them; shard, row and real are broadcast to `value`."""
         size = value.shape[1] if size is None else size
-        missing = np.isinf(value)
+        missing, padding = np.isinf(value), ((0, 0), (0, max(0, size - value.shape[1])))
         parts = [np.where(missing, -1, np.broadcast_to(part, value.shape)) for part in (shard, row, real)]
-        padding = (0, 0), (0, max(0, size - value.shape[1]))
         numbers = [np.pad(part, padding, constant_values=-1) for part in parts]
-        return cls(np.pad(value, padding, constant_values=np.inf), *numbers)._first(size)
+        return cls(*smallest(size, np.pad(value, padding, constant_values=np.inf), *numbers))
 
     def merged(self, other: Shortest) -> Shortest:
         """The smallest values of both, as many per line as here."""
-        both = Shortest(
-            np.concatenate([self.value, other.value], axis=1),
-            np.concatenate([self.shard, other.shard], axis=1),
-            np.concatenate([self.row, other.row], axis=1),
-            np.concatenate([self.real, other.real], axis=1),
-        )
-        return both._first(self.value.shape[1])
+        both = (np.concatenate(pair, axis=1) for pair in zip(vars(self).values(), vars(other).values(), strict=True))
+        return Shortest(*smallest(self.value.shape[1], *both))
 
     def renumbered(self, numbers: Counts) -> Shortest:
         """The same lists if shard s has the new index numbers[s]."""
         shard = np.where(self.shard < 0, -1, numbers[self.shard])
-        return Shortest(self.value, shard, self.row, self.real)._first(self.value.shape[1])
-
-    def _first(self, size: int) -> Shortest:
-        order = np.lexsort((self.row, self.shard, self.value), axis=1)[:, :size]
-        lines = np.arange(len(order))[:, None]
-        return Shortest(
-            self.value[lines, order], self.shard[lines, order], self.row[lines, order], self.real[lines, order]
-        )
+        return Shortest(*smallest(self.value.shape[1], self.value, shard, self.row, self.real))
 
 
 @dataclass(frozen=True, eq=False)
 class FakeCounts:
-    """What some fakes contribute to the scores of the balls of the reals. The parts of shards are merged.
+    """What some fakes contribute to the scores of the balls of the reals. The parts of shards are merged."""
 
-    Attributes:
-        balls: Counts in the balls of the reals.
-        clipped: Counts in balls with radii of at most their median.
-        copies: Near-copies of the reals.
-        nearest: The nearest fakes of each real, by squared distance.
-        unrealistic: The fakes with the smallest realism, and the nearest real of each.
-        closest: The fakes with the smallest copy ratio, and the nearest real of each.
-    """
-
-    balls: BallSums
-    clipped: BallSums
-    copies: CopySums
-    nearest: Shortest
-    unrealistic: Shortest
-    closest: Shortest
+    balls: BallSums  # counts in the balls of the reals
+    clipped: BallSums  # counts in balls with radii of at most their median
+    copies: CopySums  # near-copies of the reals
+    nearest: Shortest  # the nearest fakes of each real, by squared distance
+    unrealistic: Shortest  # the fakes with the smallest realism, and the nearest real of each
+    closest: Shortest  # the fakes with the smallest copy ratio, and the nearest real of each
 
     def merged(self, other: FakeCounts) -> FakeCounts:
         """The counts of both together."""
@@ -116,30 +84,17 @@ class FakeCounts:
             "copies changes": self.copies.changes,
             "copies total": np.array([self.copies.copies, self.copies.moves]),
         }
-        parts = {name: getattr(self, name) for name in PARTS}
-        return copies | {f"{part} {name}": array for part, one in parts.items() for name, array in vars(one).items()}
+        parts = {part: vars(one) for part, one in vars(self).items() if part != "copies"}
+        return copies | {f"{part} {name}": array for part, one in parts.items() for name, array in one.items()}
 
     @classmethod
     def of_arrays(cls, arrays: Saved, *, n: int, shards: Counts) -> FakeCounts:
-        """The counts that `arrays` returned, after checking that they belong together.
-
-        Args:
-            arrays: The arrays by name.
-            n: Number of reals.
-            shards: Number of fakes of each shard.
-        """
+        """The counts that `arrays` returned, after checking that they belong together."""
         total = _checked(arrays, "copies total", "i", (2,))
         copies = CopySums(int(total[0]), _checked(arrays, "copies changes", "i", (n,)), int(total[1]))
         balls, clipped = (_sums(arrays, part, n, int(shards.sum())) for part in ("balls", "clipped"))
-        return cls(balls, clipped, copies, *(_lists(arrays, part, lines, n, shards) for part, lines in _lines(n)))
-
-
-PARTS = ("balls", "clipped", "nearest", "unrealistic", "closest")
-
-
-def _lines(n: int) -> list[tuple[str, int]]:
-    """Number of lines of each list."""
-    return [("nearest", n), ("unrealistic", 1), ("closest", 1)]
+        lines = {"nearest": n, "unrealistic": 1, "closest": 1}  # of each list
+        return cls(balls, clipped, copies, *(_lists(arrays, part, lines, n, shards) for part, lines in lines.items()))
 
 
 def _sums(arrays: Saved, part: str, n: int, fakes: int) -> BallSums:

@@ -15,15 +15,6 @@ def cover_spectrum(*, fakes_in_ball: Counts, reals_in_ball: Counts, k: int) -> R
     A ball of k' reals (mass k'/N) that contains c fakes (mass c/M) has the ratio (k'/N)/(c/M). A ball of k' fakes that
     contains c reals has the ratio (c/N)/(k'/M). The curve of the spectrum is the concave version of
     precision-recall cover, which thresholds the same ratios at 1/λ (docs/theory.md, Neighbours).
-
-    Args:
-        fakes_in_ball: Number of fakes in the k'-NN ball of each real, shape (N,).
-        reals_in_ball: Number of reals in the k'-NN ball of each fake, shape (M,).
-        k: k', the number of neighbours that defines a ball.
-
-    Example:
-        >>> cover_spectrum(fakes_in_ball=np.array([0, 4]), reals_in_ball=np.array([4, 0]), k=2).total_variation
-        0.5
     """
     scale = len(reals_in_ball) / len(fakes_in_ball)
     with np.errstate(divide="ignore"):
@@ -36,20 +27,6 @@ def spectra_by_chance(*, n_real: int, n_fake: int, k: int, draws: int = 16) -> l
 
     The law is that of `precall.theory.chance.ball_count_law`, whatever the distribution and its dimension. Counts of
     neighbouring balls depend on each other, and those drawn here do not; this hardly changes the mean of a reading.
-
-    Args:
-        n_real: N, number of real samples.
-        n_fake: M, number of fake samples.
-        k: k', the number of neighbours that defines a ball.
-        draws: Number of spectra.
-
-    Example:
-        >>> spectra = spectra_by_chance(n_real=2000, n_fake=2000, k=5)
-        >>> round(float(np.mean([1 - spectrum.alpha(10.0) for spectrum in spectra])), 2)  # invented, although P = Q
-        0.11
-
-    References:
-        docs/theory.md, Neighbours.
     """
     rng = np.random.default_rng(0)
     fakes, reals = (

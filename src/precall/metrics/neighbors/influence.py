@@ -9,11 +9,8 @@ change Δ_i of a score is known without another sweep, and so is the change for 
 The noise is what the other, finite set contributes to Σ Δ_i². It is subtracted because the variance over that set is a
 term of its own. Δ_ij = θ − θ_(−i) − θ_(−j) + θ_(−ij) is the joint change of two samples. By Efron and Stein, the first
 sum counts a joint effect of r samples r times and the second one r(r − 1)/2 times, where the variance counts it once.
-With a quarter of the second sum subtracted, no joint effect of up to eight samples counts less than once.
-
-A share gets Wilson's interval with the effective number of trials p(1 − p)/variance, so that the interval of a share of
-1 does not have length 0. Density gets the score interval of an overdispersed Poisson count. If few samples carry most
-of the variance, Student's t with as many degrees of freedom takes the place of the normal quantile.
+With a quarter of the second sum subtracted, no joint effect of up to eight samples counts less than once. If few
+samples carry most of the variance, Student's t with as many degrees of freedom takes the place of the normal quantile.
 
 References:
     Efron and Stein (1981), The jackknife estimate of variance; Wilson (1927).
@@ -38,62 +35,37 @@ Bounds = tuple[float, float]
 class BallSums:
     """How many points lie in which balls. The sums of two shards of points are those of both together.
 
-    Attributes:
-        inside: Number of points in the ball of each owner, for k, k + 1 and k + 2 neighbours, shape (n, 3).
-        histogram: Number of points that lie in 0, 1, 2, … balls.
-        lost: Number of points that lie in the ball of this owner only, shape (n,).
-        won: Number of points that lie in no ball, but in this owner's with k + 1 neighbours, shape (n,). A point in
-            several such balls is counted for one of them.
-
-    Example:
-        >>> one = BallSums(np.array([[1, 1, 2]]), np.array([1, 1]), np.array([1]), np.array([0]))
-        >>> (one + one).inside, (one + one).histogram
-        (array([[2, 2, 4]]), array([2, 2]))
+    A point that several balls with k + 1 neighbours win is counted for one of them.
     """
 
-    inside: Counts
-    histogram: Counts
-    lost: Counts
-    won: Counts
+    inside: Counts  # number of points in the ball of each owner, for k, k + 1 and k + 2 neighbours, shape (n, 3)
+    histogram: Counts  # number of points that lie in 0, 1, 2, … balls
+    lost: Counts  # number of points that lie in the ball of this owner only, shape (n,)
+    won: Counts  # number of points in no ball, but in this owner's with k + 1 neighbours, shape (n,)
 
     @classmethod
     def of(cls, inside: Counts, around: Counts, owner: Counts) -> BallSums:
-        """The sums of some points.
-
-        Args:
-            inside: Number of points in the ball of each owner, for k, k + 1 and k + 2, shape (n, 3).
-            around: Number of balls that contain each point, for k and k + 1 (and perhaps more), shape (m, at least 2).
-            owner: One of these balls, shape (m, at least 2); not read where there is none.
-        """
+        """The sums of some points."""
         n, covered = len(inside), around[:, 0]
         lost, won = owner[covered == 1, 0], owner[(covered == 0) & (around[:, 1] > 0), 1]
         sums = (np.bincount(lost, minlength=n), np.bincount(won, minlength=n))
         return cls(inside, np.bincount(covered, minlength=1), *sums)
 
     def __add__(self, other: BallSums) -> BallSums:
-        return BallSums(
-            self.inside + other.inside,
-            _added(self.histogram, other.histogram),
-            self.lost + other.lost,
-            self.won + other.won,
-        )
+        histogram = np.zeros(max(len(self.histogram), len(other.histogram)), dtype=np.int64)
+        for one in (self, other):
+            histogram[: len(one.histogram)] += one.histogram
+        return BallSums(self.inside + other.inside, histogram, self.lost + other.lost, self.won + other.won)
 
 
 @dataclass(frozen=True, eq=False)
 class BallTotals(BallSums):
-    """The balls of one set (the owners) with all points of the other set, as the functions in `influence` take them.
+    """The balls of one set (the owners) with all points of the other set, as the functions in `influence` take them."""
 
-    Attributes:
-        k: Number of neighbours that defines a ball.
-        neighbors: Nearest other owners of each owner, shape (n, at least k).
-        nearest: Nearest points of each owner, as numbers that identify them.
-        device: Where sums over pairs of neighbours are computed. They are integers, the same everywhere.
-    """
-
-    k: int
-    neighbors: Counts
-    nearest: Counts
-    device: str = "cpu"
+    k: int  # number of neighbours that defines a ball
+    neighbors: Counts  # nearest other owners of each owner, shape (n, at least k)
+    nearest: Counts  # nearest points of each owner, as numbers that identify them
+    device: str = "cpu"  # where sums over pairs of neighbours are computed. They are integers, the same everywhere
 
     @property
     def points(self) -> int:
@@ -103,12 +75,7 @@ class BallTotals(BallSums):
 
 @dataclass(frozen=True)
 class Spread:
-    """A variance, and the number of degrees of freedom of its estimate.
-
-    Example:
-        >>> Spread(0.01, np.inf) + Spread(0.01, 5)
-        Spread(variance=0.02, freedom=20.0)
-    """
+    """A variance, and the number of degrees of freedom of its estimate."""
 
     variance: float
     freedom: float = np.inf
@@ -132,11 +99,8 @@ class Spread:
 def jackknife(change: Array, *, times: Array | Counts | None = None, noise: float = 0.0, joint: float = 0.0) -> Spread:
     """Variance from the change of a score when each sample is left out, as in the formula of this module.
 
-    Args:
-        change: Change of the score, shape (n,).
-        times: Number of samples with each change, shape (n,); one if it is not given.
-        noise: The part of the sum of squares that is due to the other set.
-        joint: Σ_{i<j} Δ_ij²; a quarter is subtracted, but at most half of the variance.
+    `times` samples have each change, `noise` is what the other set adds to the sum of squares, and `joint` is
+    Σ_{i<j} Δ_ij², of which a quarter is subtracted, but at most half of the variance.
     """
     times = np.ones(len(change)) if times is None else times
     samples = float(times.sum())
@@ -145,9 +109,6 @@ def jackknife(change: Array, *, times: Array | Counts | None = None, noise: floa
     first = max(0.0, (1 - 1 / samples) * second - noise)
     total = float(first - min(max(joint, 0.0) / 4, first / 2))
     return Spread(total, second**2 / fourth if total > 0 and fourth > 0 else np.inf)  # tiny changes underflow
-
-
-# ------------------------------------------------------------------------------------------------------- scores
 
 
 def share_of_members(margins: BallTotals) -> Spread:
@@ -177,12 +138,7 @@ def density(margins: BallTotals) -> Spread:
 
 
 def variance(values: Array | Counts, times: Counts) -> float:
-    """Unbiased variance of values that occur several times.
-
-    Example:
-        >>> round(variance(np.array([0, 1]), np.array([2, 2])), 4)
-        0.3333
-    """
+    """Unbiased variance of values that occur several times."""
     m = int(times.sum())
     centred = values - float((times * values).sum()) / m
     return float((times * centred**2).sum()) / (m - 1) if m > 1 else np.nan
@@ -230,14 +186,7 @@ def clipped_counts(margins: BallTotals) -> Spread:
 
 
 def share_from_totals(share: float, m: int, change: Array | Counts, moves: float) -> Spread:
-    """Spread of a share of m points.
-
-    Args:
-        share: The share.
-        m: Number of points.
-        change: Change of the number of points if each owner is left out, shape (n,).
-        moves: Number of points that one of these changes concerns.
-    """
+    """Spread of a share of m points, from the change of their number without each owner; `moves` points change."""
     return binomial(share, m) + jackknife(change / m, noise=moves / m**2)
 
 
@@ -247,19 +196,8 @@ def binomial(share: float, n: int) -> Spread:
     return Spread(p * (1 - p) / n)
 
 
-# ---------------------------------------------------------------------------------------------------- intervals
-
-
 def share_interval(share: float, n: int, spread: Spread, level: float = 0.95) -> Bounds:
-    """Wilson's interval of a share with the effective number of trials that its variance implies.
-
-    Example:
-        >>> [round(end, 4) for end in share_interval(1.0, 100, binomial(1.0, 100))]
-        [0.963, 1.0]
-
-    References:
-        Wilson (1927).
-    """
+    """Wilson's interval of a share with the effective number of trials that its variance implies (Wilson, 1927)."""
     trials = binomial(share, n).variance * n / spread.variance
     z2 = spread.quantile(level) ** 2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
@@ -285,21 +223,13 @@ def rate_interval(rate: float, m: int, spread: Spread, level: float = 0.95) -> B
 
 @dataclass(frozen=True, eq=False)
 class BallValues:
-    """Values of points that are proportional to the radius of one ball each, such as realism.
+    """Values of points that are proportional to the radius of one ball each, such as realism."""
 
-    Attributes:
-        margins: The balls.
-        growth: Factor by which the radius of each ball grows with one more neighbour, shape (n,).
-        values: Value of each point, shape (m,).
-        others: Value of each point without the ball that determines it, shape (m,).
-        owner: Owner of that ball, shape (m,).
-    """
-
-    margins: BallTotals
-    growth: Array
-    values: Array
-    others: Array
-    owner: Counts
+    margins: BallTotals  # the balls
+    growth: Array  # factor by which the radius of each ball grows with one more neighbour, shape (n,)
+    values: Array  # value of each point, shape (m,)
+    others: Array  # value of each point without the ball that determines it, shape (m,)
+    owner: Counts  # owner of that ball, shape (m,)
 
     def median_interval(self, level: float = 0.95) -> Bounds | None:
         """Interval of the median: order statistics for the points, and the jackknife in logarithms for the balls.
@@ -310,7 +240,9 @@ class BallValues:
         if 0 < median < np.inf and (self.values == median).sum() > 1 + TIED * m:
             return None
         points = binomial(0.5, m)
-        low, high = _quantiles_around(np.sort(self.values), points.quantile(level) * np.sqrt(points.variance))
+        half, ordered = points.quantile(level) * np.sqrt(points.variance), np.sort(self.values)
+        ranks = np.floor((0.5 - half) * m - 0.5), np.ceil((0.5 + half) * m - 0.5)  # rounded outwards
+        low, high = (float(ordered[int(np.clip(rank, 0, m - 1))]) for rank in ranks)
         if not 0 < median < np.inf:
             return low, high
         balls = jackknife(self._changes(median, low, high))
@@ -323,10 +255,10 @@ class BallValues:
         n = len(self.margins.inside)
         lost = np.bincount(self.owner[(self.values >= median) & (self.others < median)], minlength=n)
         won = (self.values < median) & (self.values * self.growth[self.owner] >= median)
-        gained = _over_neighbors(self.margins, self.owner[won])
+        gained = np.bincount(self.margins.neighbors[self.owner[won], : self.margins.k].ravel(), minlength=n)
         between = max(1, int(((self.values >= low) & (self.values <= high)).sum()))
         slope = np.log(high / low) / between if low > 0 and high < np.inf else 0.0  # logarithm of the value per rank
-        change = (gained - lost) * slope
+        change = (gained - lost) * float(slope)
         # equal counts are ordered by the growth of the ball, since the order of the rows must not decide
         leaving = np.lexsort((self.growth, lost + gained))[-MOVED_MEDIANS:]
         medians = np.maximum(self._medians_without(leaving), 1e-300)
@@ -334,50 +266,13 @@ class BallValues:
         return np.asarray(change)
 
     def _medians_without(self, leaving: Counts) -> Array:
-        """The median of the values without each of some owners.
-
-        If a of m values change, the median moves by at most a ranks: the other values within a ranks of the middle are
-        enough, and the number of those below.
-        """
-        m, order = len(self.values), np.argsort(self.values)
-        ordered, rank = self.values[order], np.empty(m, dtype=np.int64)
-        rank[order] = np.arange(m)
-        grown, found = self.values * self.growth[self.owner], []
-        for left_out, larger in zip(leaving, self._with_neighbor(leaving), strict=True):
-            moved = np.zeros(len(self.growth), dtype=bool)
-            moved[larger] = moved[left_out] = True
-            changed = np.flatnonzero(moved[self.owner])
-            new = np.where(self.owner[changed] == left_out, self.others[changed], grown[changed])
-            first, last = max(0, m // 2 - 1 - len(changed)), min(m, m // 2 + 2 + len(changed))
-            kept, ranks = np.ones(last - first, dtype=bool), rank[changed]
-            kept[ranks[(ranks >= first) & (ranks < last)] - first] = False
-            middle = np.sort(np.concatenate([ordered[first:last][kept], new]))
-            below = first - int((ranks < first).sum())
-            found.append(np.median(middle[[(m - 1) // 2 - below, m // 2 - below]]))
+        """The median of the values without each of some owners."""
+        grown, lists = self.values * self.growth[self.owner], self.margins.neighbors[:, : self.margins.k]
+        found = []
+        for one in leaving:
+            values = np.where((lists == one).any(axis=1)[self.owner], grown, self.values)
+            found.append(np.median(np.where(self.owner == one, self.others, values)))
         return np.array(found)
-
-    def _with_neighbor(self, some: Counts) -> list[Counts]:
-        """For each of some owners, the owners that have it among their k neighbours."""
-        lists, place = self.margins.neighbors[:, : self.margins.k], np.full(len(self.growth), -1)
-        place[some] = np.arange(len(some))
-        owners, columns = np.nonzero(place[lists] >= 0)
-        of = place[lists[owners, columns]]
-        return [owners[of == one] for one in range(len(some))]
-
-
-def _quantiles_around(ordered: Array, half: float) -> Bounds:
-    """The quantiles at ½ ± half, rounded outwards to values."""
-    ranks = np.floor((0.5 - half) * len(ordered) - 0.5), np.ceil((0.5 + half) * len(ordered) - 0.5)
-    low, high = (float(ordered[int(np.clip(rank, 0, len(ordered) - 1))]) for rank in ranks)
-    return low, high
-
-
-# -------------------------------------------------------------------------------------------------------- sums
-
-
-def _over_neighbors(margins: BallTotals, owners: Counts) -> Array:
-    """How often each owner is among the k neighbours of the given owners."""
-    return np.bincount(margins.neighbors[owners, : margins.k].ravel(), minlength=len(margins.inside)).astype(float)
 
 
 def _spread_to_neighbors(margins: BallTotals, gained: Array | Counts) -> Array:
@@ -392,8 +287,13 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
     changed = np.flatnonzero((gained != 0) | (later != 0))
     if k > PAIRED_NEIGHBORS or margins.neighbors.shape[1] <= k or not len(changed):
         return 0.0
-    given = changed, margins.neighbors[changed, : k + 1], gained[changed], later[changed]
-    xp, (centre, lists, gained, later) = _on(margins.device, *given)
+    given: Any = changed, margins.neighbors[changed, : k + 1], gained[changed], later[changed]
+    xp: Any = np
+    if margins.device != "cpu":
+        import torch
+
+        xp, given = torch, [torch.as_tensor(one, device=margins.device) for one in given]
+    centre, lists, gained, later = given
     own, (i, j) = lists[:, :k], np.triu_indices(k, 1)
     # both among the k neighbours; one of them, and the (k + 1)-th; one of them, and the centre of the ball
     parts = [(own[:, i], own[:, j], later - gained), (own, lists[:, k:], later), (own, centre[:, None], -gained)]
@@ -402,15 +302,6 @@ def joint_changes(margins: BallTotals, gained: Array | Counts, later: Array | Co
         xp.concatenate([xp.broadcast_to(row[c], row[0].shape).ravel() for row in rows]) for c in range(3)
     )
     return _sum_of_squares(left, right, weight, n)
-
-
-def _on(device: str, *arrays: Any) -> tuple[Any, list[Any]]:
-    """NumPy with the arrays, or torch with the arrays on a device."""
-    if device == "cpu":
-        return np, list(arrays)
-    import torch
-
-    return torch, [torch.as_tensor(one, device=device) for one in arrays]
 
 
 def _pairs(rows: Counts) -> tuple[Counts, Counts]:
@@ -423,27 +314,12 @@ def _sum_of_squares(left: Any, right: Any, weight: Any, n: int) -> float:
     """Σ (Σ weights of a pair)² over unordered pairs of numbers below n, for integer weights."""
     if not len(left):
         return 0.0
-    key: Any
-    order: Any
     if not isinstance(left, np.ndarray):
         import torch
 
-        key, order = (torch.minimum(left, right) * n + torch.maximum(left, right)).sort()
-        group = torch.cat([key.new_zeros(1), (key[1:] != key[:-1]).cumsum(0)])
-        sums = torch.zeros(len(key), dtype=torch.float64, device=key.device)
-        return float(sums.index_add_(0, group, weight[order].double()).square().sum())
-    key, place = np.minimum(left, right) * n + np.maximum(left, right), len(left).bit_length()
-    if n**2 < 1 << (63 - place):  # sorting numbers is faster than sorting their places
-        both = np.sort(key << place | np.arange(len(key)))
-        key, order = both >> place, both & ((1 << place) - 1)
-    else:
-        order = np.argsort(key)
-        key = key[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    return float((np.add.reduceat(weight[order].astype(np.float64), starts) ** 2).sum())
+        pairs = torch.stack([torch.minimum(left, right), torch.maximum(left, right)])
+        return float(torch.sparse_coo_tensor(pairs, weight.double(), (n, n)).coalesce().values().square().sum())
+    from scipy.sparse import coo_array
 
-
-def _added(one: Counts, other: Counts) -> Counts:
-    """The sum of two histograms, the shorter of which ends in zeros that are not written."""
-    length = max(len(one), len(other))
-    return np.asarray(sum(np.pad(part, (0, length - len(part))) for part in (one, other)))
+    sums = coo_array((weight.astype(np.float64), (np.minimum(left, right), np.maximum(left, right))), shape=(n, n))
+    return float((sums.tocsr().data ** 2).sum())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,10 +57,6 @@ def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
     return Found({info.name: available[info.name] for info in scores if info.name in available})
 
 
-def _symmetric(run: Run) -> Found:
-    return Found(symmetric_scores(run.neighborhoods, run.k))
-
-
 def _probabilistic(run: Run) -> Found:
     (n_real, n_fake), (of_real, of_fake) = run.sizes, run.soft_supports
     sizes = {"n_real": n_real, "n_fake": n_fake}
@@ -103,53 +100,47 @@ def cover_k(k: int, sizes: tuple[int, int]) -> int:
     return min(max(k, math.isqrt(min(sizes))), min(sizes) - 1)
 
 
-NEIGHBORS = Metric(
-    name="neighbors",
-    reads='k-nearest-neighbour balls, k = 5, closed unless `ties="open"`',
-    scores=BALL_SCORES,
-    interval=SWEPT,
-    compute=lambda run: _found(run, BALL_SCORES),
+def _metric(
+    name: str, reads: str, scores: tuple[ScoreInfo, ...], compute: Callable[[Run], Found], **others: Any
+) -> Metric:
+    """A metric that is read off the sweep."""
+    settings = {"interval": SWEPT, "shares": "sweep", "libraries": ("torch",)} | others
+    return Metric(name=name, reads=reads, scores=scores, compute=compute, **settings)
+
+
+NEIGHBORS = _metric(
+    "neighbors",
+    'k-nearest-neighbour balls, k = 5, closed unless `ties="open"`',
+    BALL_SCORES,
+    lambda run: _found(run, BALL_SCORES),
     default=True,
-    shares="sweep",
-    libraries=("torch",),
 )
-SYMMETRIC = Metric(
-    name="symmetric",
-    reads="k-nearest-neighbour balls of both sets, and the smaller of two shares",
-    scores=SYMMETRIC_SCORES,
-    interval=SWEPT,
-    compute=_symmetric,
-    shares="sweep",
-    libraries=("torch",),
+SYMMETRIC = _metric(
+    "symmetric",
+    "k-nearest-neighbour balls of both sets, and the smaller of two shares",
+    SYMMETRIC_SCORES,
+    lambda run: Found(symmetric_scores(run.neighborhoods, run.k)),
 )
-CLIPPED = Metric(
-    name="clipped",
-    reads="k-nearest-neighbour balls, with clipped radii and counts",
-    scores=CLIPPED_SCORES,
-    interval=SWEPT,
-    compute=lambda run: Found(run.clipped_scores()),
-    shares="sweep",
-    libraries=("torch",),
+CLIPPED = _metric(
+    "clipped",
+    "k-nearest-neighbour balls, with clipped radii and counts",
+    CLIPPED_SCORES,
+    lambda run: Found(run.clipped_scores()),
 )
-PROBABILISTIC = Metric(
-    name="probabilistic",
-    reads="soft supports: distances to the other set, relative to the mean distance to the 4th neighbour",
-    scores=PROBABILISTIC_SCORES,
+PROBABILISTIC = _metric(
+    "probabilistic",
+    "soft supports: distances to the other set, relative to the mean distance to the 4th neighbour",
+    PROBABILISTIC_SCORES,
+    _probabilistic,
     interval="jackknife over the support, variance over the scored set: the expectation at these sample sizes",
-    compute=_probabilistic,
-    shares="sweep",
-    libraries=("torch",),
 )
-COPIES = Metric(
-    name="copies",
-    reads="share of fakes whose distance to a real sample is less than half that sample's distance to its nearest "
+COPIES = _metric(
+    "copies",
+    "share of fakes whose distance to a real sample is less than half that sample's distance to its nearest "
     "real neighbour",
-    scores=COPY_SCORES,
-    interval=SWEPT,
-    compute=lambda run: _found(run, COPY_SCORES),
+    COPY_SCORES,
+    lambda run: _found(run, COPY_SCORES),
     default=True,
-    shares="sweep",
-    libraries=("torch",),
 )
 COVER = Metric(
     name="cover",

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
-from precall.metrics.neighbors.copies import COPY_RATIO, CopySums, Nearest, copy_ratios, expected_copies
+from precall.metrics.neighbors.ball_scores import (
+    BallScores,
+    CopySums,
+    Nearest,
+    copy_ratios,
+    copy_score,
+    cover_threshold,
+    expected_copies,
+)
 from precall.metrics.neighbors.cover import cover_spectrum
 from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.printing import brief
-from precall.theory import chance, checks
+from precall.theory import checks
 from precall.theory.arrays import Array, Counts, Flags
 from precall.theory.spectrum import RatioSpectrum
 
@@ -31,55 +38,33 @@ class Neighborhoods:
 
     Column c of the arrays below belongs to `k[c]`. The methods take one of these k; it may be omitted if there is only
     one. "Inside" means d ≤ rad if `ties` is "closed" and d < rad if it is "open". A sample is never its own neighbour.
-
-    Attributes:
-        k: Numbers of neighbours that define a ball, in increasing order.
-        ties: "closed" or "open".
-        radii_real: rad_k(X_i), the distance from each real to its k-th nearest other real, shape (N, len(k)).
-        radii_fake: rad_k(Y_j), the same among fakes, shape (M, len(k)).
-        fakes_in_ball: Number of fakes inside the ball of each real, shape (N, len(k)).
-        balls_over_fake: Number of balls of reals that contain each fake, shape (M, len(k)).
-        reals_in_ball: Number of reals inside the ball of each fake, shape (M, len(k)).
-        balls_over_real: Number of balls of fakes that contain each real, shape (N, len(k)).
-        realisms: Realism of each fake, shape (M, len(k)).
-        real_to_real: Nearest other reals of each real.
-        real_to_fake: Nearest fakes of each real.
-        fake_to_real: Nearest reals of each fake.
-        fake_to_fake: Nearest other fakes of each fake.
-        margins_real: Balls of the reals with one and two more neighbours, one entry per k, for the intervals.
-        margins_fake: The same for the balls of the fakes.
-        next_realisms: Realism of each fake without the ball that determines it, shape (M, len(k)).
-        realism_balls: Index of the real whose ball determines the realism of each fake, shape (M, len(k)).
-        margins_clipped: As `margins_real` for radii of at most their median; empty if they were not requested.
     """
 
-    k: tuple[int, ...]
-    ties: str
-    radii_real: Array
-    radii_fake: Array
-    fakes_in_ball: Counts
-    balls_over_fake: Counts
-    reals_in_ball: Counts
-    balls_over_real: Counts
-    realisms: Array
-    real_to_real: Nearest
-    real_to_fake: Nearest
-    fake_to_real: Nearest
-    fake_to_fake: Nearest
-    margins_real: tuple[BallTotals, ...]
-    margins_fake: tuple[BallTotals, ...]
-    next_realisms: Array
-    realism_balls: Counts
-    margins_clipped: tuple[BallTotals, ...] = ()
+    k: tuple[int, ...]  # numbers of neighbours that define a ball, in increasing order
+    ties: str  # "closed" or "open"
+    radii_real: Array  # rad_k(X_i), the distance from each real to its k-th nearest other real, shape (N, len(k))
+    radii_fake: Array  # rad_k(Y_j), the same among fakes, shape (M, len(k))
+    fakes_in_ball: Counts  # number of fakes inside the ball of each real, shape (N, len(k))
+    balls_over_fake: Counts  # number of balls of reals that contain each fake, shape (M, len(k))
+    reals_in_ball: Counts  # number of reals inside the ball of each fake, shape (M, len(k))
+    balls_over_real: Counts  # number of balls of fakes that contain each real, shape (N, len(k))
+    realisms: Array  # realism of each fake, shape (M, len(k))
+    real_to_real: Nearest  # nearest other reals of each real
+    real_to_fake: Nearest  # nearest fakes of each real
+    fake_to_real: Nearest  # nearest reals of each fake
+    fake_to_fake: Nearest  # nearest other fakes of each fake
+    margins_real: tuple[BallTotals, ...]  # balls of the reals with one and two more neighbours, one entry per k
+    margins_fake: tuple[BallTotals, ...]  # the same for the balls of the fakes
+    next_realisms: Array  # realism of each fake without the ball that determines it, shape (M, len(k))
+    realism_balls: Counts  # index of the real whose ball determines the realism of each fake, shape (M, len(k))
+    margins_clipped: tuple[BallTotals, ...] = ()  # the same for radii of at most their median, if requested
 
     @property
     def n_real(self) -> int:
-        """N, number of real samples."""
         return len(self.radii_real)
 
     @property
     def n_fake(self) -> int:
-        """M, number of fake samples."""
         return len(self.radii_fake)
 
     def members_fake(self, k: int | None = None) -> Flags:
@@ -91,66 +76,33 @@ class Neighborhoods:
         return np.asarray(self._column(self.balls_over_real, k) > 0)
 
     def precision(self, k: int | None = None) -> float:
-        """Improved precision, mean_j 1{∃i: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1].
-
-        This is the share of fakes that look real. A single outlier among the reals has a large ball, which may contain
-        many fakes and raise the score.
-
-        References:
-            Kynkäänniemi et al. (2019), eq. 2.
-        """
-        return float(self.members_fake(k).mean())  # 1/M Σ_j f(Y_j, X), eq. 2
+        """Improved precision, mean_j 1{∃i: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1]: share of fakes that look real."""
+        return float(self.members_fake(k).mean())  # Kynkäänniemi et al. (2019), eq. 2
 
     def recall(self, k: int | None = None) -> float:
-        """Improved recall, mean_i 1{∃j: d(X_i, Y_j) ≤ rad_k(Y_j)}, in [0, 1].
-
-        This is the share of reals that the fakes cover: precision with the roles exchanged.
-
-        References:
-            Kynkäänniemi et al. (2019), eq. 2.
-        """
+        """Improved recall, mean_i 1{∃j: d(X_i, Y_j) ≤ rad_k(Y_j)}, in [0, 1]: precision with exchanged roles."""
         return float(self.members_real(k).mean())  # 1/N Σ_i f(X_i, Y), eq. 2
 
     def density(self, k: int | None = None) -> float:
         """Density, Σ_ij 1{d(Y_j, X_i) ≤ rad_k(X_i)} / (k M), in [0, N/k].
 
-        This is the average number of balls of reals that contain a fake, divided by k. Its expectation is 1 under
-        P = Q. Values far above 1 are not errors: in high dimension, a fake near the centre of the data is inside nearly
-        every ball.
-
-        References:
-            Naeem et al. (2020), eq. 3.
+        Its expectation is 1 under P = Q. Values far above 1 are not errors: in high dimension, a fake near the centre
+        of the data is inside nearly every ball.
         """
-        return float(self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake))  # eq. 3
+        return float(
+            self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake)
+        )  # Naeem et al. (2020), eq. 3
 
     def coverage(self, k: int | None = None) -> float:
         """Coverage, mean_i 1{∃j: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1]; it equals the recall cover RC_{1,k}.
 
-        This is the share of reals with a fake in their ball. Its expectation under P = Q is
-        `chance.expected_coverage`, which is less than 1.
-
-        References:
-            Naeem et al. (2020), eq. 4; docs/errata.md, VER-19 and VER-23.
+        Its expectation under P = Q, `chance.expected_coverage`, is less than 1.
+        (Naeem et al., 2020, eq. 4; docs/errata.md, VER-19 and VER-23.)
         """
         return self.recall_cover(1, k)
 
-    def corrected_coverage(self, k: int | None = None) -> float:
-        """Coverage corrected for chance, (coverage − E) / (1 − E), where E is its expectation under P = Q; at most 1.
-
-        It is 0 in expectation for fresh samples of the data, and negative for a model that covers less than these.
-
-        References:
-            docs/theory.md, Neighbours.
-        """
-        expected = chance.expected_coverage(n_real=self.n_real, n_fake=self.n_fake, k=self._level(k))
-        return chance.chance_corrected(self.coverage(k), expected)
-
     def recall_cover(self, k: float, k_prime: int | None = None) -> float:
         """Recall cover RC_{k,k'}: the share of reals whose k'-NN ball contains at least k fakes, in [0, 1].
-
-        Args:
-            k: Required number of fakes.
-            k_prime: k', the number of neighbours that defines a ball; one of `self.k`.
 
         References:
             Cheema and Urner (2023), Def. 2.
@@ -158,15 +110,7 @@ class Neighborhoods:
         return float((self._column(self.fakes_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
 
     def precision_cover(self, k: float, k_prime: int | None = None) -> float:
-        """Precision cover PC_{k,k'}: the share of fakes whose k'-NN ball contains at least k reals, in [0, 1].
-
-        Args:
-            k: Required number of reals.
-            k_prime: k', the number of neighbours that defines a ball; one of `self.k`.
-
-        References:
-            Cheema and Urner (2023), Def. 2.
-        """
+        """Precision cover PC_{k,k'}: the share of fakes whose k'-NN ball contains at least k reals, in [0, 1]."""
         return float((self._column(self.reals_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
 
     def cover_spectrum(self, k: int | None = None) -> RatioSpectrum:
@@ -196,42 +140,10 @@ class Neighborhoods:
         """
         return copy_ratios(self.fake_to_real, self.real_to_real)
 
-    def copies(self, threshold: float = COPY_RATIO) -> float:
-        """Share of fakes that are near-copies of a real sample: those with a copy ratio below `threshold`; in [0, 1].
-
-        Args:
-            threshold: Smallest copy ratio that does not count as a copy; more than 0.
-        """
-        if not checks.numbers("threshold", threshold) > 0:
-            raise ValueError(f"`threshold` must be more than 0; got {threshold:g}.")
-        return float((self.copy_ratios() < threshold).mean())
-
-    def expected_copies(self) -> float | None:
-        """Expected value of `copies` for fresh data, estimated by the share of reals that look like copies of a real.
-
-        For a threshold t ≤ ½ it is about tᵈ, where d is the intrinsic dimension of the data; in the plane it is 1/4.
-        None if there are only two reals.
-        """
-        return expected_copies(self.real_to_real)
-
     def intervals(self, k: int | None = None, level: float = 0.95) -> dict[str, Interval]:
         """Confidence intervals of all scalar scores by name, from the influence of each sample on the counts.
 
         Realism has none if many fakes have exactly the median: the median of such values jumps from run to run.
-
-        Args:
-            k: Number of neighbours that defines a ball; one of `self.k`.
-            level: Nominal coverage.
-
-        Example:
-            >>> from precall.metrics.neighbors.sweep import sweep
-            >>> rng = np.random.default_rng(0)
-            >>> found = sweep(real=rng.normal(size=(300, 2)), fake=rng.normal(0.5, 0.5, size=(200, 2)), k=5)
-            >>> found.intervals()["recall"].low < found.recall() < found.intervals()["recall"].high
-            True
-
-        References:
-            `precall.metrics.neighbors.influence`.
         """
         found = {name: score.interval for name, score in self.scores(k, level).items()}
         return {name: interval for name, interval in found.items() if interval is not None}
@@ -242,13 +154,6 @@ class Neighborhoods:
         of_real, of_fake = self.margins_real[column], self.margins_fake[column]
         return BallScores(of_real, self.ties, level), BallScores(of_fake, self.ties, level, exchanged=True)
 
-    def _realism_by_ball(self, column: int) -> influence.BallValues:
-        margins, radii, distance = self.margins_real[column], self.radii_real[:, column], self.real_to_real.distance
-        with np.errstate(divide="ignore", invalid="ignore"):
-            growth = np.where(radii > 0, distance[:, min(margins.k, distance.shape[1] - 1)] / radii, 1.0)
-        fakes = (self.realisms[:, column], self.next_realisms[:, column], self.realism_balls[:, column])
-        return influence.BallValues(margins, growth, *fakes)
-
     def scores(self, k: int | None = None, level: float = 0.95) -> dict[str, Score]:
         """All scalar scores by name, with their intervals and their expectation under P = Q if it is known.
 
@@ -257,31 +162,25 @@ class Neighborhoods:
         at least one. Realism is the median over the fakes.
         """
         k_prime, (reals, fakes) = self._level(k), self.tables(k, level)
-        required = cover_threshold(k_prime)
         copies = CopySums.of(self.copy_ratios(), self.fake_to_real, self.real_to_real)
-        expected = self.expected_copies()
-        return {
-            "precision": reals.members(),
+        expected = expected_copies(self.real_to_real)
+        return reals.table() | {
             "recall": fakes.members(),
-            "density": reals.density(),
-            "coverage": reals.coverage,
-            "corrected_coverage": reals.corrected_coverage(),
-            "precision_cover": fakes.cover(required),
-            "recall_cover": reals.cover(required),
+            "precision_cover": fakes.cover(cover_threshold(k_prime)),
             "realism": self._median_realism(k_prime, level),
             "copies": copy_score(copies, n_fake=self.n_fake, expected=expected, ties=self.ties, level=level),
         }
 
     def _median_realism(self, k: int, level: float) -> Score:
-        bounds = self._realism_by_ball(self.k.index(k)).median_interval(level)
+        column, distance = self.k.index(k), self.real_to_real.distance
+        margins, radii = self.margins_real[column], self.radii_real[:, column]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            growth = np.where(radii > 0, distance[:, min(margins.k, distance.shape[1] - 1)] / radii, 1.0)
+        fakes = (self.realisms[:, column], self.next_realisms[:, column], self.realism_balls[:, column])
+        bounds = influence.BallValues(margins, growth, *fakes).median_interval(level)
         interval = None if bounds is None else Interval(*bounds, level, COVERS)
         settings = {"k": k, "ties": self.ties} | ({"interval": NO_INTERVAL} if interval is None else {})
         return Score(float(np.median(self.realism(k))), interval, None, self.n_real, self.n_fake, settings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every score for every k, as JSON-ready values."""
-        scores = {str(k): {name: score.to_dict() for name, score in self.scores(k).items()} for k in self.k}
-        return {"n_real": self.n_real, "n_fake": self.n_fake, "k": list(self.k), "ties": self.ties, "scores": scores}
 
     def _level(self, k: int | None) -> int:
         if k is None and len(self.k) == 1:

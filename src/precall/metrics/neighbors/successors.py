@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.neighbors import influence
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.neighbors.influence import BallTotals, Spread
 from precall.metrics.scores.score import COVERS, Interval, Score
 from precall.theory.arrays import Array, Counts
@@ -24,17 +24,7 @@ def symmetric_scores(found: Neighborhoods, k: int) -> dict[str, Score]:
         symmetric precision = min(precision, precision cover with one real),   symmetric recall = min(recall, coverage)
 
     In high dimension the balls of the reals may contain almost every fake, although the balls of the fakes contain no
-    real. The smaller share does not depend on which of the two sets spreads further.
-
-    Example:
-        >>> from precall.metrics.neighbors.sweep import sweep
-        >>> rng = np.random.default_rng(0)
-        >>> found = sweep(real=rng.normal(size=(300, 64)), fake=0.8 * rng.normal(size=(300, 64)), k=5)
-        >>> round(found.precision(), 2), round(symmetric_scores(found, 5)["symmetric_precision"].value, 2)
-        (1.0, 0.18)
-
-    References:
-        Khayatkhoei and AbdAlmageed (2023).
+    real. The smaller share does not depend on which set spreads further (Khayatkhoei and AbdAlmageed, 2023).
     """
     reals, fakes = found.tables(k)
     shares = {"precision": (reals.members(), fakes.cover(1)), "recall": (fakes.members(), reals.coverage)}
@@ -57,12 +47,7 @@ def clipped_ideal(real_to_real: Nearest, radii: Array, k: int) -> float:
 
 
 def clipped_mean(histogram: Counts, k: int) -> float:
-    """mean min(c/k, 1) over samples of which histogram[c] lie in c balls.
-
-    Example:
-        >>> clipped_mean(np.array([2, 1, 1]), k=2)
-        0.375
-    """
+    """mean min(c/k, 1) over samples of which histogram[c] lie in c balls."""
     return float((histogram * np.minimum(np.arange(len(histogram)), k)).sum() / (k * histogram.sum()))
 
 
@@ -97,12 +82,6 @@ def clipped_from_totals(balls: BallTotals, clipped: BallTotals, *, ideal: float,
     for bad ones. Clipped coverage is f⁻¹(mean_i min(c_i, k)/k)/M, where c_i is the number of fakes in the ball of real
     i. If M' of the M fakes were drawn from the data and the others were far away, the mean would have the expectation
     f(M'), which `expected_clipped_coverage` gives exactly.
-
-    Args:
-        balls: The balls of the reals, with the fakes in them.
-        clipped: The same with radii of at most their median, so that outliers have no large balls.
-        ideal: mean min(c/k, 1) over the reals, each of which is not in its own ball (`clipped_ideal`).
-        ties: "closed" or "open".
 
     References:
         Salvy et al. (2026).

@@ -5,28 +5,21 @@ the fake samples Y_j are defined in the same way. Counting which samples lie in 
 recall, density, coverage, and precision-recall cover with its curve. The distances give realism, nearest neighbours and
 copies.
 
-    within(real), within(fake)     radii and neighbours within each set; they can be reused with other sets
-    cross(real=…, fake=…)          which samples lie in which balls
-    sweep(real=…, fake=…)          all three steps at once
-
-Balls are closed (d ≤ rad) as in Kynkäänniemi et al. (2019); `ties="open"` gives d < rad as in Naeem et al. (2020). A
-sample is never its own neighbour. Every comparison has the result of float64 brute force, although the matrix products
-run in float32 (see `distances`), or in half precision on a GPU (see `listing`). Memory grows with the number of
-samples, not with the number of pairs. NumPy arrays, including memory-mapped ones, are processed on the CPU, and tensors
-on their own device.
+Every comparison has the result of float64 brute force, although the matrix products run in float32 (see
+`tiles.distances`), or in half precision on a GPU (see `tiles.listing`). Memory grows with the number of samples, not
+with the number of pairs. NumPy arrays are processed on the CPU, and tensors on their own device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from precall.metrics.inputs.features import Features, Pair, as_features, same_dimension
-from precall.metrics.neighbors.ball_scores import cover_threshold
-from precall.metrics.neighbors.copies import Nearest
+from precall.metrics.neighbors.ball_scores import Nearest, cover_threshold
 from precall.metrics.neighbors.influence import BallSums, BallTotals
 from precall.metrics.neighbors.scores import Neighborhoods
 from precall.metrics.pairs.blocks import Crossing, CrossPlan, Lists, Readings
@@ -36,29 +29,20 @@ from precall.theory.arrays import Array
 
 if TYPE_CHECKING:
     from precall.metrics.pairs.kernels import Kernel, KernelSums
-    from precall.metrics.tiles.distances import Cloud
+    from precall.metrics.tiles.clouds import Cloud
 
 R = TypeVar("R", bound="Radii")
 
 
 @dataclass(frozen=True, eq=False)
 class Radii:
-    """The radii of the k-nearest-neighbour balls of one sample set, for several k, without the samples.
+    """The radii of the k-nearest-neighbour balls of one sample set, for several k, without the samples."""
 
-    Attributes:
-        k: Numbers of neighbours that define a ball, in increasing order.
-        neighbors: Number of nearest samples of another set that `cross` keeps.
-        squared_radii: rad_k(X_i)², shape (n, len(k)).
-        squared_margins: rad_l(X_i)² for all l in `margin_levels(k)`, shape (n, number of levels). A set with too few
-            samples repeats its largest radius.
-        nearest: The nearest other samples within the set.
-    """
-
-    k: tuple[int, ...]
-    neighbors: int
-    squared_radii: Array
-    squared_margins: Array
-    nearest: Nearest
+    k: tuple[int, ...]  # numbers of neighbours that define a ball, in increasing order
+    neighbors: int  # number of nearest samples of another set that `cross` keeps
+    squared_radii: Array  # rad_k(X_i)², shape (n, len(k))
+    squared_margins: Array  # rad_l(X_i)² for all l in `margin_levels(k)`; few samples repeat their largest radius
+    nearest: Nearest  # the nearest other samples within the set
 
     @property
     def radii(self) -> Array:
@@ -68,15 +52,10 @@ class Radii:
 
 @dataclass(frozen=True, eq=False)
 class Balls(Radii):
-    """The k-nearest-neighbour balls of one sample set. They are computed once and passed to `cross`.
+    """The k-nearest-neighbour balls of one sample set. They are computed once and passed to `cross`."""
 
-    Attributes:
-        cloud: The samples, prepared for the sweep.
-        sums: Sums of a kernel over all pairs of the set, if they were requested.
-    """
-
-    cloud: Cloud = field(repr=False)
-    sums: KernelSums | None = field(default=None, repr=False)
+    cloud: Cloud = field(repr=False)  # the samples, prepared for the sweep
+    sums: KernelSums | None = field(default=None, repr=False)  # of a kernel over all pairs, if they were requested
 
 
 def sweep(
@@ -90,8 +69,7 @@ def sweep(
 ) -> Neighborhoods:
     """Compute every k-NN quantity of two sample sets, for several k, in one pass over the pairs.
 
-    The time is that of half a matrix product of each set with itself and one product of the two sets, O((N + M)²d). The
-    memory is that of the samples and one tile.
+    The time is that of two matrix products, O((N + M)²d); the memory is that of the samples and one tile.
 
     Args:
         real: Real samples, shape (N, d), N ≥ 2: array, memory-mapped array or tensor.
@@ -100,9 +78,6 @@ def sweep(
         ties: "closed" (d ≤ rad is inside, Kynkäänniemi et al.) or "open" (d < rad, Naeem et al.).
         neighbors: Number of nearest samples to keep in each direction, for galleries.
         progress: Called with (number of ordered pairs done, (N + M)²).
-
-    Returns:
-        The counts, with methods for every score.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -131,10 +106,9 @@ def sweep_pair(
     pair = pair.together()
     checks.choice("ties", ties, ("closed", "open"))
     levels = _levels(k, neighbors, real=len(pair.real), fake=len(pair.fake))
-    watch = _Watch(progress, sum(pair.sizes) ** 2)
-    real_balls = _within("real", pair.real, levels, neighbors, watch)
-    fake_balls = _within("fake", pair.fake, levels, neighbors, watch)
-    return _cross(real_balls, fake_balls, ties, watch)
+    how: dict[str, Any] = {"neighbors": neighbors, "watch": _Watch(progress, sum(pair.sizes) ** 2)}
+    real = balls_around(pair.real, k=levels, name="real", **how)
+    return cross_balls(real, balls_around(pair.fake, k=levels, name="fake", **how), ties=ties, watch=how["watch"])
 
 
 def within(
@@ -142,18 +116,12 @@ def within(
 ) -> Balls:
     """Compute the k-NN balls of one sample set, for several k.
 
-    The cost is half a matrix product of the set with itself. Compute the balls of a reference set once, and `cross`
-    them with the balls of each model's samples.
+    Compute the balls of a reference set once, and `cross` them with the balls of each model's samples.
 
     Args:
         samples: Samples, shape (n, d), n ≥ 2: array, memory-mapped array or tensor.
         k: Number of neighbours that defines a ball, 1 ≤ k < n, or several such numbers.
-        neighbors: Number of nearest samples to keep, both within this set (at least max(k) + 2 are kept if there are
-            as many) and of the other set in `cross`.
-        progress: Called with (number of ordered pairs done, n²).
-
-    Returns:
-        The balls.
+        neighbors: Number of nearest samples to keep, within this set and of the other set in `cross`.
 
     Example:
         >>> balls = within([[0.0], [1.0], [3.0], [7.0]], k=(1, 2))
@@ -164,9 +132,6 @@ def within(
                [4., 6.]])
         >>> balls.nearest.index[:, 0]
         array([1, 0, 1, 2])
-
-    References:
-        Kynkäänniemi et al. (2019), eq. 1.
     """
     return balls_around(as_features("samples", samples), k=k, neighbors=neighbors, progress=progress)
 
@@ -178,10 +143,20 @@ def balls_around(
     neighbors: int = 1,
     progress: StageProgress | None = None,
     kernel: Kernel | None = None,
+    name: str = "samples",
+    watch: _Watch | None = None,
 ) -> Balls:
     """`within` for features that have been checked already; `Balls.sums` has the sums of a `kernel` if one is given."""
-    levels = _levels(k, neighbors, samples=len(features))
-    return _within("samples", features, levels, neighbors, _Watch(progress, len(features) ** 2), kernel)
+    from precall.metrics.pairs.kernels import KernelSums
+    from precall.metrics.pairs.tallies import read_within
+    from precall.metrics.tiles.clouds import Cloud
+
+    levels, watch = _levels(k, neighbors, **{name: len(features)}), watch or _Watch(progress, len(features) ** 2)
+    size = list_size(levels, neighbors, len(features))
+    cloud = Cloud(features, size)
+    sums = None if kernel is None else KernelSums(kernel)
+    lists, _ = read_within(cloud, cloud, size, sums=sums, advance=watch.advance, name=name)
+    return Balls(**vars(radii_of(lists, levels, neighbors)), cloud=cloud, sums=sums)
 
 
 def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProgress | None = None) -> Neighborhoods:
@@ -193,16 +168,10 @@ def cross(*, real: Balls, fake: Balls, ties: str = "closed", progress: StageProg
         ties: "closed" (d ≤ rad is inside) or "open" (d < rad).
         progress: Called with (number of ordered pairs done, 2NM).
 
-    Returns:
-        The counts, with methods for every score.
-
     Example:
         >>> found = cross(real=within([[0.0], [1.0], [3.0]], k=1), fake=within([[0.5], [9.0]], k=1))
         >>> found.precision(), found.recall(), found.fake_to_real.index[:, 0]
         (0.5, 1.0, array([0, 2]))
-
-    References:
-        Kynkäänniemi et al. (2019), eq. 2; Naeem et al. (2020), eq. 3 and 4.
     """
     checks.choice("ties", ties, ("closed", "open"))
     return cross_balls(real, fake, ties=ties, progress=progress)
@@ -216,8 +185,11 @@ def cross_balls(
     progress: StageProgress | None = None,
     sums: KernelSums | None = None,
     with_clipped: bool = False,
+    watch: _Watch | None = None,
 ) -> Neighborhoods:
     """`cross` with checked `ties`; `sums` and counts in clipped balls are read off the same products if requested."""
+    from precall.metrics.pairs.tallies import read_cross
+
     same_dimension(real=real.cloud.features, fake=fake.cloud.features)
     if real.k != fake.k:
         way_out = "Pass the same `k` to `within` for both."
@@ -225,20 +197,15 @@ def cross_balls(
     if real.cloud.device != fake.cloud.device:
         devices = f"{real.cloud.device} and {fake.cloud.device}"
         raise ValueError(f"`real` and `fake` must be on the same device; got {devices}. Move one before `within`.")
-    watch = _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii))
-    return _cross(real, fake, ties, watch, sums, with_clipped)
+    watch = watch or _Watch(progress, 2 * len(real.squared_radii) * len(fake.squared_radii))
+    small, plan = clipped(real).squared_margins if with_clipped else None, cross_plan(real, fake, ties)
+    of_real, of_fake = ((one.cloud, one.squared_margins) for one in (real, fake))
+    found = read_cross(of_real, of_fake, plan, sums=sums, clipped=small, advance=watch.advance)
+    return neighborhoods(real, fake, ties, found)
 
 
 def clipped(balls: R) -> R:
-    """The balls with radii of at most their median, so that outliers have no large balls.
-
-    Example:
-        >>> clipped(within([[0.0], [1.0], [3.0], [7.0]], k=1)).radii[:, 0]
-        array([1. , 1. , 1.5, 1.5])
-
-    References:
-        Salvy et al. (2026).
-    """
+    """The balls with radii of at most their median, so that outliers have no large balls (Salvy et al., 2026)."""
     radii, margins = (
         np.minimum(squared, np.median(np.sqrt(squared), axis=0) ** 2)
         for squared in (balls.squared_radii, balls.squared_margins)
@@ -258,35 +225,8 @@ class _Watch:
             self.progress(self.done, self.total)
 
 
-def _within(
-    name: str,
-    features: Features,
-    k: tuple[int, ...],
-    neighbors: int,
-    watch: _Watch,
-    kernel: Kernel | None = None,
-) -> Balls:
-    from precall.metrics.pairs import kernels
-    from precall.metrics.pairs.tallies import read_within
-    from precall.metrics.tiles import distances
-
-    size = list_size(k, neighbors, len(features))
-    cloud = distances.Cloud(features, size)
-    sums = None if kernel is None else kernels.KernelSums(kernel)
-    lists, _ = read_within(cloud, cloud, size, sums=sums, advance=watch.advance, name=name)
-    found = radii_of(lists, k, neighbors)
-    return Balls(k, neighbors, found.squared_radii, found.squared_margins, found.nearest, cloud, sums)
-
-
 def list_size(k: tuple[int, ...], neighbors: int, n: int) -> int:
-    """Number of nearest samples to list within a set of n samples.
-
-    These are two more than k: they take over if one or two samples are left out.
-
-    Example:
-        >>> list_size((3, 5), 1, 100), list_size((5,), 1, 6)
-        (7, 5)
-    """
+    """Number of nearest samples to list within n: two more than k, which take over if one or two are left out."""
     return min(max(k[-1] + 2, neighbors), n - 1)
 
 
@@ -296,21 +236,6 @@ def radii_of(lists: Lists, k: tuple[int, ...], neighbors: int) -> Radii:
     levels = [min(level, size) for level in margin_levels(k)]
     balls, margins = (lists.values[:, [level - 1 for level in chosen]] for chosen in (k, levels))
     return Radii(k, neighbors, balls, margins, Nearest(lists.index, np.sqrt(lists.values)))
-
-
-def _cross(
-    real: Balls,
-    fake: Balls,
-    ties: str,
-    watch: _Watch,
-    sums: KernelSums | None = None,
-    with_clipped: bool = False,
-) -> Neighborhoods:
-    from precall.metrics.pairs.tallies import read_cross
-
-    small, plan = clipped(real).squared_margins if with_clipped else None, cross_plan(real, fake, ties)
-    found = read_cross(real, fake, plan, sums=sums, clipped=small, advance=watch.advance)
-    return neighborhoods(real, fake, ties, found)
 
 
 def cross_plan(real: Radii, fake: Radii, ties: str) -> CrossPlan:
@@ -364,12 +289,7 @@ def _nearest(lists: Lists) -> Nearest:
 
 
 def margin_levels(k: tuple[int, ...]) -> tuple[int, ...]:
-    """k, k + 1 and k + 2 for every k: the balls, and what they become when one or two neighbours are left out.
-
-    Example:
-        >>> margin_levels((3, 4, 9))
-        (3, 4, 5, 6, 9, 10, 11)
-    """
+    """k, k + 1 and k + 2 for every k: the balls, and what they become when one or two neighbours are left out."""
     return tuple(sorted({level + more for level in k for more in range(3)}))
 
 

@@ -1,14 +1,14 @@
 """What is read off the pairs of two shards, and how the readings of all blocks are merged.
 
-Every comparison of the sweep has the result of float64 brute force. Counts of blocks therefore add up exactly, nearest
-neighbours merge as the smallest (distance, index), and realism merges as the smallest (ratio, index): the result does
-not depend on how the samples are cut into shards. `sweep` is the case of one shard per side. `tallies` reads the
+Counts of blocks add up exactly, and nearest neighbours and realism merge as the smallest (value, index): the result
+does not depend on how the samples are cut into shards. `sweep` is the case of one shard per side. `tallies` reads the
 blocks; each is computed once and read in both directions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,10 @@ NOBODY = np.iinfo(np.int64).max  # in place of an owner
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The smallest values of each row in increasing order, and the index that each belongs to; ties by index.
+    """The smallest values of each row in increasing order, and the index that each belongs to; ties by index."""
 
-    Attributes:
-        values: The values, shape (n, size); ∞ if there are fewer.
-        index: Their indices, shape (n, size); −1 if there are fewer.
-    """
-
-    values: Array
-    index: Counts
+    values: Array  # the values, shape (n, size); ∞ if there are fewer
+    index: Counts  # their indices, shape (n, size); −1 if there are fewer
 
     @classmethod
     def empty(cls, n: int, size: int) -> Lists:
@@ -39,25 +34,23 @@ class Lists:
         index = np.where(other.index < 0, -1, other.index + first)
         values = np.concatenate([self.values[rows], other.values], axis=1)
         index = np.concatenate([self.index[rows], index], axis=1)
-        order = np.lexsort((index, values), axis=1)[:, : self.values.shape[1]]
-        self.values[rows], self.index[rows] = (np.take_along_axis(both, order, 1) for both in (values, index))
+        self.values[rows], self.index[rows] = smallest(self.values.shape[1], values, index)
+
+
+def smallest(size: int, values: Array, *numbers: Counts) -> list[Any]:
+    """The smallest values of each row in increasing order, and the numbers beside them; ties by these numbers."""
+    order = np.lexsort((*numbers[::-1], values), axis=1)[:, :size]
+    return [np.take_along_axis(one, order, 1) for one in (values, *numbers)]
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """What is read off the balls of one set (the owners) over the points of another.
+    """What is read off the balls of one set (the owners) over the points of another."""
 
-    Attributes:
-        inside: Number of points in the ball of each owner, shape (n, number of radii).
-        around: Number of balls that contain each point, shape (m, number of radii).
-        owner: The first owner among these balls, `NOBODY` if there is none. Same shape.
-        nearest: Squared distances to the nearest points of each owner.
-    """
-
-    inside: Counts
-    around: Counts
-    owner: Counts
-    nearest: Lists
+    inside: Counts  # number of points in the ball of each owner, shape (n, number of radii)
+    around: Counts  # number of balls that contain each point, shape (m, number of radii)
+    owner: Counts  # the first owner among these balls, `NOBODY` if there is none. Same shape
+    nearest: Lists  # squared distances to the nearest points of each owner
 
     @classmethod
     def empty(cls, n: int, m: int, radii: int, kept: int) -> Readings:
@@ -76,19 +69,12 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """What is read off the pairs of a real and a fake set, in both directions.
+    """What is read off the pairs of a real and a fake set, in both directions."""
 
-    Attributes:
-        around_real: The balls of the reals over the fakes.
-        around_fake: The balls of the fakes over the reals.
-        depths: For each k, the two smallest d²/r² of each fake over the balls of the reals: 1/realism².
-        clipped: Balls of the reals with clipped radii over the fakes, if they were requested.
-    """
-
-    around_real: Readings
-    around_fake: Readings
-    depths: tuple[Lists, ...]
-    clipped: Readings | None = None
+    around_real: Readings  # the balls of the reals over the fakes
+    around_fake: Readings  # the balls of the fakes over the reals
+    depths: tuple[Lists, ...]  # for each k, the two smallest d²/r² of each fake over the balls of the reals: 1/realism²
+    clipped: Readings | None = None  # balls of the reals with clipped radii over the fakes, if they were requested
 
     @classmethod
     def empty(cls, n_real: int, n_fake: int, plan: CrossPlan) -> Crossing:
@@ -107,21 +93,13 @@ class Crossing:
 
 @dataclass(frozen=True)
 class CrossPlan:
-    """What all blocks of a real and a fake set have in common.
+    """What all blocks of a real and a fake set have in common."""
 
-    Attributes:
-        k: Numbers of neighbours that define a ball, in increasing order.
-        levels: Numbers of neighbours whose balls are counted: k, k + 1 and k + 2 for every k.
-        ties: "closed" or "open".
-        kept: Number of nearest samples to keep in each direction.
-        medians: Median radius of the reals for each k. Larger balls do not count for realism.
-    """
-
-    k: tuple[int, ...]
-    levels: tuple[int, ...]
-    ties: str
-    kept: int
-    medians: tuple[float, ...]
+    k: tuple[int, ...]  # numbers of neighbours that define a ball, in increasing order
+    levels: tuple[int, ...]  # numbers of neighbours whose balls are counted: k, k + 1 and k + 2 for every k
+    ties: str  # "closed" or "open"
+    kept: int  # number of nearest samples to keep in each direction
+    medians: tuple[float, ...]  # median radius of the reals for each k. Larger balls do not count for realism
 
     @property
     def columns(self) -> list[int]:

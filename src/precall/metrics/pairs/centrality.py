@@ -1,11 +1,4 @@
-"""How central a sample is: of how many others it is a near neighbour.
-
-A sample that is among the nearest neighbours of many others lies where the data is dense; k-NN precision rewards such
-draws, and recall rewards the others.
-
-References:
-    Radovanović et al. (2010), on the number of neighbourhoods that a point is in.
-"""
+"""How central a sample is: of how many others it is a near neighbour. Central samples lie where the data is dense."""
 
 from __future__ import annotations
 
@@ -26,17 +19,7 @@ TILE = 1 << 26  # distances that are held at once
 def centrality(features: Features, device: torch.device, draws: Features | None = None) -> Array:
     """Of how many other samples each one is among the k nearest (N_k of Radovanović et al., 2010).
 
-    Args:
-        features: features of the samples, shape (n, d).
-        device: where it is computed.
-        draws: features of draws. The result is then, for each draw, the number of samples that would have it among
-            their k nearest if it were one of the samples.
-
-    Example:
-        >>> line = np.arange(60.0)[:, None]
-        >>> found = centrality(line, torch.device("cpu"))
-        >>> bool(found[30] > found[0])
-        True
+    With `draws`, the number of samples that would have each draw among their k nearest if it were one of the samples.
     """
     x, k = as_tensor(features, device), min(NEIGHBORS, len(features) - 1)
     middle = x.mean(0)  # subtracted, because the distances below are differences of squared lengths
@@ -54,29 +37,14 @@ def centrality(features: Features, device: torch.device, draws: Features | None 
 
 
 def ranks(central: Array, *, like: Array) -> tuple[Array, Array]:
-    """The shares of the data that are less central than each sample, and that are not more central.
-
-    Args:
-        central: how central each sample is.
-        like: how central each sample of the data is.
-
-    Example:
-        >>> low, high = ranks(np.array([2.0, 9.0]), like=np.array([1.0, 2.0, 2.0, 3.0]))
-        >>> low.tolist(), high.tolist()
-        ([0.125, 0.875], [0.875, 1.0])
-    """
+    """The shares of the data that are less central than each sample, and that are not more central."""
     data = np.sort(like)
     below, above = (np.searchsorted(data, central, side) for side in ("left", "right"))
     return np.clip((below - 0.5) / len(data), 0, 1), np.clip((above + 0.5) / len(data), 0, 1)
 
 
 def binned(central: Array, labels: Labels, bins: int) -> Labels:
-    """The bin of each sample: quantiles of how central it is in its class, from 0 (least) to bins − 1 (most).
-
-    Example:
-        >>> binned(np.array([3.0, 1.0, 2.0, 9.0]), np.array([0, 0, 1, 1]), 2)
-        array([1, 0, 0, 1])
-    """
+    """The bin of each sample: quantiles of how central it is in its class, from 0 (least) to bins − 1 (most)."""
     found = np.zeros(len(labels), np.int64)
     for of in (np.flatnonzero(labels == c) for c in np.unique(labels)):
         found[of[np.argsort(central[of], kind="stable")]] = np.arange(len(of)) * bins // len(of)

@@ -1,8 +1,7 @@
 """Sums over the polynomial kernel matrices of KID, read off the products of the tiles.
 
-The tiles of a sweep contain the inner products of all pairs of samples, and KID needs the same ones. `KernelSums` reads
-them before they become distances, so that a sweep and KID together take one pass over the pairs. This module imports
-torch, like `precall.metrics.tiles.distances`.
+`KernelSums` reads the inner products of a sweep before they become distances, so that a sweep and KID together take one
+pass over the pairs. This module imports torch.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from precall.metrics.tiles.clouds import Cloud, common_centre, ranges
+from precall.metrics.tiles.clouds import Cloud, device_kind, ranges
 from precall.metrics.tiles.cuda_steps import steps_for
-from precall.metrics.tiles.distances import DOUBLE, Frame, Precision, tiles
+from precall.metrics.tiles.distances import DOUBLE, Frame, Precision, frames, tiles
 from precall.metrics.tiles.listing import Listing
 from precall.theory.arrays import Array, to_numpy
 
@@ -27,24 +26,13 @@ LEAST_VALUE, LARGEST_VALUE = 2.0**-40, 2.0**12  # of kernels that are summed in 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The kernel `((x·y/d + 1)^degree − 1 − shift) / size`.
+    """The kernel `((x·y/d + 1)^degree − 1 − shift) / size`. The shift avoids cancellation in sums of squares."""
 
-    The shift changes neither KID nor its variance; near the mean of the kernel, it avoids cancellation in sums of
-    squares.
-
-    Attributes:
-        degree: Degree of the polynomial.
-        dimension: d, the number of columns.
-        shift: A constant near the mean of the kernel.
-        size: 1, or the largest value of the kernel if its square could overflow.
-        single: Whether both sample sets are float32. Products are then computed in float32, otherwise in float64.
-    """
-
-    degree: int
-    dimension: int
-    shift: float
-    size: float
-    single: bool
+    degree: int  # degree of the polynomial
+    dimension: int  # d, the number of columns
+    shift: float  # A constant near the mean of the kernel
+    size: float  # 1, or the largest value of the kernel if its square could overflow
+    single: bool  # whether both sample sets are float32. Products are then computed in float32, otherwise in float64
 
     def __call__(self, u: Tensor) -> Tensor:
         """Values of the kernel at u = x·y/d."""
@@ -65,11 +53,6 @@ class KernelSums:
 
     Within one sample set, pairs of a sample with itself are left out, and the column sums are the row sums. A sample
     that represents several equal input rows counts as often.
-
-    Attributes:
-        rows: Sum over the columns of each row, shape (number of kept rows,).
-        columns: Sum over the rows of each column.
-        squares: Sum of the squares of all entries.
     """
 
     row_weight: Tensor
@@ -87,10 +70,9 @@ class KernelSums:
     def take(self, listing: Listing) -> None:
         """Read all products of a listing; off tiles if their accuracy is not enough.
 
-        Products have the accuracy of float32, or of half precision in many dimensions: independent rounding errors of
-        2⁻¹² in every column average out, and move KID by less than 1 % of its standard error. Tiles are read if the
-        samples are float64, or if values of the kernel are so large or so small that float32 has few digits for their
-        differences or for their squares.
+        Products have the accuracy of float32, or of half precision in many dimensions, where independent rounding
+        errors average out and move KID by less than 1 % of its standard error. Tiles are read if the samples are
+        float64, or if values of the kernel are too large or too small for float32.
         """
         left = Frame(listing.left, listing.centre)
         right = left if listing.left is listing.right else Frame(listing.right, listing.centre)
@@ -128,14 +110,13 @@ class KernelSums:
         self.column_terms = (_along_centre(right) + left.centre @ left.centre) / d
         self.rows = torch.zeros_like(self.row_terms)
         self.columns = self.rows if left is right else torch.zeros_like(self.column_terms)
-        self.row_weight, self.column_weight = _weight(left.cloud), _weight(right.cloud)
+        self.row_weight, self.column_weight = left.cloud.weights(), right.cloud.weights()
         self.squares = 0.0
 
     def read(self, products: Tensor, rows: slice, columns: slice) -> None:
         """Add a tile of −2 z·w, which is left unchanged."""
         (height, width), within = (part.stop - part.start for part in (rows, columns)), self.rows is self.columns
-        size = AT_ONCE["cpu" if products.device.type == "cpu" else "accelerator"]
-        for start, stop in ranges(height, max(1, size // width)):
+        for start, stop in ranges(height, max(1, AT_ONCE[device_kind(products.device)] // width)):
             here = slice(rows.start + start, rows.start + stop)
             u = products[start:stop, :width].to(torch.float64, copy=True).mul_(-0.5 / self.kernel.dimension)
             k = self.kernel(u.add_(self.row_terms[here, None]).add_(self.column_terms[columns]))
@@ -168,12 +149,6 @@ def _along_centre(frame: Frame) -> Tensor:
     return torch.cat([(rows - frame.centre) @ frame.centre for rows in frame.cloud.blocks()])
 
 
-def _weight(cloud: Cloud) -> Tensor:
-    """Number of input rows that each kept row represents, in float64."""
-    weight = torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight
-    return weight.double()
-
-
 def kernel_sums(kernel: Kernel, real: Any, fake: Any) -> tuple[KernelSums, KernelSums, KernelSums]:
     """Sums of the kernel within the reals, within the fakes and between them, without a sweep."""
     x, y = Cloud(real, 0), Cloud(fake, 0)
@@ -185,8 +160,6 @@ def _read(kernel: Kernel, left: Cloud, right: Cloud) -> KernelSums:
     if steps is not None:
         sums.take(Listing(steps, left, right, ("real", "fake")))
         return sums
-    centre = common_centre(left) if left is right else common_centre(left, right)
-    first = Frame(left, centre)
-    for _ in tiles(first, first if left is right else Frame(right, centre), products=sums):
+    for _ in tiles(*frames(left, right), products=sums):
         pass
     return sums

@@ -5,12 +5,8 @@ to its k-th nearest other real, a = 1.2 and k = 4. If these events are independe
 
     PSR(y) = 1 − Π_i min(1, d(y, X_i)/(aR)).        (probabilistic scoring rule)
 
-P-precision is the mean of PSR over the fakes. P-recall exchanges the roles. On the CPU the products cost two more
-float64 matrix products of the two sets: one for the scores, and one for the influence of each sample on them. On a GPU
-they come from a list of the pairs within reach. Every squared distance has a relative error of at most 1e-9.
-
-References:
-    Park and Kim (2023), Probabilistic precision and recall towards reliable evaluation of generative models.
+P-precision is the mean of PSR over the fakes. P-recall exchanges the roles (Park and Kim, 2023). On the CPU this costs
+two more float64 matrix products of the two sets; on a GPU it comes from a list of the pairs within reach.
 """
 
 from __future__ import annotations
@@ -36,17 +32,11 @@ NEIGHBOR = 4  # k
 
 @dataclass(frozen=True, eq=False)
 class SoftSupport:
-    """The soft support of one set (the owners), read at the samples of the other set (the points).
+    """The soft support of one set (the owners), read at the samples of the other set (the points)."""
 
-    Attributes:
-        probabilities: PSR of each point, shape (m,).
-        changes: Change of their mean if each owner is left out, shape (n,).
-        noise: The part of Σ changes² that is due to the finite number of points.
-    """
-
-    probabilities: Array
-    changes: Array
-    noise: float
+    probabilities: Array  # PSR of each point, shape (m,)
+    changes: Array  # change of their mean if each owner is left out, shape (n,)
+    noise: float  # the part of Σ changes² that is due to the finite number of points
 
     @property
     def mean(self) -> float:
@@ -55,8 +45,11 @@ class SoftSupport:
 
     def interval(self, level: float = 0.95) -> Interval:
         """Interval of the mean: Wilson's over the points, and the jackknife over the owners, added in squares."""
-        p, owners = self.mean, jackknife(self.changes, noise=self.noise)
-        low, high = share_interval(p, len(self.probabilities), self._points(), level)
+        p, m, owners = self.mean, len(self.probabilities), jackknife(self.changes, noise=self.noise)
+        # Half a point at 0 and half a point at 1 are added, as for a binomial share.
+        sums = (self.probabilities.sum(), np.square(self.probabilities).sum())
+        mean, square = ((one + 0.5) / (m + 1) for one in sums)
+        low, high = share_interval(p, m, Spread(float(square - mean**2) / m), level)
         reach = owners.quantile(level) * math.sqrt(owners.variance)
         ends = p - math.hypot(p - low, reach), p + math.hypot(high - p, reach)
         return Interval(max(0.0, ends[0]), min(1.0, ends[1]), level, COVERS)
@@ -65,29 +58,11 @@ class SoftSupport:
         """The mean with its interval."""
         return Score(self.mean, self.interval(), None, n_real, n_fake, {"k": NEIGHBOR, "a": REACH})
 
-    def _points(self) -> Spread:
-        """Variance over the points. Half a point at 0 and half a point at 1 are added, as for a binomial share."""
-        p, m = self.probabilities, len(self.probabilities)
-        mean, square = (p.sum() + 0.5) / (m + 1), (np.square(p).sum() + 0.5) / (m + 1)
-        return Spread(float(square - mean**2) / m)
-
 
 def soft_supports(
     *, real: Balls, fake: Balls, progress: StageProgress | None = None
 ) -> tuple[SoftSupport, SoftSupport]:
-    """The soft support of the reals at the fakes, and that of the fakes at the reals.
-
-    Example:
-        >>> from precall.metrics.neighbors.sweep import within
-        >>> rng = np.random.default_rng(0)
-        >>> real, fake = rng.normal(size=(300, 2)), rng.normal(0.5, 0.5, size=(200, 2))
-        >>> of_real, of_fake = soft_supports(real=within(real, k=4), fake=within(fake, k=4))
-        >>> round(of_real.mean, 3), round(of_fake.mean, 3)
-        (0.973, 0.357)
-
-    References:
-        Park and Kim (2023); docs/theory.md, Neighbours.
-    """
+    """The soft support of the reals at the fakes, and that of the fakes at the reals."""
     from precall.metrics.pairs.survival import survivals
 
     done, total = 0, 4 * len(real.squared_radii) * len(fake.squared_radii)

@@ -1,7 +1,5 @@
 """The smallest values of each sample (`Shortlist`), and realism (`Depth`). Both read tiles of bounds.
-
-They decide every comparison that the bounds low ≤ d² ≤ high decide, and compute exact float64 distances for the rest.
-This module imports torch, like `precall.metrics.tiles.distances`.
+This module imports torch.
 """
 
 from __future__ import annotations
@@ -11,12 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from precall.metrics.tiles.clouds import ranges, ratio
-from precall.metrics.tiles.tile import Tile, below, group_maxima, group_minima, just_under
+from precall.metrics.tiles.clouds import Tile, below, group_maxima, group_minima, just_under, ratio, strips
 
 Settle = Callable[[Tensor, Tensor], Tensor]  # (owner, index) -> the exact value in float64
-
-STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 
 
 class Shortlist:
@@ -102,10 +97,7 @@ class Shortlist:
 class Depth:
     """The two smallest d²/r² of each point over the balls whose radius r is at most the median radius: 1/realism².
 
-    The second one is what remains if the ball of the first is left out.
-
-    References:
-        Kynkäänniemi et al. (2019), eq. 3.
+    The second one is what remains if the ball of the first is left out (Kynkäänniemi et al., 2019, eq. 3).
     """
 
     def __init__(self, squared_radii: Tensor, median: float, points: int, settle: Settle) -> None:
@@ -157,11 +149,6 @@ class Depth:
 def padded(values: Tensor, length: int, fill: float = -torch.inf) -> Tensor:
     """`values` extended by `fill` for the padding rows of a tile; nothing is below a limit of −∞."""
     return torch.nn.functional.pad(values, (0, length - len(values)), value=fill)
-
-
-def strips(low: Tensor) -> list[slice]:
-    """The rows in strips that fit into the CPU's cache; on an accelerator, all rows at once."""
-    return [slice(*strip) for strip in ranges(len(low), STRIP if low.device.type == "cpu" else len(low))]
 
 
 def _scaled(low: Tensor, weights: Tensor) -> Tensor:

@@ -9,12 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from precall.metrics.pairs.shortlists import strips
-from precall.metrics.tiles.clouds import Cloud, Pairs, common_centre, ranges, squared_distances
+from precall.metrics.tiles.clouds import Cloud, Pairs, Tile, ranges, squared_distances, strips
 from precall.metrics.tiles.cuda_steps import steps_for
-from precall.metrics.tiles.distances import DOUBLE, Frame, tiles
+from precall.metrics.tiles.distances import DOUBLE, frames, tiles
 from precall.metrics.tiles.listing import FEW, MINIMA, Listing, spread
-from precall.metrics.tiles.tile import Tile
 
 TOLERANCE = 1e-9  # largest relative error of a squared distance
 TINY = 2.0**-1000
@@ -28,23 +26,15 @@ class Survival:
     Call `take` with a list of pairs; or `read` with all tiles, and then `read_changes` with all tiles. Factors of 0 are
     counted apart, because the product of the others is what remains if the only one of them is left out. A distance
     whose bounds differ by more than the relative `TOLERANCE` is computed exactly.
-
-    Attributes:
-        squared: Squared product of the positive factors, shape (points,).
-        zeros: Number of factors that are 0, shape (points,).
-        below: Number of factors below 1, shape (points,).
-        gained: Σ_j δ_ij of each owner i, shape (owners,). δ_ij is the change of the product of point j without i.
-        noise: Σ_ij δ_ij².
     """
 
     def __init__(self, reach: float, owners: Cloud, points: Cloud) -> None:
         self.squared_reach, self.settle = reach**2, partial(squared_distances, owners, points)
-        self.owner_weight, self.point_weight = (
-            (torch.ones(cloud.n, device=cloud.device) if cloud.weight is None else cloud.weight).double()
-            for cloud in (owners, points)
-        )
-        self.squared = torch.ones_like(self.point_weight)
-        self.zeros, self.below = torch.zeros_like(self.squared), torch.zeros_like(self.squared)
+        self.owner_weight, self.point_weight = owners.weights(), points.weights()
+        self.squared = torch.ones_like(self.point_weight)  # squared product of the positive factors of each point
+        self.zeros = torch.zeros_like(self.squared)  # number of factors that are 0
+        self.below = torch.zeros_like(self.squared)  # number of factors below 1
+        # Σ_j δ_ij of each owner i, and Σ_ij δ_ij², where δ_ij is the change of the product of point j without i
         self.gained, self.noise = torch.zeros_like(self.owner_weight), 0.0
 
     @property
@@ -53,11 +43,9 @@ class Survival:
         return self.squared.sqrt() * (self.zeros == 0)
 
     def take(self, pairs: Pairs, crowded: Tensor) -> None:
-        """Compute everything from a list of pairs of an owner and a point, in order, whose `low` is the exact d².
+        """Compute everything from all pairs of owner and point within reach, in order, whose `low` is the exact d².
 
-        Args:
-            pairs: All pairs within reach, except those of crowded points.
-            crowded: Flags of points whose product is 0 in float64, whichever owner is left out (`crowded_points`).
+        The product of a crowded point is 0 in float64, whichever owner is left out; its pairs are not needed.
         """
         near = torch.nonzero((pairs.low < self.squared_reach) | (pairs.low == 0))[:, 0]
         i, j, factors = pairs.i[near], pairs.j[near], pairs.low[near] / max(self.squared_reach, TINY)
@@ -115,24 +103,16 @@ def _over(index: Tensor, n: int, values: Tensor, how: str) -> Tensor:
 def survivals(
     left: Cloud, right: Cloud, reaches: tuple[float, float], advance: Callable[[slice, slice], None]
 ) -> tuple[Survival, Survival]:
-    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`.
-
-    Args:
-        left: One set.
-        right: Another set.
-        reaches: Reach of the owners of each set.
-        advance: Called with the ranges of rows and columns that are done; each is done twice.
-    """
+    """The survival of the points `right` among the owners `left`, and of the points `left` among the owners `right`."""
     found = Survival(reaches[0], left, right), Survival(reaches[1], right, left)
     if _take_lists(found, left, right):
         for _ in range(2):
             advance(slice(0, left.n), slice(0, right.n))
         return found
-    centre = common_centre(left, right)
-    frames = Frame(left, centre), Frame(right, centre)
+    both = frames(left, right)
     for reads in ((one.read for one in found), (one.read_changes for one in found)):
         first, second = reads
-        for tile in tiles(*frames, precision=DOUBLE):
+        for tile in tiles(*both, precision=DOUBLE):
             first(tile)
             second(tile.transposed())
             advance(tile.rows, tile.columns)

@@ -1,31 +1,36 @@
 """Counts in balls (`Tally`), and everything that is read off a block of two shards.
 
-Readers take tiles of bounds low ≤ d² ≤ high. They decide every comparison that the bounds decide, and compute the exact
-float64 distance for the rest. An "owner" is a sample whose neighbours or whose ball is considered. Memory grows
-with the number of owners, not with the number of pairs. `read_within` and `read_cross` read a block of two shards: from
-a list of its near pairs if there are kernels for the device (see `listing`), otherwise from all its tiles. This module
-imports torch, like `precall.metrics.tiles.distances`.
+Readers decide every comparison that the bounds low ≤ d² ≤ high of a tile decide, and compute the exact float64 distance
+for the rest. An "owner" is a sample whose neighbours or whose ball is considered. `read_within` and `read_cross` read a
+block from a list of its near pairs if there are kernels for the device (see `tiles.listing`), otherwise from all its
+tiles. This module imports torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from precall.metrics.pairs.blocks import NOBODY, Crossing, CrossPlan, Lists, Readings
-from precall.metrics.pairs.shortlists import Depth, padded, strips
-from precall.metrics.pairs.shortlists import Shortlist as Shortlist
-from precall.metrics.tiles.clouds import Cloud, Pairs, check_range, common_centre, squared_distances
+from precall.metrics.pairs.shortlists import Depth, Shortlist, padded
+from precall.metrics.tiles.clouds import (
+    Cloud,
+    Pairs,
+    Tile,
+    below,
+    group_minima,
+    rounded_up,
+    squared_distances,
+    strips,
+)
 from precall.metrics.tiles.cuda_steps import steps_for
-from precall.metrics.tiles.distances import Frame, tiles
+from precall.metrics.tiles.distances import frames, tiles
 from precall.metrics.tiles.listing import Listing, nearest
-from precall.metrics.tiles.tile import Tile, below, group_minima, rounded_up
 from precall.theory.arrays import Array, to_numpy
 
 if TYPE_CHECKING:
@@ -33,22 +38,15 @@ if TYPE_CHECKING:
     from precall.metrics.tiles.cuda_steps import CudaSteps
 
 ExactDistances = Callable[[Cloud, Cloud, Tensor, Tensor], Tensor]  # d² of paired indices into two sets
-Advance = Callable[
-    [slice, slice, Cloud, Cloud, int], None
-]  # called for rows × columns that are read in one or two ways
+# called for rows × columns of two sets that are read in one or two ways
+Advance = Callable[[slice, slice, Cloud, Cloud, int], None]
+BallsOf = tuple[Cloud, Array]  # samples, and the squared radii of their balls among all samples of their set
 
 CROWD = 8  # a tile is "crowded" if more than 1/CROWD of its groups per radius have a point inside the largest ball
 
 
 class Tally:
-    """Number of points in each owner's ball and number of balls that contain each point, for several radii at once.
-
-    Attributes:
-        inside: Number of points in the ball of each owner, shape (owners, radii).
-        around: Number of balls that contain each point, shape (points, radii).
-        owner: The first owner among these balls, `NOBODY` if there is none. Same shape. It does not depend on the order
-            in which the tiles are read.
-    """
+    """Number of points in each owner's ball and number of balls that contain each point, for several radii at once."""
 
     def __init__(
         self,
@@ -60,6 +58,7 @@ class Tally:
     ) -> None:
         self.squared_radii, self.closed, self.settle = squared_radii, closed, partial(distances, owners, points)
         self.owner_weight, self.point_weight = owners.weight, points.weight
+        # points in the ball of each owner; balls that contain each point, and the first owner among these
         self.inside = torch.zeros(squared_radii.shape, dtype=torch.int64, device=owners.device)
         self.around = torch.zeros((points.n, self.inside.shape[1]), dtype=torch.int64, device=owners.device)
         self.owner = torch.full_like(self.around, NOBODY)
@@ -139,27 +138,6 @@ def _total(flags: Tensor, weight: Tensor | None, columns: slice) -> Tensor:
     return flags.sum(1) if weight is None else (flags * weight[columns]).sum(1)
 
 
-# ------------------------------------------------------------------------------------------------------- blocks
-
-
-class HasBalls(Protocol):
-    """Samples with the squared radii of their balls."""
-
-    @property
-    def cloud(self) -> Cloud: ...
-
-    @property
-    def squared_margins(self) -> Array: ...
-
-
-@dataclass(frozen=True, eq=False)
-class ShardBalls:
-    """The samples of a shard, with the squared radii of their balls among all samples of their set."""
-
-    cloud: Cloud
-    squared_margins: Array
-
-
 def read_within(
     left: Cloud,
     right: Cloud,
@@ -171,13 +149,7 @@ def read_within(
 ) -> tuple[Lists, Lists]:
     """Squared distances to the nearest samples: of `left` within `right`, and of `right` within `left`.
 
-    Args:
-        left: Samples of a shard.
-        right: Samples of another shard of the same set, or `left` itself. A sample is not its own neighbour.
-        size: Number of nearest samples to list.
-        sums: Reads the products of the tiles.
-        advance: Called after each tile.
-        name: Name of the set, for errors.
+    Both are shards of one set, or the same shard. A sample is not its own neighbour.
     """
     found = _listed_within(left, right, size, sums, name)
     if found is None:
@@ -191,126 +163,109 @@ def _listed_within(
     left: Cloud, right: Cloud, size: int, sums: KernelSums | None, name: str
 ) -> tuple[Lists, Lists] | None:
     """`read_within` from lists of pairs; None if there are no lists."""
-    steps = steps_for(left)
-    if steps is None:
+    if (steps := steps_for(left)) is None:
         return None
     listing = Listing(steps, left, right, (name, name))
     first = listing.thresholds(0, size)[0]
     limits = first, first if left is right else listing.thresholds(1, size)[0]
-    pairs = listing.pairs(limits, size)
-    if pairs is None:
+    if (pairs := listing.pairs(limits, size)) is None:
         return None
     if sums is not None:
         sums.take(listing)
-
+    first_pairs = pairs.both_ways() if left is right else pairs
+    found = given_lists(nearest(steps, left, right, first_pairs, size), left, right)
     if left is right:
-        both = _given_lists(nearest(steps, left, left, pairs.both_ways(), size), left, left)
-        return both, both
-    return (
-        _given_lists(nearest(steps, left, right, pairs, size), left, right),
-        _given_lists(nearest(steps, right, left, pairs.turned(), size), right, left),
-    )
+        return found, found
+    return found, given_lists(nearest(steps, right, left, pairs.turned(), size), right, left)
 
 
 def _tiled_within(
     left: Cloud, right: Cloud, size: int, sums: KernelSums | None, advance: Advance | None, name: str
 ) -> tuple[Lists, Lists]:
     """`read_within` from tiles."""
-    frames = _frames(left, right, name, name)
+    both = frames(left, right, name, name)
     lists = [Shortlist(left.n, size, partial(squared_distances, left, right), left.device)]
     if left is not right:
         lists += [Shortlist(right.n, size, partial(squared_distances, right, left), left.device)]
-    for tile in tiles(*frames, products=sums):
+    for tile in tiles(*both, products=sums):
         square = left is right and tile.rows == tile.columns
         lists[0].read(tile, group_minima(tile.low))
         if not square:
             lists[-1].read(tile.transposed(), group_minima(tile.transposed().low))
         if advance is not None:
             advance(tile.rows, tile.columns, left, right, 1 if square else 2)
-    found = _given_lists(lists[0].result(), left, right)
-    return found, found if left is right else _given_lists(lists[1].result(), right, left)
+    found = given_lists(lists[0].result(), left, right)
+    return found, found if left is right else given_lists(lists[1].result(), right, left)
 
 
 def read_cross(
-    real: HasBalls,
-    fake: HasBalls,
+    real: BallsOf,
+    fake: BallsOf,
     plan: CrossPlan,
     *,
     sums: KernelSums | None = None,
     clipped: Array | None = None,
     advance: Advance | None = None,
 ) -> Crossing:
-    """Which samples lie in which balls, in both directions.
-
-    Args:
-        real: Real samples with their balls.
-        fake: Fake samples with their balls.
-        plan: What all blocks have in common.
-        sums: Reads the products of the tiles.
-        clipped: Squared radii of further balls of the reals, which are no larger than the others.
-        advance: Called after each tile.
-    """
+    """Which samples lie in which balls, in both directions; `clipped` are smaller squared radii of the reals."""
     found = _listed_cross(real, fake, plan, sums, clipped)
     if found is None:
         return _tiled_cross(real, fake, plan, sums, clipped, advance)
     if advance is not None:
-        advance(slice(0, real.cloud.n), slice(0, fake.cloud.n), real.cloud, fake.cloud, 2)
+        advance(slice(0, real[0].n), slice(0, fake[0].n), real[0], fake[0], 2)
     return found
 
 
 def _listed_cross(
-    real: HasBalls, fake: HasBalls, plan: CrossPlan, sums: KernelSums | None, clipped: Array | None
+    real: BallsOf, fake: BallsOf, plan: CrossPlan, sums: KernelSums | None, clipped: Array | None
 ) -> Crossing | None:
     """`read_cross` from a list of pairs; None if there is no list."""
-    steps = steps_for(real.cloud)
-    if steps is None:
+    if (steps := steps_for(real[0])) is None:
         return None
-    listing = Listing(steps, real.cloud, fake.cloud, ("real", "fake"))
+    listing = Listing(steps, real[0], fake[0], ("real", "fake"))
     readers = (
-        BallReader(real, fake.cloud, plan, clipped, steps.settle),
-        BallReader(fake, real.cloud, plan, None, steps.settle),
+        BallReader(real, fake[0], plan, clipped, steps.settle),
+        BallReader(fake, real[0], plan, None, steps.settle),
     )
     depths = readers[0].depths()
     radii = torch.stack([depth.counted_radii for depth in depths], 1)
     of_fake = listing.thresholds(1, max(plan.kept, 2), radii)
     reaches = listing.thresholds(0, plan.kept)[0], of_fake[0]
-    limits = [
-        torch.maximum(reader.tally.squared_radii[:, -1], reach) for reader, reach in zip(readers, reaches, strict=True)
-    ]
+    radii_of = (reader.tally.squared_radii[:, -1] for reader in readers)
+    limits = [torch.maximum(*both) for both in zip(radii_of, reaches, strict=True)]
     neighbors = plan.levels[-1] + plan.kept + 2 * len(depths)
-    pairs = listing.pairs((limits[0], limits[1]), neighbors, of_fake[1:], radii)
-    if pairs is None:
+    if (pairs := listing.pairs((limits[0], limits[1]), neighbors, of_fake[1:], radii)) is None:
         return None
     if sums is not None:
         sums.take(listing)
     turned = pairs.turned()
     around = [reader.taken(one, steps) for reader, one in zip(readers, (pairs, turned), strict=True)]
-    found = (nearest(steps, fake.cloud, real.cloud, turned, 2, column) for column in radii.T.contiguous())
-    by_k = tuple(_given_lists(one, fake.cloud, real.cloud) for one in found)
+    found = (nearest(steps, fake[0], real[0], turned, 2, column) for column in radii.T.contiguous())
+    by_k = tuple(given_lists(one, fake[0], real[0]) for one in found)
     return Crossing(around[0], around[1], by_k, readers[0].clipped(around[0].nearest))
 
 
 def _tiled_cross(
-    real: HasBalls,
-    fake: HasBalls,
+    real: BallsOf,
+    fake: BallsOf,
     plan: CrossPlan,
     sums: KernelSums | None,
     clipped: Array | None,
     advance: Advance | None,
 ) -> Crossing:
     """`read_cross` from tiles."""
-    frames = _frames(real.cloud, fake.cloud, "real", "fake")
+    both = frames(real[0], fake[0], "real", "fake")
     # Both directions use the same code with the roles exchanged: fakes in balls of reals, and reals in balls of fakes.
-    around_real, around_fake = BallReader(real, fake.cloud, plan, clipped), BallReader(fake, real.cloud, plan)
+    around_real, around_fake = BallReader(real, fake[0], plan, clipped), BallReader(fake, real[0], plan)
     depths = around_real.depths()
-    for tile in tiles(*frames, products=sums):
+    for tile in tiles(*both, products=sums):
         around_real.read(tile)
         around_fake.read(tile.transposed())
         for depth in depths:
             depth.read(tile)
         if advance is not None:
-            advance(tile.rows, tile.columns, real.cloud, fake.cloud, 2)
-    by_k = tuple(_given_lists(depth.result(), fake.cloud, real.cloud) for depth in depths)
+            advance(tile.rows, tile.columns, real[0], fake[0], 2)
+    by_k = tuple(given_lists(depth.result(), fake[0], real[0]) for depth in depths)
     of_real = around_real.result()
     return Crossing(of_real, around_fake.result(), by_k, around_real.clipped(of_real.nearest))
 
@@ -320,20 +275,19 @@ class BallReader:
 
     def __init__(
         self,
-        own: HasBalls,
+        own: BallsOf,
         other: Cloud,
         plan: CrossPlan,
         clipped: Array | None = None,
         distances: ExactDistances = squared_distances,
     ) -> None:
-        self.own, self.other, self.plan = own.cloud, other, plan
-        self.tallies = [
-            Tally(kept(own.cloud, margins), plan.ties == "closed", own.cloud, other, distances)
-            for margins in (own.squared_margins, clipped)
-            if margins is not None
+        (self.own, radii), self.other, self.plan = own, other, plan
+        kept = [
+            torch.as_tensor(one, device=other.device)[self.own.position] for one in (radii, clipped) if one is not None
         ]
+        self.tallies = [Tally(one, plan.ties == "closed", self.own, other, distances) for one in kept]
         self.tally = self.tallies[0]
-        self.shortlist = Shortlist(own.cloud.n, plan.kept, self.tally.settle, own.cloud.device)
+        self.shortlist = Shortlist(self.own.n, plan.kept, self.tally.settle, other.device)
 
     def read(self, tile: Tile) -> None:
         """Read a tile whose rows are the centres of the balls."""
@@ -349,14 +303,14 @@ class BallReader:
 
     def result(self) -> Readings:
         """The readings of all tiles, one row per input sample."""
-        return self._readings(self.tally, _given_lists(self.shortlist.result(), self.own, self.other))
+        return self._readings(self.tally, given_lists(self.shortlist.result(), self.own, self.other))
 
     def taken(self, pairs: Pairs, steps: CudaSteps) -> Readings:
         """The readings from a list of all pairs that matter."""
         for tally in self.tallies:
             tally.count(pairs.only(pairs.low <= tally.squared_radii[pairs.i, -1]))
         found = nearest(steps, self.own, self.other, pairs, self.plan.kept)
-        return self._readings(self.tally, _given_lists(found, self.own, self.other))
+        return self._readings(self.tally, given_lists(found, self.own, self.other))
 
     def clipped(self, nearest: Lists) -> Readings | None:
         """The readings of the clipped balls, if there are any, with the nearest points that were read already."""
@@ -374,27 +328,12 @@ class BallReader:
         )
 
 
-def _frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
-    """Both sets relative to one centre; the same frame twice if they are the same set."""
-    centre = common_centre(left) if left is right else common_centre(left, right)
-    first = Frame(left, centre)
-    both = first, first if left is right else Frame(right, centre)
-    for name, frame in zip(names, both, strict=True):
-        check_range(name, frame.squared_norms)
-    return both
-
-
-def kept(cloud: Cloud, values: Array) -> Tensor:
-    """`values` of the input samples, reduced to the kept ones."""
-    return torch.as_tensor(values, device=cloud.device)[cloud.position]
-
-
 def given(cloud: Cloud, values: Tensor) -> npt.NDArray[Any]:
     """`values` of the kept samples, expanded to one row per input sample."""
     return to_numpy(values if cloud.weight is None else values[cloud.stand_in])
 
 
-def _given_lists(found: tuple[Tensor, Tensor], owners: Cloud, others: Cloud) -> Lists:
+def given_lists(found: tuple[Tensor, Tensor], owners: Cloud, others: Cloud) -> Lists:
     """The smallest values and their indices, with input rows in place of kept ones."""
     values, index = found
     if others.weight is not None:

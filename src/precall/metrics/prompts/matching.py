@@ -49,11 +49,14 @@ class Given:
         raise ValueError(f"`prompts[{name!r}]` must hold texts, whole numbers, or rows of features.")
 
 
-def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encode, seed: int) -> tuple[Side, Side]:
+def matched(
+    real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encode, seed: int, notes: Sequence[str] = ()
+) -> tuple[Side, Side]:
     """The samples of both sides that answer common prompts, with these prompts.
 
     Every prompt must have the same weight on both sides. Of each prompt as many samples are kept as its number of
     references and of answers allow, in a proportion that nine of ten prompts reach; which ones is random.
+    `notes` are sentences about the prompts, to which `encode` adds.
     """
     sides = {"real": real, "fake": fake}
     if set(prompts) != set(sides):
@@ -83,7 +86,7 @@ def matched(real: Side, fake: Side, prompts: Mapping[str, Any], *, encode: Encod
         encoded = encode(texts)
         features |= {name: encoded[one] for name, one in number.items()}
     about: dict[str, Any] = {"number": len(alive), "kind": given["real"].kind, "unit": "prompt" if drawn else "sample"}
-    about |= {"per_prompt": each, "too_few_samples": len(common) - len(alive)}
+    about |= {"per_prompt": each, "too_few_samples": len(common) - len(alive), **({"notes": [*notes]} if notes else {})}
     for name, one in given.items():
         only = list(dict.fromkeys(key for key in one.keys if key not in place))
         about[f"only_{name}"] = [_shown(one.kind, key, i) for i, key in enumerate(only[:NAMED])]

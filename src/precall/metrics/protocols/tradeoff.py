@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -158,10 +157,6 @@ class Tradeoff(Comparison):
     def plot(self, style: Literal["screen", "paper"] = "screen") -> Figure:
         """Precision over recall along the knob, with envelopes; `style="paper"`: the curve of each setting."""
         return cast("Figure", drawing("tradeoff").plot(self)) if style == "screen" else super().plot(style)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the self-contained page of all settings, which begins with the figure of the trade-off."""
-        return Path(drawing("page").write(self, path, section=drawing("tradeoff").section(self)))
 
     def __repr__(self) -> str:
         return str(drawing("tradeoff").text(self))

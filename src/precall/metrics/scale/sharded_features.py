@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from precall.devices import exact_device
 from precall.engines.engine import Arrays, EngineTask, Shared
-from precall.engines.manifest import key_of
+from precall.engines.runner import key_of
 from precall.metrics.inputs.features import as_features, tiles
 from precall.theory.arrays import Array, Index, Matrix
 
@@ -30,32 +30,17 @@ FEATURES = "features"  # folder of encoded shards in the work folder
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Features of one side in several files or arrays.
+    """Features of one side in several files or arrays."""
 
-    Attributes:
-        side: "real" or "fake".
-        items: The shards: paths or arrays.
-        key: Name of the array or column in the files, or None.
-        skip: Whether shards that cannot be read are left out; otherwise they are an error.
-        protocol: How the features were encoded; empty if they were given.
-    """
-
-    side: str
-    items: tuple[Item, ...]
-    key: str | None = None
-    skip: bool = False
-    protocol: Mapping[str, Any] = field(default_factory=dict)
+    side: str  # "real" or "fake"
+    items: tuple[Item, ...]  # the shards: paths or arrays
+    key: str | None = None  # name of the array or column in the files, or None
+    skip: bool = False  # whether shards that cannot be read are left out; otherwise they are an error
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # how the features were encoded; empty if they were given
 
     @classmethod
     def of(cls, side: str, source: object, *, key: str | None = None, skip: bool = False) -> Shards:
-        """The shards of a source.
-
-        Args:
-            side: "real" or "fake".
-            source: A pattern, a folder, a file, an array, or a sequence of paths or arrays.
-            key: Name of the array or column in the files.
-            skip: Whether shards that cannot be read are left out.
-        """
+        """The shards of a source."""
         from precall.samples.opening import shard_files
 
         if isinstance(source, str | os.PathLike):
@@ -83,31 +68,18 @@ class Shards:
 
 @dataclass(frozen=True, eq=False)
 class Surveyed:
-    """The shards of one side that can be read, with what their first reading found.
+    """The shards of one side that can be read, with what their first reading found."""
 
-    Attributes:
-        shards: Each shard as a value that tasks share.
-        sha256: SHA-256 of the features of each.
-        rows: Rows of each among all samples of the side.
-        dimension: Number of columns.
-        dtype: Type of the features, as NumPy writes it.
-        mean: Mean of each column.
-        low: Least value of each column.
-        high: Largest value of each column.
-        device: Where blocks are computed: "cpu" or "cuda".
-        protocol: What the results say about this side.
-    """
-
-    shards: tuple[Shared, ...]
-    sha256: tuple[str, ...]
-    rows: tuple[slice, ...]
-    dimension: int
-    dtype: str
-    mean: Array
-    low: Array
-    high: Array
-    device: str
-    protocol: Mapping[str, Any]
+    shards: tuple[Shared, ...]  # each shard as a value that tasks share
+    sha256: tuple[str, ...]  # SHA-256 of the features of each
+    rows: tuple[slice, ...]  # rows of each among all samples of the side
+    dimension: int  # number of columns
+    dtype: str  # type of the features, as NumPy writes it
+    mean: Array  # mean of each column
+    low: Array  # least value of each column
+    high: Array  # largest value of each column
+    device: str  # where blocks are computed: "cpu" or "cuda"
+    protocol: Mapping[str, Any]  # what the results say about this side
 
     @property
     def n(self) -> int:
@@ -118,6 +90,10 @@ class Surveyed:
     def key(self) -> str:
         """SHA-256 of all shards in order."""
         return key_of(*self.sha256)
+
+    def length(self, i: int) -> int:
+        """Number of samples of shard i."""
+        return int(self.rows[i].stop - self.rows[i].start)
 
     def places(self, index: Index) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
         """The shards that hold some of the given samples, each with the positions in `index` of those it holds."""
@@ -143,16 +119,12 @@ def encoded(runner: Runner, source: Shards, encoder: object, work: Path) -> Shar
         done[written["item"]] = written
         if runner.progress is not None:
             runner.progress(f"encode {source.side}", count, len(found))
-    return _of_encoded(source, [done[one] for one in found])
-
-
-def _of_encoded(source: Shards, written: Sequence[Mapping[str, Any]]) -> Shards:
-    """The shards that were written; those that could not be encoded remain, so that reading them names them."""
-    kept = [one for one in written if "path" in one]
-    if not kept or (len(kept) < len(written) and not source.skip):
-        raise ValueError(next(one["error"] for one in written if "error" in one))
+    kept = [done[one] for one in found if "path" in done[one]]
+    if not kept or (len(kept) < len(found) and not source.skip):
+        raise ValueError(next(done[one]["error"] for one in found if "error" in done[one]))
     protocol = {"encoder": kept[0]["encoder"], "protocol": kept[0]["protocol"]}
-    paths = tuple(str(one.get("path", json.loads(one["item"])["path"])) for one in written)
+    # those that could not be encoded remain, so that reading them names them
+    paths = tuple(str(done[one].get("path", json.loads(one)["path"])) for one in found)
     return Shards(source.side, paths, None, source.skip, protocol)
 
 
@@ -169,20 +141,13 @@ def surveyed(runner: Runner, source: Shards) -> Surveyed:
     kept = [(*given[i], one) for i, one in enumerate(found) if "error" not in one]
     if not kept:
         raise ValueError(f"no shard of `{source.side}` can be read: {next(iter(faults.values()), 'there is none')}")
-    _check_alike([(name, one) for name, _, _, one in kept])
+    layouts: dict[str, str] = {}  # with the first shard of each
+    for name, _, _, one in kept:
+        layouts.setdefault(f"{one['shape'][1]} columns of {one['dtype']}", name)
+    if len(layouts) > 1:
+        got = " and ".join(f"`{name}` has {layout}" for layout, name in list(layouts.items())[:2])
+        raise ValueError(f"all shards must have the same columns; {got}. Write them in the same way.")
     return _gathered(source, kept, faults)
-
-
-def _check_alike(found: Sequence[tuple[str, Arrays]]) -> None:
-    """Check that all shards have the same dimension and dtype."""
-    layouts = [(name, int(one["shape"][1]), str(one["dtype"])) for name, one in found]
-    for name, dimension, dtype in layouts:
-        if (dimension, dtype) != layouts[0][1:]:
-            expected = f"{layouts[0][1]} columns of {layouts[0][2]}"
-            raise ValueError(
-                f"all shards must have the same columns; `{layouts[0][0]}` has {expected} and `{name}` has {dimension} "
-                f"of {dtype}. Write them in the same way."
-            )
 
 
 def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[str, str]) -> Surveyed:
@@ -212,9 +177,6 @@ def _gathered(source: Shards, kept: Sequence[tuple[Any, ...]], faults: Mapping[s
         device=str(found[0]["device"]),
         protocol=protocol,
     )
-
-
-# ------------------------------------------------------------------------------------------- tasks of one shard
 
 
 def load_shard(name: str, item: Item, key: str | None) -> Matrix:

@@ -24,18 +24,24 @@ from precall.metrics.assessing.whole_run import WholeRun, assessed
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, device_of, moved
 from precall.metrics.inputs.sides import Side
-from precall.metrics.neighbors.ball_scores import BallScores, copy_score, cover_threshold
+from precall.metrics.neighbors.ball_scores import BallScores, copy_score
 from precall.metrics.neighbors.ball_sums import FakeCounts, Shortest
-from precall.metrics.neighbors.influence import BallSums, BallTotals
+from precall.metrics.neighbors.influence import BallTotals
 from precall.metrics.neighbors.successors import clipped_from_totals
-from precall.metrics.neighbors.sweep import balls_around, clipped
-from precall.metrics.scale.random_sample import RandomSample
-from precall.metrics.scale.sketch_reference import ROWS, SAVED, SKETCH, SketchReference
+from precall.metrics.neighbors.sweep import clipped
+from precall.metrics.scale.sketch_reference import (
+    ROWS,
+    SAVED,
+    SKETCH,
+    RandomSample,
+    SketchReference,
+    checked_moments,
+)
 from precall.metrics.scores.results import Assessment
 from precall.metrics.scores.score import Score
 from precall.printing import brief, shown
 from precall.progress import StageProgress
-from precall.theory.arrays import Counts, to_numpy
+from precall.theory.arrays import to_numpy
 
 if TYPE_CHECKING:
     from precall.metrics.neighbors.scores import Neighborhoods
@@ -57,63 +63,39 @@ class SketchScores(dict[str, Score]):
     """Scores by name. The error about a score that no sketch can have says why."""
 
     def __missing__(self, name: str) -> Score:
-        if name in FROM_PAIRS:
-            raise MissingScoreError(f"`{name}` {BETWEEN_FAKES}")
-        raise MissingScoreError(
-            f"a sketch has the scores {', '.join(self)}; got `{name}`. Use `assess` for other scores."
-        )
+        known = f"a sketch has the scores {', '.join(self)}; got `{name}`. Use `assess` for other scores."
+        raise MissingScoreError(f"`{name}` {BETWEEN_FAKES}" if name in FROM_PAIRS else known)
 
 
 class MissingScoreError(KeyError):
     """Raised for a score that a sketch does not have."""
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    __str__ = Exception.__str__  # that of `KeyError` adds quotes
 
 
 @dataclass(frozen=True)
 class SketchedShard:
-    """A shard of fakes in a sketch.
+    """A shard of fakes in a sketch."""
 
-    Attributes:
-        identity: SHA-256 of its features.
-        name: Where it came from.
-        n: Number of fakes.
-    """
-
-    identity: str
-    name: str
-    n: int
+    identity: str  # SHA-256 of its features
+    name: str  # where it came from
+    n: int  # number of fakes
 
 
 @dataclass(frozen=True)
 class ListedFake:
-    """A fake in one of the lists of a sketch.
+    """A fake in one of the lists of a sketch."""
 
-    Attributes:
-        shard: Name of its shard.
-        row: Index of its row in the shard.
-        value: Its realism, or its copy ratio.
-        real: Index of its nearest real sample.
-    """
-
-    shard: str
-    row: int
-    value: float
-    real: int
+    shard: str  # name of its shard
+    row: int  # index of its row in the shard
+    value: float  # its realism, or its copy ratio
+    real: int  # index of its nearest real sample
 
 
 @brief
 @dataclass(frozen=True, eq=False)
 class Sketch:
     """The sums of one or more shards of fakes, from which scores are read. Sketches of disjoint shards are merged.
-
-    Attributes:
-        reference: What it knows about the data.
-        shards: The shards, sorted by their identity.
-        moments: Moments of the fakes.
-        counts: Counts of the fakes in the balls of the reals, and lists of extreme fakes.
-        sample: All fakes, or a uniform sample of them.
 
     Example:
         >>> from precall import Reference, merge_sketches
@@ -126,15 +108,14 @@ class Sketch:
         (400, True)
     """
 
-    reference: SketchReference
-    shards: tuple[SketchedShard, ...]
-    moments: Moments
-    counts: FakeCounts = field(repr=False)
-    sample: RandomSample = field(repr=False)
+    reference: SketchReference  # what it knows about the data
+    shards: tuple[SketchedShard, ...]  # sorted by their identity
+    moments: Moments  # of the fakes
+    counts: FakeCounts = field(repr=False)  # in the balls of the reals, and lists of extreme fakes
+    sample: RandomSample = field(repr=False)  # all fakes, or a uniform sample of them
 
     @property
     def n(self) -> int:
-        """Number of fakes."""
         return sum(shard.n for shard in self.shards)
 
     def merge(self, other: Sketch) -> Sketch:
@@ -181,32 +162,17 @@ class Sketch:
         """
         if self.n < 2:
             raise ValueError(f"scores need at least 2 fakes; this sketch has {self.n}. Merge more shards.")
-        names = requested(self._default() if metrics is None else metrics)
+        few = min(len(self.reference.rows), len(self.sample.rows))
+        default = [name for name in {*DEFAULT, *MERGING} if METRICS[name].fewest <= few]
+        names = requested(default if metrics is None else metrics)
         check_holdout(names, None)
         return replace(
             found := assessed(SketchedRun(name, names, self), [METRICS[one] for one in names]),
             scores=SketchScores(found.scores),
         )
 
-    def _default(self) -> list[str]:
-        few = min(len(self.reference.rows), len(self.sample.rows))
-        return [name for name in {*DEFAULT, *MERGING} if METRICS[name].fewest <= few]
-
     def save(self, path: str | Path) -> Path:
-        """Write the sketch to a `.sketch` file.
-
-        Args:
-            path: The file, whose name must end in `.sketch`.
-
-        Example:
-            >>> import tempfile
-            >>> from precall import Reference, Sketch
-            >>> x = np.random.default_rng(0).normal(size=(80, 2))
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     sketch = Sketch.load(Reference.fit(x).sketch(x + 1).save(f"{folder}/part.sketch"))
-            >>> sketch.n
-            80
-        """
+        """Write the sketch to a `.sketch` file."""
         about = {"reference": self.reference.about(), "shards": [vars(shard) for shard in self.shards]}
         arrays = {"mean": self.moments.mean, "scatter": self.moments.scatter}
         arrays |= self.reference.arrays() | self.counts.arrays() | self.sample.arrays()
@@ -231,35 +197,23 @@ class Sketch:
         reference = SketchReference.of_saved(about["reference"], arrays)
         if list(shards) != sorted(shards, key=lambda shard: shard.identity) or not len(sizes) or (sizes < 1).any():
             raise ValueError("shards")
-        n, moments = int(sizes.sum()), reference.moments_like(arrays["mean"], arrays["scatter"], int(sizes.sum()))
+        n, d = int(sizes.sum()), reference.moments.mean.size
+        moments = checked_moments(arrays["mean"], arrays["scatter"], n, d)
         named = {name.replace("_", " "): array for name, array in arrays.items()}
         counts = FakeCounts.of_arrays(named, n=reference.n, shards=sizes)
-        sample = RandomSample.of_arrays(arrays, n=n, dimension=moments.mean.size, most=ROWS)
+        sample = RandomSample.of_arrays(arrays, n=n, dimension=d, most=ROWS)
         return cls(reference, shards, moments, counts, sample)
 
     def ball_scores(self) -> dict[str, Score]:
         """The scores of the fakes in the balls of the reals, in balls with clipped radii, and of copies."""
         about = self.reference
-        balls, clipped = (self._totals(sums) for sums in (self.counts.balls, self.counts.clipped))
-        table = BallScores(balls, about.ties)
-        return {
-            "precision": table.members(),
-            "density": table.density(),
-            "coverage": table.coverage,
-            "corrected_coverage": table.corrected_coverage(),
-            "recall_cover": table.cover(cover_threshold(about.k)),
-            **clipped_from_totals(balls, clipped, ideal=about.ideal, ties=about.ties),
-            "copies": copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties),
-        }
-
-    def _totals(self, sums: BallSums) -> BallTotals:
-        about, numbers = self.reference, self._numbers(self.counts.nearest)
-        return BallTotals(**vars(sums), k=about.k, neighbors=about.neighbors, nearest=numbers)
-
-    def _numbers(self, listed: Shortest) -> Counts:
-        """One number per fake, over all shards."""
-        starts = np.cumsum([0, *(shard.n for shard in self.shards)])
-        return np.where(listed.shard < 0, -1, starts[listed.shard] + listed.row)
+        listed, starts = self.counts.nearest, np.cumsum([0, *(shard.n for shard in self.shards)])
+        numbers = np.where(listed.shard < 0, -1, starts[listed.shard] + listed.row)  # one per fake, over all shards
+        of: Any = {"k": about.k, "neighbors": about.neighbors, "nearest": numbers}
+        balls, clipped = (BallTotals(**vars(sums), **of) for sums in (self.counts.balls, self.counts.clipped))
+        copies = copy_score(self.counts.copies, n_fake=self.n, expected=about.expected_copies, ties=about.ties)
+        small = clipped_from_totals(balls, clipped, ideal=about.ideal, ties=about.ties)
+        return BallScores(balls, about.ties).table() | small | {"copies": copies}
 
     def _listed(self, found: Shortest) -> list[ListedFake]:
         lines = zip(found.shard[0].tolist(), found.row[0].tolist(), found.value[0], found.real[0].tolist(), strict=True)
@@ -267,18 +221,11 @@ class Sketch:
 
 
 def merge_sketches(sketches: Iterable[Sketch]) -> Sketch:
-    """Merge the sketches of disjoint shards into the sketch of all their fakes.
+    """Merge the sketches of disjoint shards, of the same reference, into the sketch of all their fakes.
 
-    Merging is associative and commutative: counts and lists are equal exactly, and moments up to rounding. The same
-    shard must not be counted twice, so two sketches that contain the same shard are refused. A shard is recognised by
-    its content.
-
-    Args:
-        sketches: Sketches of the same reference, with the same settings. They are taken one at a time, so that an
-            iterator that loads them from disk needs little memory.
-
-    Returns:
-        The merged sketch.
+    Merging is associative and commutative: counts and lists are equal exactly, and moments up to rounding. Two sketches
+    that contain the same shard, which is recognised by its content, are refused. Sketches are taken one at a time, so
+    that an iterator that loads them from disk needs little memory.
 
     Example:
         >>> from precall import Reference, merge_sketches
@@ -298,10 +245,12 @@ def merge_sketches(sketches: Iterable[Sketch]) -> Sketch:
 
 
 def _merged(one: Sketch, other: Sketch) -> Sketch:
-    _check_same_reference(one, other)
-    one, other = sorted(
-        (one, other), key=lambda sketch: sketch.shards[0].identity
-    )  # sums of floats depend on the order
+    if one.reference.identity != other.reference.identity:
+        differences = one.reference.differences(other.reference)
+        way_out = "Sketch all shards with the same reference file."
+        raise ValueError(f"sketches must have the same reference; they differ in: {differences}. {way_out}")
+    # sums of floats depend on the order
+    one, other = sorted((one, other), key=lambda sketch: sketch.shards[0].identity)
     shards = sorted((*one.shards, *other.shards), key=lambda shard: shard.identity)
     _check_distinct(shards)
     places = {shard.identity: place for place, shard in enumerate(shards)}
@@ -310,13 +259,6 @@ def _merged(one: Sketch, other: Sketch) -> Sketch:
     ]
     first, second = (replace(part, counts=own) for part, own in zip((one, other), counts, strict=True))
     return replace(first.joined(second), shards=tuple(shards))
-
-
-def _check_same_reference(one: Sketch, other: Sketch) -> None:
-    if one.reference.identity != other.reference.identity:
-        differences = one.reference.differences(other.reference)
-        way_out = "Sketch all shards with the same reference file."
-        raise ValueError(f"sketches must have the same reference; they differ in: {differences}. {way_out}")
 
 
 def _check_distinct(shards: Sequence[SketchedShard]) -> None:
@@ -330,17 +272,11 @@ def _check_distinct(shards: Sequence[SketchedShard]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Sketcher:
-    """The data, prepared to sketch many shards.
+    """The data, prepared to sketch many shards."""
 
-    Attributes:
-        reference: What sketches keep of it.
-        balls: Balls of the reals, for one k.
-        clipped: The same with radii of at most their median.
-    """
-
-    reference: SketchReference
-    balls: Balls = field(repr=False)
-    clipped: Balls = field(repr=False)
+    reference: SketchReference  # what sketches keep of it
+    balls: Balls = field(repr=False)  # balls of the reals, for one k
+    clipped: Balls = field(repr=False)  # the same with radii of at most their median
 
     @classmethod
     def fit(cls, real: Side, balls: Balls, *, ties: str, seed: int, notices: Sequence[str]) -> Sketcher:
@@ -353,70 +289,47 @@ class Sketcher:
         return cls(SketchReference.of(real.features, balls, small, settings, protocol), balls, small)
 
     def sketch(self, fakes: Features, name: str, progress: StageProgress | None = None) -> Sketch:
-        """Sketch a shard, piece by piece: memory grows with the reference and the piece, not with the shard.
+        """Sketch a shard, piece by piece: memory grows with the reference and the piece, not with the shard."""
+        from precall.metrics.pairs.one_way import count_fakes
 
-        Args:
-            fakes: Checked features, shape (m, d).
-            name: Name of the shard.
-            progress: Called with (number of fakes done, number of fakes).
-        """
-        m, d = (int(size) for size in fakes.shape)
+        about, (m, d) = self.reference, (int(size) for size in fakes.shape)
         rows = min(PIECE_ROWS[1], max(PIECE_ROWS[0], PIECE_VALUES // d))
         digest = hashlib.sha256(f"{to_numpy(fakes[:0]).dtype.str} {(m, d)}".encode())
         found: Sketch | None = None
         for start in range(0, m, rows):
             piece = moved(fakes[start : start + rows], str(self.balls.cloud.device))
             digest.update(to_numpy(piece).tobytes())
-            part = self._piece(piece, start)
+            counts = count_fakes(self.balls, self.clipped, piece, ties=about.ties, first_row=start, gallery=GALLERY)
+            sample = RandomSample.of(piece, most=ROWS, seed=int(about.settings["seed"]))
+            part = Sketch(about, (), Moments.of_matrix(piece), counts, sample)
             found = part if found is None else found.joined(part)
             if progress is not None:
                 progress(min(start + rows, m), m)
         assert found is not None
         return replace(found, shards=(SketchedShard(digest.hexdigest(), name, m),))
 
-    def _piece(self, fakes: Features, start: int) -> Sketch:
-        from precall.metrics.pairs.one_way import count_fakes
-
-        ties, seed = self.reference.ties, int(self.reference.settings["seed"])
-        counts = count_fakes(self.balls, self.clipped, fakes, ties=ties, first_row=start, gallery=GALLERY)
-        sample = RandomSample.of(fakes, most=ROWS, seed=seed)
-        return Sketch(self.reference, (), Moments.of_matrix(fakes), counts, sample)
-
 
 class SketchedRun(WholeRun):
     """The readings of a sketch: a run over the samples that it keeps, except for what is a sum over all samples."""
 
     def __init__(self, name: str, metrics: Sequence[str], sketch: Sketch) -> None:
-        about, real = sketch.reference, Side(sketch.reference.rows)
-        super().__init__(
-            name,
-            metrics,
-            real,
-            Side(sketch.sample.rows),
-            k=about.k,
-            ties=about.ties,
-            seed=int(about.settings["seed"]),
-            balls_of_reals=lambda kernel: balls_around(real.features, k=about.k, kernel=kernel),
-        )
+        about, sides = sketch.reference, (Side(sketch.reference.rows), Side(sketch.sample.rows))
+        super().__init__(name, metrics, *sides, k=about.k, ties=about.ties, seed=int(about.settings["seed"]))
         self.sketch = sketch
 
     @property
     def totals(self) -> tuple[int, int]:
-        """Number of real samples and of sketched fakes."""
         return self.sketch.reference.n, self.sketch.n
 
     def fitted(self, side: str, output: str | None = None) -> Moments:
-        """The moments of all samples of one side."""
         if output is not None:
             raise ValueError(f"a sketch holds the features of an encoder, not its output `{output}`. Use `assess`.")
         return self.sketch.reference.moments if side == "real" else self.sketch.moments
 
     def ball_scores(self) -> Mapping[str, Score]:
-        """The scores that need no distances between fakes."""
         return self.sketch.ball_scores()
 
     def clipped_scores(self) -> Mapping[str, Score]:
-        """The scores of balls with clipped radii."""
         return {name: score for name, score in self.sketch.ball_scores().items() if name.startswith("clipped")}
 
     @property
@@ -431,7 +344,6 @@ class SketchedRun(WholeRun):
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The data, the shards, and the lists of extreme fakes."""
         sketch, about = self.sketch, self.sketch.reference
         lists = {"least_realistic": sketch.least_realistic, "closest_copies": sketch.closest_copies}
         return {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from precall.metrics.inputs.features import Features, as_tensor
+from precall.metrics.inputs.features import as_tensor
 from precall.printing import shown
 from precall.theory.arrays import Counts, Flags, Index, Matrix, is_tensor, to_numpy
 
@@ -35,11 +35,7 @@ def with_shared_levels(*sides: Side) -> tuple[Side, ...]:
 
     Columns of which the encoder pools no category stay as they are. In the others, the most frequent categories of both
     tables have an entry each. The rest share entries by the number of rows in which a category occurs: one, two, three,
-    4 to 7, 8 to 15, and so on.
-
-    Args:
-        sides: The real side, the fake side, and perhaps further ones, which are encoded in the same way. If one of them
-            is no table, or has no cells, all stay as they are.
+    4 to 7, 8 to 15, and so on. Further sides are encoded in the same way. Without cells all stay as they are.
     """
     columns = (sides[0].record.protocol or {}).get("columns", {})
     codes = {name: one for name, one, _ in _codes(sides) if columns[name]["pooled"]}
@@ -173,8 +169,5 @@ def _extended(side: Side, blocks: Mapping[str, Matrix], about: Mapping[str, Mapp
         start = stop
     matrix = np.column_stack([*parts, features[:, -1:]]).astype(features.dtype)
     record = replace(side.record, protocol={**plan, "columns": columns}, shape=list(matrix.shape))
-    return replace(side, features=_beside(side.features, matrix), record=record)
-
-
-def _beside(features: Features, matrix: Matrix) -> Features:
-    return as_tensor(matrix, features.device) if is_tensor(features) else matrix
+    both = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
+    return replace(side, features=both, record=record)

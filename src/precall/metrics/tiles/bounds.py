@@ -16,15 +16,11 @@ computed distance gives a lower bound, and adding it gives an upper bound.
 | TF32, bfloat16 | 2⁻¹⁰, 2⁻⁷ | 2⁻²⁴ | d + 30 |
 | half precision | *measured*: max ‖z − z′‖/‖z‖, about 2⁻¹² | 2⁻²³: tensor cores truncate | 5d/4 + 64 |
 
-Half precision has few exponents. Each row therefore has a scale of its own, a power of two, which is undone after the
-product: an outlier does not push other rows to the end of the range. The 30 further additions of the first two lines
-cover the roundings of the norms and of the bounds themselves. In half precision a further 2⁻²⁰ covers them, and an
-absolute term covers underflow. Tensor cores align up to 16 products and a sum and truncate each of them: 17 errors per
-16 products, 5 per 4 on the oldest.
-
-References:
-    Higham (2002), Accuracy and stability of numerical algorithms, §3.1; Fasi et al. (2021), Numerical behavior of
-    NVIDIA tensor cores.
+In half precision each row has a scale of its own, a power of two, which is undone after the product, so that an outlier
+does not push other rows to the end of the range. The 30 further additions of the first two lines cover the roundings of
+the norms and of the bounds themselves. In half precision a further 2⁻²⁰ covers them, and an absolute term covers
+underflow. Tensor cores align up to 16 products and a sum and truncate each of them: 17 errors per 16 products, 5 per 4
+on the oldest (Higham, 2002, §3.1; Fasi et al., 2021).
 """
 
 from __future__ import annotations
@@ -41,18 +37,7 @@ LARGEST = 2.0**120  # limit in float32 that exceeds every squared distance
 
 
 def relative_error(left: float, right: float, additions: float, unit: float) -> float:
-    """ε of this module.
-
-    Args:
-        left: r, the relative rounding error of the first factor.
-        right: s, that of the second factor.
-        additions: Number of additions, a.
-        unit: u, the relative error of an addition.
-
-    Example:
-        >>> relative_error(0.0, 0.0, 100, 2.0**-24) < 1e-5 < relative_error(2.0**-10, 2.0**-10, 100, 2.0**-24)
-        True
-    """
+    """ε of this module."""
     gamma = additions * unit / (1 - additions * unit)
     return left + (1 + left) * right + (1 + left) * (1 + right) * gamma
 
@@ -63,26 +48,16 @@ class Halves:
 
     The bounds are in units of `unit`: low_i + low_j − 2 scale_i scale_j (values_i · values_j) is a lower bound of d²,
     and the same with `high` an upper bound.
-
-    Attributes:
-        values: z′ with each row divided by its scale, shape (n, d padded to whole steps), float16.
-        scale: A power of two for each row, shape (n,).
-        low: ‖z‖² less its slack.
-        high: ‖z‖² plus its slack.
-        squared_norms: ‖z‖² in float64, in units of the samples.
-        slack: Slack of each row in float64, in units of the samples.
-        unit: A power of four, at least the largest squared norm of both sets, in units of the samples.
-        rest: What the values leave out, times 2¹¹, as for `Rounded`.
     """
 
-    values: Tensor
-    scale: Tensor
-    low: Tensor
-    high: Tensor
-    squared_norms: Tensor
-    slack: Tensor
-    unit: float
-    rest: Tensor | None = None
+    values: Tensor  # z′ with each row divided by its scale, shape (n, d padded to whole steps), float16
+    scale: Tensor  # A power of two for each row, shape (n,)
+    low: Tensor  # ‖z‖² less its slack
+    high: Tensor  # ‖z‖² plus its slack
+    squared_norms: Tensor  # ‖z‖² in float64, in units of the samples
+    slack: Tensor  # slack of each row in float64, in units of the samples
+    unit: float  # A power of four, at least the largest squared norm of both sets, in units of the samples
+    rest: Tensor | None = None  # what the values leave out, times 2¹¹, as for `Rounded`
 
     def limit(self, squared: Tensor) -> Tensor:
         """Limits of d², given in units of the samples: at least as large, and no larger than `LARGEST`."""
@@ -91,21 +66,13 @@ class Halves:
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """A sample set in half precision.
+    """A sample set in half precision."""
 
-    Attributes:
-        values: z′ with the largest value of each row between 2¹⁴ and 2¹⁵, padded to whole steps, float16.
-        exponent: Power of two by which each row is multiplied to get z′, shape (n,).
-        squared_norms: ‖z‖² in float64.
-        squared_errors: ‖z − z′‖² in float64.
-        rest: 2¹¹(z − z′) with the same powers of two, float16; None if it is not needed.
-    """
-
-    values: Tensor
-    exponent: Tensor
-    squared_norms: Tensor
-    squared_errors: Tensor
-    rest: Tensor | None = None
+    values: Tensor  # z′ with the largest value of each row between 2¹⁴ and 2¹⁵, padded to whole steps, float16
+    exponent: Tensor  # power of two by which each row is multiplied to get z′, shape (n,)
+    squared_norms: Tensor  # ‖z‖² in float64
+    squared_errors: Tensor  # ‖z − z′‖² in float64
+    rest: Tensor | None = None  # 2¹¹(z − z′) with the same powers of two, float16; None if it is not needed
 
     def largest(self) -> tuple[float, float]:
         """The largest ‖z‖², and the largest ‖z − z′‖/‖z‖."""

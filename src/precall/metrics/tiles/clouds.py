@@ -1,4 +1,4 @@
-"""Sample sets for the sweep: their samples, exact distances between them, and lists of pairs. Imports torch."""
+"""Sample sets for the sweep: exact distances between them, lists of pairs, and tiles of bounds. Imports torch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from torch import Tensor
 
 from precall.theory.arrays import is_tensor
 
+GROUP = 16  # number of tile entries that share one minimum; both sides of a tile are padded to whole groups
+GROUPS_AT_ONCE = 1 << 16  # groups searched per batch: 8 MiB of indices
+STRIP = 256  # number of tile rows that are scaled or counted at once: 16 MiB
 SETTLED_VALUES = {"cpu": 1 << 18, "accelerator": 1 << 24}  # feature values per batch of exact distances: 2, 128 MiB
 NARROW = 16  # number of values per row from which sums of rows are computed as sums of columns
 
@@ -22,15 +25,6 @@ class Cloud:
     The `copies` nearest neighbours of a sample are unaffected, because enough of its duplicates are kept. For counts,
     the last kept duplicate carries the weight of those that were removed. The cost of a collapsed model therefore
     depends on its number of distinct samples only.
-
-    Attributes:
-        n: Number of samples kept.
-        dimension: Number of features per sample.
-        device: Device that holds the samples.
-        single: Whether the samples are float32; otherwise they are float64.
-        position: Index of each kept row in the input, shape (n,).
-        stand_in: Index of the kept row that is equal to each input row, shape (number of input rows,).
-        weight: Number of input rows that each kept row represents, shape (n,); None if no row was removed.
     """
 
     def __init__(self, features: Any, copies: int) -> None:
@@ -38,10 +32,12 @@ class Cloud:
         on_apple = is_tensor(features) and features.device.type == "mps"
         self.features = features.cpu() if on_apple else features
         self.device = self.features.device if is_tensor(features) else torch.device("cpu")
-        self.single = str(features.dtype).endswith("float32")
+        self.single = str(features.dtype).endswith("float32")  # otherwise the samples are float64
         self.n, self.dimension = (int(size) for size in features.shape)
         self.position = torch.arange(self.n, device=self.device)
+        # the input row of each kept row, and the kept row that is equal to each input row
         self.position, self.stand_in = self._without_copies(copies)
+        # number of input rows that each kept row represents; None if no row was removed
         self.weight = None if len(self.position) == self.n else torch.bincount(self.stand_in)
         self.n = len(self.position)
 
@@ -58,6 +54,10 @@ class Cloud:
     def given(self, kept: slice) -> int:
         """Number of input rows that these kept rows represent."""
         return int(kept.stop - kept.start if self.weight is None else self.weight[kept].sum())
+
+    def weights(self) -> Tensor:
+        """Number of input rows that each kept row represents, in float64."""
+        return (torch.ones(self.n, device=self.device) if self.weight is None else self.weight).double()
 
     def blocks(self) -> Iterator[Tensor]:
         """All kept rows in order, as float64 blocks of bounded size. Do not write to them: they may share memory."""
@@ -157,19 +157,12 @@ def _halved(lines: Tensor, most: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Some pairs of points of two clouds, with bounds low ≤ d² ≤ high.
+    """Some pairs of points of two clouds, with bounds low ≤ d² ≤ high."""
 
-    Attributes:
-        i: Indices into the first cloud.
-        j: Indices into the second cloud.
-        low: Lower bounds of d², float64.
-        high: Upper bounds of d².
-    """
-
-    i: Tensor
-    j: Tensor
-    low: Tensor
-    high: Tensor
+    i: Tensor  # indices into the first cloud
+    j: Tensor  # indices into the second cloud
+    low: Tensor  # lower bounds of d², float64
+    high: Tensor  # upper bounds of d²
 
     def turned(self) -> Pairs:
         """The same pairs, in order, with the roles of the two clouds exchanged."""
@@ -218,3 +211,74 @@ def ranges(n: int, size: int, start: int = 0) -> list[tuple[int, int]]:
 def ratio(squared: Tensor, radii: Tensor) -> Tensor:
     """d²/r², with 0/0 = 1: a point at the centre of a ball of radius 0 lies on its boundary."""
     return torch.where((radii == 0) & (squared == 0), 1.0, squared / radii)
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Bounds of d² between some points of one cloud (the rows) and some points of another (the columns)."""
+
+    low: Tensor  # lower bounds of d², padded to whole groups with ∞, which is also between a point and itself
+    rows: slice  # range of the points that form the rows
+    columns: slice  # range of the points that form the columns
+    row_slack: Tensor  # slack of each row: d² ≤ low + 2 (row_slack + column_slack)
+    column_slack: Tensor  # slack of each column
+
+    def transposed(self) -> Tile:
+        """The same bounds with the roles of the two clouds exchanged (a view)."""
+        return Tile(self.low.T, self.columns, self.rows, self.column_slack, self.row_slack)
+
+    def high(self, i: Tensor, j: Tensor, low: Tensor) -> Tensor:
+        """Upper bounds of d² at the entries (i, j) with lower bounds `low`."""
+        return low.double() + 2 * (self.row_slack[i] + self.column_slack[j])
+
+
+def group_minima(low: Tensor) -> Tensor:
+    """Smallest entry of each group of a row, shape (rows, columns / GROUP); `low` may be a transposed view.
+
+    Groups of a row are strided and groups of a column are contiguous, so both minima are computed along memory.
+    """
+    return _groups(low).amin(1) if low.is_contiguous() else _groups(low).amin(1).T
+
+
+def group_maxima(values: Tensor, low: Tensor) -> Tensor:
+    """Largest value per group of columns of `low`, given one value per column."""
+    return values.view(GROUP, -1).amax(0) if low.is_contiguous() else values.view(-1, GROUP).amax(1)
+
+
+def _groups(low: Tensor) -> Tensor:
+    """The entries as a 3-d view whose second axis runs over the members of a group."""
+    rows, columns = low.shape
+    if low.is_contiguous():
+        return low.view(rows, GROUP, columns // GROUP)
+    return low.T.view(columns // GROUP, GROUP, rows)
+
+
+def strips(low: Tensor) -> list[slice]:
+    """The rows in strips that fit into the CPU's cache; on an accelerator, all rows at once."""
+    return [slice(*strip) for strip in ranges(len(low), STRIP if low.device.type == "cpu" else len(low))]
+
+
+def below(low: Tensor, groups: Tensor, limit: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Entries (i, j, low_ij) with low_ij ≤ limit_i in the given groups, in batches of bounded size.
+
+    `groups` holds pairs (row, group). Pass only groups whose minimum is below the limit: then a single comparison
+    rules out all `GROUP` entries of any other group.
+    """
+    entries, along = _groups(low), low.is_contiguous()
+    step, stride = (1, low.shape[1] // GROUP) if along else (GROUP, 1)
+    for some in torch.split(groups, GROUPS_AT_ONCE):
+        owner, group = some.T
+        values = entries[owner, :, group] if along else entries[group, :, owner]
+        hit, member = torch.nonzero(values <= limit[owner, None], as_tuple=True)
+        yield owner[hit], group[hit] * step + member * stride, values[hit, member]
+
+
+def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Smallest number of `dtype` that is at least each value."""
+    near = values.to(dtype)
+    return torch.where(near.double() < values, torch.nextafter(near, near.new_tensor(torch.inf)), near)
+
+
+def just_under(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Largest number of `dtype` that is below each value."""
+    return torch.nextafter(rounded_up(values, dtype), torch.tensor(-torch.inf, dtype=dtype, device=values.device))

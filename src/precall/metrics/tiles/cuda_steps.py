@@ -60,21 +60,12 @@ class CudaSteps:
     def minima(
         self, rows: Halves, columns: Halves, weights: Tensor, chosen: Tensor, *, some: slice, group: int
     ) -> Tensor:
-        """Smallest weighted upper bound of d² per row and group of chosen columns, shape (weights, rows, groups).
-
-        Args:
-            rows: Factors of the rows.
-            columns: Factors of the columns. If both are the same, pairs of a sample with itself are left out.
-            weights: Weight of each chosen column, shape (weights, columns); columns of weight ∞ are left out.
-            chosen: Indices of the columns.
-            some: Range of the rows.
-            group: Number of columns per group, a power of two.
-        """
+        """Smallest weighted upper bound of d² per row and group of chosen columns, shape (weights, rows, groups)."""
         n, m, first = some.stop - some.start, len(chosen), some.start if rows is columns else -(2**30)
         out = torch.empty((len(weights), n, -(-m // group)), device=weights.device)
         given = [rows.values[some], columns.values[chosen], rows.high[some], columns.high[chosen]]
         given += [rows.scale[some], columns.scale[chosen], chosen, weights, out]
-        sizes, shape = (first, n, m, rows.values.shape[1]), _shape(rows.values.shape[1])
+        sizes, shape = (first, n, m, d := rows.values.shape[1]), NARROW if d <= FEW_COLUMNS else BROAD
         how = {"WEIGHTS": len(weights), "GROUP": group, "DEPTH": DEPTH, **shape}
         with _device_of(out):
             kernels.minima[_grid(n, m, shape)](*given, *sizes, **how)
@@ -86,17 +77,11 @@ class CudaSteps:
         """All pairs (i, j) whose lower bound of d² is at most max(limit_i, limit_j, factor_i · factor_j), with it.
 
         If both are the same, each pair is listed once, with i < j. None if there are more than about `room` pairs.
-
-        Args:
-            rows: Factors of the rows.
-            columns: Factors of the columns.
-            limits: Limit of each row and of each column.
-            factors: Factors of further limits, shapes (number, rows) and (number, columns).
-            room: Number of pairs that the list can hold.
         """
         n, m, device = len(rows.values), len(columns.values), rows.values.device
         # limits of pairs take registers, which wide tiles do not have
-        shape = EVEN if len(factors[0]) and rows.values.shape[1] > FEW_COLUMNS else _shape(rows.values.shape[1])
+        broad = EVEN if len(factors[0]) else BROAD
+        shape = NARROW if rows.values.shape[1] <= FEW_COLUMNS else broad
         (tiles,) = grid = _grid(n, m, shape)
         segments = max(1, min(SEGMENTS, tiles // 16))
         room = -(-room // segments)
@@ -132,16 +117,6 @@ class CudaSteps:
         Here u = z·w/dimension + term of the row + term of the column.
 
         If both sides are the same, pairs of a sample with itself are left out, and the row sums are the column sums.
-
-        Args:
-            rows: Factors of the rows, with what they leave out if products need the accuracy of float32.
-            columns: Factors of the columns.
-            terms: Term of each row and of each column.
-            weights: Weight of each row and of each column.
-            degree: Degree of the polynomial.
-            dimension: Number of features.
-            shift: A constant.
-            largest: Largest absolute value of the polynomial.
         """
         n, m, same = len(rows.values), len(columns.values), rows is columns
         of_rows = torch.zeros(n, dtype=torch.int64, device=rows.values.device)
@@ -178,23 +153,13 @@ class CudaSteps:
         return out
 
     def smallest(self, starts: Tensor, numbers: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """The `size` smallest numbers of each row of a ragged list, in order, and their places in the list.
-
-        Args:
-            starts: Where each row begins, and where the last one ends, shape (rows + 1,).
-            numbers: The numbers of all rows, float64.
-            size: Number of values to keep.
-        """
+        """The `size` smallest numbers of each row of a ragged list, in order, and their places in the list."""
         values = torch.empty((len(starts) - 1, size), dtype=torch.float64, device=numbers.device)
         places = torch.empty(values.shape, dtype=torch.int64, device=numbers.device)
         slots = 1 << (size - 1).bit_length()
         with _device_of(values):
             kernels.smallest[(len(values),)](starts, numbers, values, places, size, LANES=64, SLOTS=slots, num_warps=1)
         return values, places
-
-
-def _shape(columns: int) -> dict[str, int]:
-    return NARROW if columns <= FEW_COLUMNS else BROAD
 
 
 def _device_of(tensor: Tensor) -> AbstractContextManager[None]:

@@ -10,27 +10,21 @@ returns *lower bounds* of d²; adding the slack twice gives upper bounds. If the
 decided; otherwise the exact d² of that pair is computed. Counts and orders therefore equal those of float64 brute
 force, whatever the precision of the product.
 
-This module imports torch. `precall.metrics.neighbors.sweep` therefore imports it only when a sweep starts.
+This module imports torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from precall.metrics.tiles.bounds import relative_error
-from precall.metrics.tiles.clouds import Cloud as Cloud
-from precall.metrics.tiles.clouds import common_centre as common_centre
-from precall.metrics.tiles.clouds import device_kind, fold, ranges
-from precall.metrics.tiles.clouds import squared_distances as squared_distances
-from precall.metrics.tiles.tile import GROUP
-from precall.metrics.tiles.tile import Tile as Tile
-from precall.metrics.tiles.tile import group_minima as group_minima
+from precall.metrics.tiles.clouds import GROUP, Cloud, Tile, check_range, common_centre, device_kind, fold, ranges
 
 TILE_SIDES = {"cpu": (2048, 16384), "accelerator": (8192, 16384)}  # maximal rows and columns per tile: 128, 512 MiB
 FACTOR_VALUES = {"cpu": (1 << 20, 1 << 25), "accelerator": (1 << 24, 1 << 26)}  # maximal number of values per factor
@@ -66,17 +60,21 @@ class Frame:
         return factors, slack
 
 
+def frames(left: Cloud, right: Cloud, *names: str) -> tuple[Frame, Frame]:
+    """Both sets relative to one centre, the same frame twice for the same set; sets with names are checked."""
+    first = Frame(left, common_centre(left, right))
+    both = first, first if left is right else Frame(right, first.centre)
+    for name, frame in zip(names, both, strict=False):
+        check_range(name, frame.squared_norms)
+    return both
+
+
 @dataclass(frozen=True)
 class Precision:
-    """Precision of the tile products.
+    """Precision of the tile products."""
 
-    Attributes:
-        dtype: float32, or float64 if the bounds in float32 would decide too few comparisons.
-        roundoff: v, the relative rounding error of the factors inside the product.
-    """
-
-    dtype: torch.dtype
-    roundoff: float
+    dtype: torch.dtype  # float32, or float64 if the bounds in float32 would decide too few comparisons
+    roundoff: float  # v, the relative rounding error of the factors inside the product
 
     @staticmethod
     def of(left: Frame, right: Frame) -> Precision:
@@ -129,11 +127,9 @@ class ProductReader(Protocol):
 
     def start(self, left: Frame, right: Frame) -> Precision:
         """Prepare to read the products of left × right; returns the precision in which they must be computed."""
-        ...
 
     def read(self, products: Tensor, rows: slice, columns: slice) -> None:
         """Read a tile of −2 z·w, padded to whole groups."""
-        ...
 
 
 def tiles(
@@ -143,18 +139,12 @@ def tiles(
 
     If both are the same frame, only the square tiles on the diagonal and the tiles to the right of them are computed.
     Tiles share their memory: a tile is valid until the next one is requested.
-
-    Args:
-        left: The points that form the rows.
-        right: The points that form the columns.
-        precision: Precision of the products.
-        products: Reads the products of each tile, and chooses the precision.
     """
     if precision is None:
         precision = Precision.of(left, right) if products is None else products.start(left, right)
     (height, width), d = tile_shape(left.cloud), left.cloud.dimension
     memory = torch.empty(0, dtype=precision.dtype, device=left.cloud.device)
-    columns = _Columns(right, width, precision)
+    columns = _columns(right, width, precision)
     for start, stop in ranges(left.cloud.n, height):
         factors, row_slack = left.factors(start, stop, precision)
         # [−2z, ‖z‖², 1] · [w, 1, ‖w‖²] = ‖z‖² + ‖w‖² − 2 z·w, with the slack subtracted from both norms.
@@ -162,13 +152,13 @@ def tiles(
         factors[:, [d, d + 1]] = factors[:, [d + 1, d]]
         square = [(start, stop)] if left is right else []
         for first, last in square + ranges(right.cloud.n, width, stop if left is right else 0):
-            others, column_slack = columns.factors(first, last)
+            others, column_slack = columns(first, last)
             low = memory.resize_(len(factors), others.shape[1])
-            product = _symmetric_product if (first, last) in square else _product
+            product: Any = _symmetric_product if (first, last) in square else torch.mm
             if products is None:
-                product(factors, others, low)
+                product(factors, others, out=low)
             else:
-                product(factors[:, :d], others[:d], low)
+                product(factors[:, :d], others[:d], out=low)
                 products.read(low, slice(start, stop), slice(first, last))
                 low.addmm_(factors[:, d:], others[d:])
             if (first, last) in square:
@@ -176,28 +166,18 @@ def tiles(
             yield Tile(low, slice(start, stop), slice(first, last), row_slack, column_slack)
 
 
-class _Columns:
-    """The second factors of the tile products, transposed. If they fit into one tile, they are computed once."""
+def _columns(frame: Frame, width: int, precision: Precision) -> Callable[[int, int], tuple[Tensor, Tensor]]:
+    """The second factors of the tile products, transposed, and their slack, for a range of columns."""
+    if frame.cloud.n > width:
 
-    def __init__(self, frame: Frame, width: int, precision: Precision) -> None:
-        self.frame, self.precision, self.fits = frame, precision, frame.cloud.n <= width
-
-    def factors(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """The columns start … stop − 1 and their slack, padded to whole groups."""
-        if not self.fits:
-            factors, slack = self.frame.factors(start, stop, self.precision)
+        def anew(start: int, stop: int) -> tuple[Tensor, Tensor]:
+            factors, slack = frame.factors(start, stop, precision)
             return factors.T, slack
-        padded = slice(start, -(-stop // GROUP) * GROUP)
-        return self._all[0][:, padded], self._all[1][padded]
 
-    @cached_property
-    def _all(self) -> tuple[Tensor, Tensor]:
-        factors, slack = self.frame.factors(0, self.frame.cloud.n, self.precision)
-        return factors.T.contiguous(), slack
-
-
-def _product(factors: Tensor, others: Tensor, out: Tensor) -> None:
-    torch.mm(factors, others, out=out)
+        return anew
+    factors, slack = frame.factors(0, frame.cloud.n, precision)
+    factors = factors.T.contiguous()
+    return lambda start, stop: (factors[:, start : (end := -(-stop // GROUP) * GROUP)], slack[start:end])
 
 
 def _symmetric_product(factors: Tensor, others: Tensor, out: Tensor) -> None:

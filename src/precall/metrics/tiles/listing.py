@@ -1,7 +1,6 @@
 """All pairs of two sample sets that can matter for a k-NN quantity, as a list: the sweep on a GPU.
 
-A tile path (`distances.tiles`) writes bounds of all distances to memory and reads them again for each quantity. Here
-kernels (`cuda_kernels`) compute the products in half precision and keep only two things of them:
+Kernels (`cuda_kernels`) compute the products in half precision and keep only two things of them:
 
 1. a *threshold* for each sample that at least `size` others are below: the size-th smallest of the minima of upper
    bounds over groups of columns. A random part of the columns is enough;
@@ -36,20 +35,14 @@ SMALLEST_WEIGHT = 2.0**-120
 
 
 class Listing:
-    """Two sample sets, prepared for lists of pairs. If both are the same set, each pair is listed once, with i < j.
-
-    Attributes:
-        centre: What is subtracted from the samples.
-        sides: Factors of both sets.
-        unit: The unit of the factors' bounds. Everything else is in units of the samples.
-    """
+    """Two sample sets, prepared for lists of pairs. If both are the same set, each pair is listed once, with i < j."""
 
     def __init__(self, steps: CudaSteps, left: Cloud, right: Cloud, names: tuple[str, str]) -> None:
         self.steps, self.left, self.right = steps, left, right
-        self.centre = common_centre(left) if left is right else common_centre(left, right)
+        self.centre = common_centre(left, right)
         first = steps.rounded(left, self.centre)
         self.sides = halves(first, first if left is right else steps.rounded(right, self.centre), left.dimension)
-        self.unit = self.sides[0].unit
+        self.unit = self.sides[0].unit  # of the factors' bounds; everything else is in units of the samples
         if self.unit > 2.0**990:
             for name, side in zip(names, self.sides, strict=True):
                 check_range(name, side.squared_norms)
@@ -62,13 +55,7 @@ class Listing:
         return first, first if self.left is self.right else replace(self.sides[1], rest=rests[1])
 
     def thresholds(self, of: int, size: int, radii: Tensor | None = None) -> Tensor:
-        """Squared distances that at least `size` samples of the other set are within, one per sample of side `of`.
-
-        Args:
-            of: Side whose samples have thresholds: 0 or 1.
-            size: Number of other samples.
-            radii: Squared radii of balls of the other side, shape (n, number), −1 for balls that do not count.
-        """
+        """Squared distances that at least `size` samples of the other set are within, one per sample of side `of`."""
         rows, others = self.sides[of], self.sides[1 - of]
         n, m = len(rows.scale), len(others.scale)
         part = min(m, max(-(-m // (FEW if size > FEW else MANY)), 4 * GROUP * size))
@@ -90,14 +77,7 @@ class Listing:
     def pairs(
         self, limits: tuple[Tensor, Tensor], neighbors: int, ratios: Tensor | None = None, radii: Tensor | None = None
     ) -> Pairs | None:
-        """The pairs with d² ≤ limit_i or d² ≤ limit_j or d² ≤ ratio_j · radius_i², and a few more; None if too many.
-
-        Args:
-            limits: Squared distances, one per sample of each side.
-            neighbors: Number of neighbours of each sample that are expected in the list.
-            ratios: d²/r² of each sample of the second side, shape (number, m).
-            radii: Squared radii of the first side, shape (n, number), −1 for balls that do not count.
-        """
+        """The pairs with d² ≤ limit_i or d² ≤ limit_j or d² ≤ ratio_j · radius_i², and a few more; None if too many."""
         left, right = self.sides
         bounds = left.limit(limits[0]), right.limit(limits[1])
         factors = bounds[0][None][:0], bounds[1][None][:0]
@@ -142,18 +122,11 @@ def _weights(radii: Tensor | None, others: Halves, unit: float) -> Tensor:
 def nearest(
     steps: CudaSteps, left: Cloud, right: Cloud, pairs: Pairs, size: int, radii: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The `size` smallest d² of each sample of `left` over its listed pairs, in order, and their indices.
-
-    Args:
-        steps: The kernels.
-        left: The first set.
-        right: The second set.
-        pairs: Listed pairs, in order.
-        size: Number of values to keep.
-        radii: Squared radii of the second set, −1 for those that do not count. Then d²/r² takes the place of d².
-    """
+    """The `size` smallest d² of each sample of `left` over its listed pairs, in order, and their indices."""
     if radii is not None:
-        pairs = _in_radii(pairs.only(radii[pairs.j] >= 0), radii)
+        pairs = pairs.only(radii[pairs.j] >= 0)
+        low, high = (ratio(bound, radii[pairs.j]) for bound in (pairs.low, pairs.high))
+        pairs = replace(pairs, low=low - low.abs() * 2.0**-40, high=high * (1 + 2.0**-40))
     # nothing whose lower bound exceeds the size-th smallest upper bound can be among the smallest
     limit = steps.smallest(pairs.starts(left.n), pairs.high, size)[0][:, -1]
     pairs = pairs.only(pairs.low <= limit[pairs.i])
@@ -162,9 +135,3 @@ def nearest(
         exact = ratio(exact, radii[pairs.j])
     values, places = steps.smallest(pairs.starts(left.n), exact, size)
     return values, torch.cat([pairs.j, pairs.j.new_full((1,), -1)])[places]  # place −1 is the last one
-
-
-def _in_radii(pairs: Pairs, radii: Tensor) -> Pairs:
-    """The pairs with bounds of d²/r²."""
-    low, high = (ratio(bound, radii[pairs.j]) for bound in (pairs.low, pairs.high))
-    return replace(pairs, low=low - low.abs() * 2.0**-40, high=high * (1 + 2.0**-40))

@@ -1,4 +1,4 @@
-"""Networks to train: generators, discriminators, normalising flows and denoisers.
+"""Networks to train: generators, discriminators and normalising flows.
 
 A generator has `latent_shape`, `classes` (0 if unconditional) and `forward(z, labels=None)`, which returns samples. A
 discriminator has `forward(x, labels=None)`, which returns logits of shape (n,) that increase with realism. Images are
@@ -15,11 +15,6 @@ from precall.lazy import lazily
 if TYPE_CHECKING:
     from precall.tune.models.biggan import BigGANDiscriminator as BigGANDiscriminator
     from precall.tune.models.biggan import BigGANGenerator as BigGANGenerator
-    from precall.tune.models.diffusion import Denoiser as Denoiser
-    from precall.tune.models.diffusion import MLPDenoiser as MLPDenoiser
-    from precall.tune.models.diffusion import edm_loss as edm_loss
-    from precall.tune.models.diffusion import sample as sample
-    from precall.tune.models.flows import NICE as NICE
     from precall.tune.models.flows import Flow as Flow
     from precall.tune.models.flows import RealNVP as RealNVP
     from precall.tune.models.mlp import ConvDiscriminator as ConvDiscriminator
@@ -32,15 +27,10 @@ _HOME = {
     "BigGANGenerator": "biggan",
     "ConvDiscriminator": "mlp",
     "ConvGenerator": "mlp",
-    "Denoiser": "diffusion",
     "Flow": "flows",
-    "MLPDenoiser": "diffusion",
     "MLPDiscriminator": "mlp",
     "MLPGenerator": "mlp",
-    "NICE": "flows",
     "RealNVP": "flows",
-    "edm_loss": "diffusion",
-    "sample": "diffusion",
 }
 __all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -1,7 +1,7 @@
-"""BigGAN for images of 32 or 64 pixels, class-conditional or not.
+"""BigGAN without attention, for images of 32 or 64 pixels, class-conditional or not.
 
 It consists of residual blocks with spectral normalisation, batch normalisation whose gain and bias depend on the class
-and on a part of the latent, self-attention on one scale, and a projection discriminator.
+and on a part of the latent, and a projection discriminator.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from torch.nn import functional
 from precall.theory import checks
 from precall.tune.models.layers import SpectralConv2d, SpectralEmbedding, SpectralLinear, given
 
-# Output channels of every block in units of `ch`, and the scale with attention (0: none)
+# Output channels of every block in units of `ch`
 GENERATOR = {32: (4, 4, 4, 4), 64: (16, 16, 8, 4, 2)}  # the first number is that of the first layer
 DISCRIMINATOR = {32: (4, 4, 4, 4), 64: (1, 2, 4, 8, 16)}
 HALVINGS = {32: 2, 64: 4}
-ATTENTION = {32: 0, 64: 32}
 LATENT = {1: 128, 4: 128, 5: 120}  # by the number of parts
 BOTTOM = 4  # side of the first feature map
 
@@ -46,34 +45,6 @@ def _plane(rows: Tensor, like: Tensor) -> Tensor:
     return rows.to(like.dtype)[:, :, None, None]
 
 
-class Attention(nn.Module):
-    """x + γ · attention(x), with keys and values at half the resolution; γ is initially 0."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        narrow, half = max(1, channels // 8), max(1, channels // 2)
-        self.query = SpectralConv2d(channels, narrow, 1, bias=False)
-        self.key = SpectralConv2d(channels, narrow, 1, bias=False)
-        self.value = SpectralConv2d(channels, half, 1, bias=False)
-        self.out = SpectralConv2d(half, channels, 1, bias=False)
-        self.gamma = nn.Parameter(torch.zeros(()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        query, key, value = (
-            self.query(x),
-            functional.max_pool2d(self.key(x), 2),
-            functional.max_pool2d(self.value(x), 2),
-        )
-        q, k, v = (h.flatten(2).transpose(1, 2) for h in (query, key, value))
-        attended = (
-            functional.scaled_dot_product_attention(q, k, v, scale=1.0)
-            .transpose(1, 2)
-            .reshape(len(x), -1, *x.shape[2:])
-        )
-        out: Tensor = x + self.gamma * self.out(attended)
-        return out
-
-
 class UpBlock(nn.Module):
     """A residual block of the generator, which doubles the resolution."""
 
@@ -86,9 +57,7 @@ class UpBlock(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         h = self.conv1(functional.interpolate(functional.relu(self.norm1(x, y)), scale_factor=2))
         h = self.conv2(functional.relu(self.norm2(h, y)))
-        out: Tensor = h + functional.interpolate(
-            self.shortcut(x), scale_factor=2
-        )  # a 1×1 convolution commutes with doubling
+        out: Tensor = h + functional.interpolate(self.shortcut(x), scale_factor=2)  # a 1×1 convolution commutes with it
         return out
 
 
@@ -113,18 +82,16 @@ class BigGANGenerator(nn.Module):
     """The generator of BigGAN at 32 or 64 pixels.
 
     The latent is split into one part for the first layer and, if `hierarchical`, one for the normalisations of each
-    block, where it is concatenated with the class vector. With `shared=0, hierarchical=False, attention=0` the numbers
-    of parameters are the published ones: 4.3 M for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
+    block, where it is concatenated with the class vector. With `shared=0, hierarchical=False` the numbers of
+    parameters are the published ones: 4.3 M for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
 
     Args:
         size: 32 or 64, the side of the images.
         ch: channel multiplier.
         classes: number of classes, 0 for an unconditional model.
-        latent: dimension of z, which is split into equal parts, one for the first layer and one per block, if
-            `hierarchical`; if None, 128, or 120 for five parts at size 64.
+        latent: dimension of z; if None, 128, or 120 for five parts at size 64.
         shared: dimension of the class embedding shared by all normalisations, 0 for one-hot labels.
-        hierarchical: whether parts of z condition the normalisations.
-        attention: side of the feature map with attention, 0 for none; if None, none at size 32 and 32 at size 64.
+        hierarchical: whether equal parts of z condition the normalisations.
         channels: number of channels of the images.
 
     Example:
@@ -145,13 +112,14 @@ class BigGANGenerator(nn.Module):
         latent: int | None = None,
         shared: int = 128,
         hierarchical: bool = True,
-        attention: int | None = None,
         channels: int = 3,
     ) -> None:
         super().__init__()
         widths = [ch * width for width in GENERATOR[_known(size)]]
         self.parts = len(GENERATOR[size]) if hierarchical else 1
-        latent = _divisible(LATENT[self.parts] if latent is None else latent, self.parts)
+        latent = LATENT[self.parts] if latent is None else checks.count("latent", latent)
+        if latent % self.parts:
+            raise ValueError(f"`latent` must be divisible by {self.parts}, the number of its parts; got {latent}.")
         self.classes, self.latent_shape = classes, (latent,)
         self.embedding = nn.Embedding(classes, shared) if classes and shared else None
         # an unconditional model has a single class, and its condition is the constant 1
@@ -161,8 +129,6 @@ class BigGANGenerator(nn.Module):
         linear = SpectralLinear if self.embedding is not None else nn.Linear
         self.linear = SpectralLinear(latent // self.parts, widths[0] * BOTTOM**2)
         self.blocks = nn.ModuleList(UpBlock(a, b, condition, linear) for a, b in pairwise(widths))
-        sides = [BOTTOM * 2 ** (i + 1) for i in range(len(self.blocks))]
-        self.attention = _attention(sides, widths[1:], ATTENTION[size] if attention is None else attention)
         self.out = nn.Sequential(
             nn.BatchNorm2d(widths[-1]), nn.ReLU(inplace=True), SpectralConv2d(widths[-1], channels)
         )
@@ -182,8 +148,8 @@ class BigGANGenerator(nn.Module):
     def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
         first, conditions = self._conditions(z, labels)
         h = self.linear(first).view(len(z), -1, BOTTOM, BOTTOM)
-        for block, attention, y in zip(self.blocks, self.attention, conditions, strict=True):
-            h = attention(block(h, y))
+        for block, y in zip(self.blocks, conditions, strict=True):
+            h = block(h, y)
         return torch.tanh(self.out(h))
 
 
@@ -194,7 +160,6 @@ class BigGANDiscriminator(nn.Module):
         size: 32 or 64, the side of the images.
         ch: channel multiplier.
         classes: number of classes, 0 for an unconditional model.
-        attention: side of the feature map with attention, 0 for none; if None, none at size 32 and 32 at size 64.
         channels: number of channels of the images.
 
     Example:
@@ -206,25 +171,21 @@ class BigGANDiscriminator(nn.Module):
         Brock et al. (2019); Miyato and Koyama (2018); Verine (2024), App. C.1.4.
     """
 
-    def __init__(
-        self, size: int = 32, *, ch: int = 64, classes: int = 0, attention: int | None = None, channels: int = 3
-    ) -> None:
+    def __init__(self, size: int = 32, *, ch: int = 64, classes: int = 0, channels: int = 3) -> None:
         super().__init__()
         widths = [channels, *(ch * width for width in DISCRIMINATOR[_known(size)])]
         self.classes = classes
         self.blocks = nn.ModuleList(
             DownBlock(a, b, halve=i < HALVINGS[size], first=i == 0) for i, (a, b) in enumerate(pairwise(widths))
         )
-        sides = [size // 2 ** min(i + 1, HALVINGS[size]) for i in range(len(self.blocks))]
-        self.attention = _attention(sides, widths[1:], ATTENTION[size] if attention is None else attention)
         self.linear = SpectralLinear(widths[-1], 1)
         self.embedding = SpectralEmbedding(classes, widths[-1]) if classes else None
         orthogonal(self)
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         h = x
-        for block, attention in zip(self.blocks, self.attention, strict=True):
-            h = attention(block(h))
+        for block in self.blocks:
+            h = block(h)
         h = functional.relu(h).float().sum((2, 3))
         logits: Tensor = self.linear(h).squeeze(1)
         return logits if self.embedding is None else logits + (self.embedding(given(labels, self.classes)) * h).sum(1)
@@ -243,19 +204,3 @@ def _known(size: int) -> int:
     if size not in GENERATOR:
         raise ValueError(f"`size` must be one of {', '.join(map(str, GENERATOR))}; got {size}.")
     return size
-
-
-def _divisible(latent: int, parts: int) -> int:
-    if checks.count("latent", latent) % parts:
-        raise ValueError(
-            f"`latent` must be divisible by {parts}, one part per block and one for the first layer; got {latent}."
-        )
-    return latent
-
-
-def _attention(sides: list[int], widths: list[int], where: int) -> nn.ModuleList:
-    """One module per block: attention after the first block with side `where`, the identity after the others."""
-    if where and where not in sides:
-        raise ValueError(f"`attention` must be 0 or one of {', '.join(map(str, sorted(set(sides))))}; got {where}.")
-    at = sides.index(where) if where else None
-    return nn.ModuleList(Attention(width) if i == at else nn.Identity() for i, width in enumerate(widths))

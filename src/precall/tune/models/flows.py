@@ -1,13 +1,10 @@
-"""Normalising flows: invertible generators x = G(z), z ~ N(0, I), whose density is known; NICE and RealNVP.
+"""Normalising flows: invertible generators x = G(z), z ~ N(0, I), whose density is known; RealNVP.
 
     log q(x) = log N(z; 0, I) − log|det ∂G/∂z|,    z = G⁻¹(x)
 
-Both directions are differentiable in the parameters. `log_prob` is used for maximum likelihood, and
-`forward_with_log_prob` for reparametrised gradients, which flow through x and through log q. The latent is a flat
-vector. Log-determinants are float32, also under autocast. A flow on images is not bounded to [-1, 1], so its samples
-can leave the range of the data. Exact likelihoods require data with noise added to the grey levels.
-
-Glow and residual flows are in `experiments/common`.
+Gradients flow through `log_prob` and, reparametrised, through `forward_with_log_prob`. The latent is a flat vector.
+Log-determinants are float32, also under autocast. A flow on images can leave [-1, 1]. Exact likelihoods require data
+with noise added to the grey levels. Glow and residual flows are in `experiments/common`.
 """
 
 from __future__ import annotations
@@ -42,15 +39,9 @@ class Flow(nn.Module):
         layers: invertible maps on flat vectors, in the order from the latent to the sample.
 
     Example:
-        >>> import torch
-        >>> flow = Flow((2,), [Scaling(2)])
-        >>> _ = torch.nn.init.constant_(flow.layers[0].log_s, math.log(2.0))
-        >>> x, log_q = flow.forward_with_log_prob(torch.zeros(1, 2))
-        >>> round(log_q.item(), 4), round(-math.log(2 * math.pi * 4), 4)  # a normal of standard deviation 2
-        (-3.2242, -3.2242)
-
-    References:
-        docs/theory.md, Training losses.
+        >>> flow = Flow((2,), [Coupling(2, [8], parity=0)])  # the identity, before training
+        >>> round(flow.log_prob(torch.zeros(1, 2)).item(), 4), round(-math.log(2 * math.pi), 4)
+        (-1.8379, -1.8379)
     """
 
     classes = 0
@@ -97,45 +88,34 @@ def log_normal(z: Tensor) -> Tensor:
     return -(z.square().sum(1) + z.shape[1] * math.log(2 * math.pi)) / 2
 
 
-# ------------------------------------------------------------------------------------------------ NICE and RealNVP
-
 BOUND = 5.0  # of |log s|: one coupling scales by at most e⁵
-
-
-def bounded(raw: Tensor) -> Tensor:
-    """log s: the identity near 0, bounded by ±BOUND."""
-    return BOUND * torch.tanh(raw / BOUND)
 
 
 class Coupling(Layer):
     """An affine map of every other coordinate, given the remaining ones: x_moved = z_moved ⊙ s(z_kept) + t(z_kept).
 
     The input of the network is the whole vector with the moved coordinates set to 0 (2-256-256-2 in the plane). Its
-    last layer is initialised to 0, so that the map is initially the identity. With `additive`, s = 1 and the
-    log-determinant is 0.
+    last layer is initialised to 0, so that the map is initially the identity.
     """
 
     kept: Tensor
     order: Tensor
 
-    def __init__(self, d: int, hidden: Sequence[int], *, parity: int, additive: bool) -> None:
+    def __init__(self, d: int, hidden: Sequence[int], *, parity: int) -> None:
         super().__init__()
         parities = torch.arange(d) % 2
         moved = (parities != parity).nonzero().squeeze(1)
         kept = (parities == parity).nonzero().squeeze(1)
         self.register_buffer("kept", parities == parity, persistent=False)
         self.register_buffer("order", torch.cat([kept, moved]).argsort(), persistent=False)
-        self.parity, self.additive = parity, additive
-        self.net = perceptron([d, *hidden, len(moved) * (1 if additive else 2)])
+        self.parity = parity
+        self.net = perceptron([d, *hidden, 2 * len(moved)])
         for parameter in self.net[-1].parameters():
             nn.init.zeros_(parameter)
 
     def _scale_and_shift(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        out: Tensor = self.net(x * self.kept).to(x.dtype)
-        if self.additive:
-            return torch.zeros_like(out), out
-        raw, t = out.chunk(2, 1)
-        return bounded(raw), t
+        raw, t = self.net(x * self.kept).to(x.dtype).chunk(2, 1)
+        return BOUND * torch.tanh(raw / BOUND), t  # log s: the identity near 0
 
     def _joined(self, x: Tensor, moved: Tensor) -> Tensor:
         return torch.cat([x[:, self.parity :: 2], moved], 1)[:, self.order]
@@ -149,58 +129,11 @@ class Coupling(Layer):
         return self._joined(x, (x[:, 1 - self.parity :: 2] - t) * (-log_s).exp()), -log_s.sum(1)
 
 
-class Scaling(Layer):
-    """x = s ⊙ z, with one positive scale per coordinate."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.log_s = nn.Parameter(torch.zeros(d))
-
-    def forward(self, z: Tensor) -> Pass:
-        return z * self.log_s.exp(), self.log_s.sum().expand(len(z))
-
-    def inverse(self, x: Tensor) -> Pass:
-        return x * (-self.log_s).exp(), -self.log_s.sum().expand(len(x))
-
-
-def _couplings(shape: tuple[int, ...], couplings: int, hidden: Sequence[int], *, additive: bool) -> list[Layer]:
-    d = prod(shape)
-    if d < 2:
-        raise ValueError(f"`shape` must have at least two coordinates, one to keep and one to move; got {shape}.")
-    number = checks.count("couplings", couplings)
-    return [Coupling(d, hidden, parity=i % 2, additive=additive) for i in range(number)]
-
-
-class NICE(Flow):
-    """Additive couplings, which preserve volume, followed by one scale per coordinate.
-
-    Args:
-        shape: shape of one sample; images are treated as vectors.
-        couplings: number of couplings; at least 2 are needed to move every coordinate.
-        hidden: widths of the hidden layers of a coupling.
-
-    Example:
-        >>> import torch
-        >>> round(NICE((2,)).log_prob(torch.zeros(1, 2)).item(), 4)  # the identity, before training
-        -1.8379
-
-    References:
-        Dinh et al. (2015); Verine (2024), eq. 2.27.
-    """
-
-    def __init__(self, shape: tuple[int, ...] = (2,), *, couplings: int = 4, hidden: Sequence[int] = (256, 256)):
-        super().__init__(shape, [*_couplings(shape, couplings, hidden, additive=True), Scaling(prod(shape))])
-
-
 class RealNVP(Flow):
     """Affine couplings. With few of them, the model is too weak to have both high precision and high recall.
 
-    The default is the model of the 8-Gaussians experiment: 3 couplings, each with a 2-256-256-2 network.
-
-    Args:
-        shape: shape of one sample; images are treated as vectors.
-        couplings: number of couplings; at least 2 are needed to move every coordinate.
-        hidden: widths of the hidden layers of a coupling.
+    The default is the model of the 8-Gaussians experiment: 3 couplings, each with a 2-256-256-2 network. Images are
+    treated as vectors. At least 2 couplings are needed to move every coordinate.
 
     Example:
         >>> sum(p.numel() for p in RealNVP(couplings=8).parameters())  # the published "540k"
@@ -211,4 +144,7 @@ class RealNVP(Flow):
     """
 
     def __init__(self, shape: tuple[int, ...] = (2,), *, couplings: int = 3, hidden: Sequence[int] = (256, 256)):
-        super().__init__(shape, _couplings(shape, couplings, hidden, additive=False))
+        if (d := prod(shape)) < 2:
+            raise ValueError(f"`shape` must have at least two coordinates, one to keep and one to move; got {shape}.")
+        number = checks.count("couplings", couplings)
+        super().__init__(shape, [Coupling(d, hidden, parity=i % 2) for i in range(number)])

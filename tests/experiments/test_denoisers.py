@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from experiments.common.unet import UNetDenoiser
-from precall.tune.models.diffusion import (
+from experiments.common.denoisers import (
     Denoiser,
     MLPDenoiser,
     edm_loss,
@@ -14,6 +13,7 @@ from precall.tune.models.diffusion import (
     sample,
     squared_errors,
 )
+from experiments.common.unet import UNetDenoiser
 
 MEAN, STD = torch.tensor([1.0, -2.0], dtype=torch.float64), torch.tensor([0.4, 1.5], dtype=torch.float64)
 
