@@ -248,17 +248,7 @@ class Reference(PreparedReals):
         return replace(self, side=side, swept={})
 
     def save(self, path: str | Path) -> Path:
-        """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
-
-        Example:
-            >>> import tempfile
-            >>> import numpy as np
-            >>> x = np.random.default_rng(0).normal(size=(80, 2))
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     reference = Reference.load(Reference.fit(x, k=3).save(f"{folder}/data.precall"))
-            >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
-            (3, 80)
-        """
+        """Write features, moments, balls and the protocol to a `.precall` file, for `load`; it contains no samples."""
         return save_side(path, self.side, self.balls(), self.settings)
 
     @classmethod
@@ -279,13 +269,6 @@ class Reference(PreparedReals):
         The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
         several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
         merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
-
-        Example:
-            >>> import numpy as np
-            >>> rng = np.random.default_rng(0)
-            >>> sketch = Reference.fit(rng.normal(size=(200, 2))).sketch(rng.normal(size=(100, 2)))
-            >>> sketch.scores["coverage"].n_fake
-            100
         """
         from precall.samples.opening import separate_shards
 

@@ -26,7 +26,7 @@ class GroupRows:
     only_fake: tuple[Hashable, ...]  # groups that the model invents: its precision on them is 0
 
 
-def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> GroupRows:
+def split_groups(groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> GroupRows:
     """Rows of each group in the real and the fake set, from one label per sample.
 
     Groups that are in one set only are reported separately. A group with a single sample is refused: it has no curve.
