@@ -33,7 +33,7 @@ from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.inputs.features import Pair, check_k, same_dimension
 from precall.metrics.inputs.notices import notices
-from precall.metrics.inputs.sides import Side, on_one_grid, side
+from precall.metrics.inputs.sides import Side, side
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
@@ -338,7 +338,7 @@ class Reference(PreparedReals):
 
     def _comparable(self, real: Side, fake: Side) -> tuple[Reference, Side]:
         """Both sides on one grid of numbers, with the categories that are frequent in the two tables together."""
-        real, found = on_one_grid(real, fake)
+        real, found = real.on_one_grid(fake)
         holdout = self.holdout
         if real.table is not None:
             real, found, *others = with_shared_levels(real, found, *([] if holdout is None else [holdout]))

@@ -138,6 +138,50 @@ class Side:
         index = int(self.rows[row])
         return self.samples.thumbnail(index) or self.samples.describe(index)
 
+    def on_one_grid(self, other: Side) -> tuple[Side, Side]:
+        """Both sides in the coarser of their floating-point types; the record of a side that was rounded says so.
+
+        A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of
+        one side are numbers of a coarser type, and those of the other side are not, the other side is rounded to it.
+        """
+        if self.moments is not None or other.moments is not None or self.table is not None:
+            return self, other
+        own, its, order = self.float_type, other.float_type, [*BITS, None]
+        if order.index(own) < order.index(its):
+            return self, other.rounded(str(own))
+        return (self, other) if own == its else (self.rounded(str(its)), other)
+
+    @property
+    def float_type(self) -> str | None:
+        """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
+        some = to_numpy(self.features[:: max(1, len(self.features) // LOOKED_AT)])
+        for name, bits in BITS.items():
+            mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
+            odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
+            if odd > USED and (_cast(some, name) == some).all():
+                return name if (_cast(values := to_numpy(self.features), name) == values).all() else None
+        return None
+
+    def rounded(self, name: str) -> Side:
+        """This side in a coarser type; as it is if that changes nothing, or if its numbers are too large for it."""
+        values = to_numpy(self.features)
+        matrix = _cast(values, name)
+        if (matrix == values).all() or not np.isfinite(matrix).all():
+            return self
+        features: Features = as_tensor(matrix, self.features.device) if is_tensor(self.features) else matrix
+        record = replace(self.record, storage=f"rounded to {name}, the type of the other side")
+        return replace(self, features=features, record=record)
+
+
+def _cast(values: Matrix, name: str) -> Matrix:
+    """The values rounded to a type, in their own type."""
+    if name == "bfloat16":  # the first 16 bits of float32, rounded to even
+        bits = values.astype(np.float32).view(np.uint32)
+        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
+        return rounded.view(np.float32).astype(values.dtype)
+    with np.errstate(over="ignore"):
+        return values.astype(name).astype(values.dtype)
+
 
 def side(
     name: str,
@@ -263,50 +307,3 @@ def _is_matrix(source: Any) -> bool:
     if not isinstance(source, list) or not source:
         return False
     return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)
-
-
-def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
-    """Both sides in the coarser of their floating-point types; the record of a side that was rounded says so.
-
-    A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of one
-    side are numbers of a coarser type, and those of the other side are not, the other side is rounded to that type.
-    """
-    if real.moments is not None or fake.moments is not None or real.table is not None:
-        return real, fake
-    of_real, of_fake = _type_of(real.features), _type_of(fake.features)
-    order = [*BITS, None]
-    if order.index(of_real) < order.index(of_fake):
-        return real, _rounded(fake, str(of_real))
-    return (real, fake) if of_real == of_fake else (_rounded(real, str(of_fake)), fake)
-
-
-def _type_of(features: Features) -> str | None:
-    """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
-    some = to_numpy(features[:: max(1, len(features) // LOOKED_AT)])
-    for name, bits in BITS.items():
-        mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
-        odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
-        if odd > USED and (_cast(some, name) == some).all():
-            return name if (_cast(values := to_numpy(features), name) == values).all() else None
-    return None
-
-
-def _cast(values: Matrix, name: str) -> Matrix:
-    """The values rounded to a type, in their own type."""
-    if name == "bfloat16":  # the first 16 bits of float32, rounded to even
-        bits = values.astype(np.float32).view(np.uint32)
-        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
-        return rounded.view(np.float32).astype(values.dtype)
-    with np.errstate(over="ignore"):
-        return values.astype(name).astype(values.dtype)
-
-
-def _rounded(side: Side, name: str) -> Side:
-    """The side rounded to a type; as it is if that changes nothing, or if its numbers are too large for the type."""
-    values = to_numpy(side.features)
-    matrix = _cast(values, name)
-    if (matrix == values).all() or not np.isfinite(matrix).all():
-        return side
-    features: Features = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
-    record = replace(side.record, storage=f"rounded to {name}, the type of the other side")
-    return replace(side, features=features, record=record)
