@@ -189,17 +189,12 @@ class WholeRun:
         plan = self.real.table
         if plan is None or self.fake.table is None:
             return None
+        columns, found = plan["columns"], named_category_codes(self.real, self.fake)
+        named = {name for name, column in columns.items() if plan["rows_shown"] and not column["private"]}
+        levels = {name: codes for name, (codes, _) in found.items()}
+        names = {name: names for name, (_, names) in found.items() if name in named}
         real, fake = to_numpy(self.real.features), to_numpy(self.fake.features)
-        found = named_category_codes(self.real, self.fake)
-        named = {name for name, column in plan["columns"].items() if plan["rows_shown"] and not column["private"]}
-        return column_drift(
-            real=real,
-            fake=fake,
-            columns=plan["columns"],
-            levels={name: codes for name, (codes, _) in found.items()},
-            names={name: names for name, (_, names) in found.items() if name in named},
-            seed=self.seed,
-        )
+        return column_drift(real=real, fake=fake, columns=columns, levels=levels, names=names, seed=self.seed)
 
     @property
     def sources(self) -> Mapping[str, Side]:
@@ -212,7 +207,7 @@ class WholeRun:
             "dimension": self.pair.dimension,
             "constant_columns": self.pair.constant_columns(),
             "device": device_of(self.pair.fake),
-            **{of: one.protocol for of, one in self._sides.items() if one.protocol},
+            **{of: known for of, one in self._sides.items() if (known := one.record.to_dict())},
             **({} if self.real.prompted is None else {"prompts": self.real.prompted.about}),
             **({} if self.real.table is None else {"contains": self.real.contents()}),
             **({"notices": said} if (said := self._notices) else {}),
