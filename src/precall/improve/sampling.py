@@ -42,11 +42,7 @@ class Refined:
         draws: number of samples drawn from the generator, including pilot draws and gradient steps.
         ratio_calls: number of samples for which the ratio was evaluated.
         gradient_calls: number of samples for which a gradient through ratio and generator was computed.
-        seconds: wall-clock time.
         acceptance_rate: samples produced per draw, 1/K if the budget is met exactly.
-        method: name of the method.
-        budget: requested K.
-        seed: seed of the draws and of the method.
         settings: settings of the method, and quantities it estimated (threshold, Lipschitz constant).
         complete: False if the generator stopped early; then there are fewer than n samples.
     """
@@ -217,9 +213,7 @@ def sample(
             is a NumPy generator.
         ratio: returns log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
         budget: K ≥ 1.
-        n: number of samples.
         method: one of the names above, or a sampler object with other settings, such as `OBRS(pilot=…)`.
-        seed: seed of the draws and of the method.
         batch_size: maximum number of samples per call of the generator.
         progress: called with ("samples", kept, n).
 

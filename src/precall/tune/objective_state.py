@@ -45,13 +45,7 @@ def refreshable(objective: object) -> list[Any]:
 
 
 def description(objective: object) -> Any:
-    """What an objective is, without its state, as JSON-compatible values: its class and its settings.
-
-    Example:
-        >>> from precall.tune.objectives import OBRSObjective
-        >>> description(OBRSObjective("kl", budget=3.0, log_tau=0.5))
-        {'class': 'OBRSObjective', 'divergence': 'kl', 'budget': 3.0, 'critic': 'gan'}
-    """
+    """What an objective is, without its state, as JSON-compatible values: its class and its settings."""
     if objective is None or isinstance(objective, bool | int | float | str):
         return objective
     if isinstance(objective, Mapping):
