@@ -91,15 +91,16 @@ class HeldOutScores:
         """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
 
         `values` and `drawn` have the scores and points of the curve and of bootstrap samples, by the names in `READ`.
-        The variance is at least that of a share of n samples. If an estimate `failed` and was replaced by its
-        certificate, a bound on one side only, intervals extend to the worse end of their range.
+        With calibrated ratios, the variance is at least that of a share of n samples. If an estimate `failed` and was
+        replaced by its certificate, a bound on one side only, intervals extend to the worse end of their range.
         """
         from scipy.special import stdtrit
 
         variance = _variances(drawn) + TRAINING * self._inner_variances()
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
-        shares = np.array([values[info.name] for info in READ])
-        variance = np.maximum(variance, shares * (1 - shares) / n)
+        if self.inner is not None:
+            shares = np.array([values[info.name] for info in READ])
+            variance = np.maximum(variance, shares * (1 - shares) / n)
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         return {
             info.name: self._interval(info, values[info.name], half, np.inf if failed else UNSEEN * half, n)
