@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 import precall
 from experiments.common.cover_curve import cover_curve_of
+from precall.metrics.assessing import prepared
 from precall.metrics.assessing.assessment import Reference, assess
 from precall.metrics.assessing.requests import AssessArguments, Request
 from precall.metrics.distances.moments import Moments
@@ -170,7 +171,8 @@ def test_a_reference_is_fitted_once_and_agrees_with_assess(modes, compared, monk
     reference = Reference.fit(modes["real"])
     calls = []
     around = neighbors.balls_around
-    monkeypatch.setattr(neighbors, "balls_around", lambda x, **how: calls.append(len(x)) or around(x, **how))
+    for place in (neighbors, prepared):
+        monkeypatch.setattr(place, "balls_around", lambda x, **how: calls.append(len(x)) or around(x, **how))
     found = [reference.assess(modes[name], metrics=("neighbors",)) for name in ("dropped", "invented")]
     assert calls.count(300) == 1  # the real balls were not computed again
     for one, name in zip(found, ("dropped", "invented"), strict=True):
