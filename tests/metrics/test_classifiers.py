@@ -22,6 +22,7 @@ from precall.metrics.classifiers.permutation import feature_p_value, permutation
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.metrics.inputs.features import Pair
 from precall.metrics.members.panel import FITTED, MEMBERS, PANEL, Panel, TrainedPanel, scored
+from precall.metrics.members.panel_members import boosted_trees
 from precall.metrics.members.views import Views, most_different, tasks_of, varies
 from precall.theory.hull import few_blocks, score_blocks
 from precall.theory.spectrum import RatioSpectrum
@@ -743,3 +744,15 @@ def test_the_quick_panel_sees_shifts_scales_and_dropped_modes(few_permutations):
     }
     for name, (real, fake) in pairs.items():
         assert classify("auto_quick", real=real, fake=fake).p_value <= 0.01, name
+
+
+def test_boosted_trees_are_those_of_scikit_learn():
+    """The bins are found without scikit-learn's own threads."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 4)) * [1.0, 0.0, 1.0, 1e-9]
+    x[:, 2] = x[:, 2].round()
+    how = {"max_iter": 5, "max_bins": 63, "early_stopping": True, "random_state": 0}
+    models = [kind(**how).fit(x, x[:, 0] > 0.3 * x[:, 2]) for kind in (HistGradientBoostingClassifier, boosted_trees())]
+    np.testing.assert_array_equal(*(model.decision_function(x) for model in models))

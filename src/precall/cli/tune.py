@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 PLAIN, PICTURE = "plain", "dial.png"
 Scores = Mapping[float, Mapping[str, "Score"]]
-Steps = Mapping[float, int]  # by λ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +144,7 @@ def tune(options: TuneOptions) -> None:
     note(f"model: {out / 'checkpoint.safetensors'}; samples: {out / 'samples.npy'}; log, pictures: {out}")
 
 
-def dial(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[Mapping[float, Result], Steps]:
+def dial(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[Any, dict[float, int]]:
     """Train at each λ, and return results and steps by λ. Runs with fewer steps than the dial are lengthened."""
     if run["bins"]:
         return tune_run.trained(out, run, place, resume=resume), {}
@@ -200,7 +199,7 @@ def _options(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return run | {"init": options["init"]}
 
 
-def table(scores: Scores, steps: Steps) -> str:
+def table(scores: Scores, steps: Mapping[float, int]) -> str:
     """The scores of each λ, with the intervals below them, and with the steps of each run if they differ."""
     from precall.report.table import two_lines
 

@@ -292,7 +292,7 @@ def concluded(
         spectrum_before=result.spectrum,
         estimator=result.name,
         notes=notes,
-        protocol={name: one.protocol for name, one in sides.items() if one.protocol},
+        protocol={name: known for name, one in sides.items() if (known := one.record.to_dict())},
         **facts,
     )
 
