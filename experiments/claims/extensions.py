@@ -5,8 +5,6 @@ Precision and recall are those of k nearest neighbours (k = 5) unless a sentence
 
 from __future__ import annotations
 
-from statistics import mean
-
 from scipy.stats import spearmanr
 
 from experiments.claims import by_setting, differences, entry, num, nums, ordered, pm, points, said, spread
@@ -119,9 +117,9 @@ def tune_digits(r: Row) -> str:
         for seed in r["seeds"].values()
     )
     return (
-        f"Four runs of three seeds with `tail`: precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
+        f"{len(r['seeds'])} runs with `tail`, on two machines: precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
         + said("In every run the intervals of λ = .1 and 10 are disjoint.", apart)
-        + f" The default loss, two seeds: {nums([mean(one) for one in log[0]], 2)} and {nums([mean(one) for one in log[1]], 2)}."
+        + f" The default loss, {len(r['default loss'])} runs: {', '.join(pm(one, 2) for one in log[0])} and {', '.join(pm(one, 2) for one in log[1])}."
     )
 
 
