@@ -12,7 +12,7 @@ from experiments.common.summaries import Row
 
 TILTS = ("-1", "-0.5", "0", "0.5", "1", "2", "9")
 STRENGTHS = (",central=-1", ",central=-0.5", "", *(f",central={c}" for c in ("0.5", "1", "1.5", "2", "3")))
-H200 = "one H200"
+H200 = "H200"
 
 
 def ends(table: dict[str, list[float]], first: str, last: str) -> list[float]:
@@ -558,7 +558,7 @@ def text_dial(r: Row) -> str:
     "own question",
     "benchmarks.tune",
     files=("tune_h200", "tune"),
-    run="one H200, and two threads of aarch64",
+    run="H200, and two threads of aarch64",
 )
 def steps_per_second(h200: Row, cpu: Row) -> str:
     rates = {(row["data"], row["model"]): row["steps/s"] for row in h200["recipes"]}
