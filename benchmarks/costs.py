@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def point(work: str, device: str, *, n: int, d: int, models: int) -> dict[str, f
     }
 
 
-def series(work: str, device: str, varied: str, values: Sequence[int], most: float) -> list[Row]:
+def series(work: str, device: str, varied: str, values: Sequence[int], most: float) -> Iterator[Row]:
     """The points of one series, in increasing order; those that would cost too much are extrapolated."""
     rows: list[Row] = []
     for value in values:
@@ -67,7 +67,7 @@ def series(work: str, device: str, varied: str, values: Sequence[int], most: flo
             rows.append(row | json.loads(in_new_process("benchmarks.costs", *words)) | {"extrapolated": False})
         else:
             rows.append(row | found | {"extrapolated": True})
-    return rows
+        yield rows[-1]
 
 
 def _given_up(rows: Sequence[Row]) -> bool:
@@ -145,8 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     about = {"machine": machine(torch.device(options.device)), "most": options.most}
     for work in works:
         for varied, values in chosen.items():
-            rows += series(work, options.device, varied, values, options.most)
-            save({**about, "points": rows, "exponents": fitted(rows)}, options.out)  # what is there, if it is stopped
+            for row in series(work, options.device, varied, values, options.most):
+                rows.append(row)
+                save({**about, "points": rows, "exponents": fitted(rows)}, options.out)  # in case it is stopped
     print_table("costs", rows)
     print_table("exponents", fitted(rows))
     print(f"{sum(row['extrapolated'] for row in rows)} of {len(rows)} points are extrapolated")

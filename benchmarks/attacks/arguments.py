@@ -63,7 +63,7 @@ CHOICES = {
     "metrics": METRICS,
     "estimator": ("linear", "linear", "quadratic", "boosting", "nonsense"),
     "model": ("mlp", "conv", "realnvp", "biggan", "nonsense"),
-    "objective": ("pr", "tail", "hinge", "area", "obrs", "gan", "likelihood", "nonsense"),
+    "objective": ("pr", "tail", "obrs", "gan", "likelihood", "nonsense"),
     "data": ("real.npy", "digits", "8-gaussians", "mnist", "cifar-10", "real-images", *SOURCES, *STRANGE),
     "generator": CODE,
     "discriminator": CODE,

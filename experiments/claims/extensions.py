@@ -12,7 +12,7 @@ from experiments.common.summaries import Row
 
 TILTS = ("-1", "-0.5", "0", "0.5", "1", "2", "9")
 STRENGTHS = (",central=-1", ",central=-0.5", "", *(f",central={c}" for c in ("0.5", "1", "1.5", "2", "3")))
-H200 = "one H200"
+H200 = "H200"
 
 
 def ends(table: dict[str, list[float]], first: str, last: str) -> list[float]:
@@ -39,7 +39,7 @@ def gap_closed(table: dict[str, list[float]], setting: str, plain: str = "base",
     "A RealNVP flow of three couplings trained at λ by a critic that learns log p alone, 3,000 steps, five seeds.",
     "own question",
     "extensions.dial_gaussians8",
-    run="one core, 56 min",
+    run="56 min",
     caption="Eight Gaussians and a flow trained at three λ, with known densities.",
 )
 def dial_gaussians8(r: Row) -> str:
@@ -54,7 +54,7 @@ def dial_gaussians8(r: Row) -> str:
         + f": β(.1) = {num(s['lam 0.1']['beta(0.1)']['mean'], 4)}, α(1) = {num(s['lam 1']['alpha(1)']['mean'])} and α(10) = "
         f"{num(s['lam 10']['alpha(10)']['mean'])}; likelihood alone has {num(s['mle']['beta(0.1)']['mean'])}, "
         f"{num(s['mle']['alpha(1)']['mean'])} and {num(s['mle']['alpha(10)']['mean'])}. A critic that knows no density does not follow λ "
-        "([theory](theory.md#training-losses), A critic alone)."
+        "(Figs 5.7–5.8, as published)."
     )
 
 
@@ -67,7 +67,7 @@ def dial_gaussians8(r: Row) -> str:
     files=tuple(
         f"dial_images-{n}" for n in ("digits", "fashion-mnist", "digits-plain", "digits-hinge", "digits-spectral")
     ),
-    run="one core, 11 min (digits), 60 min (Fashion-MNIST), 22 min each for the others",
+    run="11 min (digits), 60 min (Fashion-MNIST), 22 min each for the others",
     caption="The dial on images: samples and scores at five λ.",
 )
 def dial_images(digits: Row, fashion: Row, plain: Row, hinge: Row, spectral: Row) -> str:
@@ -88,35 +88,38 @@ def dial_images(digits: Row, fashion: Row, plain: Row, hinge: Row, spectral: Row
         f"(`digits-plain`, one seed) recall goes from {num(means(plain, 'recall')[0])} to {num(means(plain, 'recall')[-1])}; with spectral "
         "normalisation and latents × .3 (`digits-spectral`, three seeds) "
         + said("it falls between λ = 3 and 10 alone", late[3] > 0.85 > late[4])
-        + f" ({num(late[3])}, {num(late[4])}). The λ-weighted hinge (`digits-hinge`, one seed) "
-        + said("keeps more precision at small λ", means(hinge, "precision")[0] > means(plain, "precision")[0] + 0.1)
-        + " and gives no density ratio."
+        + f" ({num(late[3])}, {num(late[4])}). "
+        + said(
+            "The hinge is more precise at small λ", means(hinge, "precision")[0] > means(plain, "precision")[0] + 0.1
+        )
+        + " (one seed)."
     )
 
 
 @entry(
     "The recipe of `precall tune`",
-    "The default recipe on digits at three λ, n = 599, in pixels, three seeds.",
+    "The recipe on digits at three λ, with `--objective tail` and with the default loss, n = 599, in pixels.",
     "own question",
     "precall tune",
-    options="--data digits --lam 0.1 --lam 1 --lam 10 --seed S --out DIR",
+    options="--data digits --objective tail --lam 0.1 --lam 1 --lam 10 --seed S --out DIR",
     files=("tune_digits",),
-    run="one core, 90 s per seed",
+    run="90 s per seed",
 )
 def tune_digits(r: Row) -> str:
-    scores = {
-        name: [[seed[lam][name]["value"] for lam in ("0.1", "1", "10")] for seed in r["seeds"].values()]
-        for name in ("precision", "recall")
-    }
-    p, q = [list(zip(*scores[name], strict=True)) for name in ("precision", "recall")]
+    def scores(runs: Row, name: str) -> list[list[float]]:
+        return [[one[lam][name]["value"] for one in runs.values()] for lam in ("0.1", "1", "10")]
+
+    p, q = (scores(r["seeds"], name) for name in ("precision", "recall"))
+    log = [scores(r["default loss"], name) for name in ("precision", "recall")]
     apart = all(
         seed["0.1"]["precision"]["high"] < seed["10"]["precision"]["low"]
         and seed["10"]["recall"]["high"] < seed["0.1"]["recall"]["low"]
         for seed in r["seeds"].values()
     )
     return (
-        f"Precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
-        + said("With every seed the intervals of λ = .1 and 10 are disjoint.", apart)
+        f"{len(r['seeds'])} runs with `tail`, on two machines: precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
+        + said("In every run the intervals of λ = .1 and 10 are disjoint.", apart)
+        + f" The default loss, {len(r['default loss'])} runs: {', '.join(pm(one, 2) for one in log[0])} and {', '.join(pm(one, 2) for one in log[1])}."
     )
 
 
@@ -125,7 +128,7 @@ def tune_digits(r: Row) -> str:
     "The same recipe with a second critic on features of a small classifier, with that critic alone, and with bins of centrality; three seeds.",
     "own question",
     "extensions.tune_options",
-    run="one core, 17 min",
+    run="17 min",
 )
 def tune_options(r: Row) -> str:
     def value(kind: str, lam: str, space: str, score: str) -> list[float]:
@@ -191,7 +194,7 @@ def central_digits(r: Row) -> str:
     "extensions.target_images",
     options="--data fashion-mnist",
     files=("target_images-fashion-mnist", "target_images-digits"),
-    run="one core, 35 min (digits: 4 min)",
+    run="35 min (digits: 4 min)",
     caption="Fine-tuning on targets: means of three seeds, with bars of one standard deviation.",
 )
 def target_images(fashion: Row, digits: Row) -> str:
@@ -272,7 +275,7 @@ def diffusion_rejection(r: Row) -> str:
     "error of the guided denoiser (*matched*); five seeds.",
     "own question",
     "extensions.ratio_guidance",
-    run="one core, 11 min",
+    run="11 min",
     caption="Guidance by a ratio over the weight: means of five seeds.",
 )
 def ratio_guidance(r: Row) -> str:
@@ -447,13 +450,13 @@ def gan_bins(cifar: Row, fashion: Row) -> str:
         p, q = by_setting(r["rows"], "precision"), by_setting(r["rows"], "recall")
         order = min(rank(p, dial)) >= 0.95 and max(rank(q, dial)) <= -0.95
         parts.append(
-            said(f"On {name} the tilt is a dial with every seed", order)
+            said(f"on {name} too" if parts else f"The tilt is a dial with every seed on {name}", order)
             + f" (precision + {points(ends(p, dial[0], dial[-1]))}, recall − {points(ends(q, dial[0], dial[-1]))})"
         )
     level = [v for s in ("0.5", "1", "2", "9") for v in cifar["recall beyond"]["truncation"][f"bins,tilt={s}"].values()]
     half = list(cifar["recall beyond"]["truncation and rejection, K = 3"]["bins,tilt=0.5,reject=3"].values())
     return (
-        ". ".join(parts)
+        ", ".join(parts)
         + f". Without rejection it is level with truncation on CIFAR-10 ({points(level)} of recall at equal precision); with K = 3 on both sides, s = .5 "
         f"gains {points(half)}."
     )
@@ -477,7 +480,7 @@ def gan_features(cifar: Row, fashion: Row, longer: Row) -> str:
         gain = differences(p, "features", "further"), differences(q, "features", "further")
         parts.append(
             said(
-                f"On {name}, `features` has more precision and recall than `further` with every seed",
+                f"On {name} too" if parts else f"On {name}, `features` has more of both than `further` with every seed",
                 min(gain[0] + gain[1]) > 0,
             )
             + f" (by {points(gain[0])} and {points(gain[1])}; FID {pm(fid['further'], 1)} to {pm(fid['features'], 1)}), and closes "
@@ -504,14 +507,14 @@ def gan_central(cifar: Row, fashion: Row) -> str:
         dial = [f"features,reject=2{c}" for c in STRENGTHS]
         parts.append(
             said(
-                f"On {name} both scores of `features` are strictly in order with every seed",
+                f"on {name} too" if parts else f"Both scores of `features` are in order with every seed on {name}",
                 every_seed(p, dial) and every_seed(q, dial, falling=True),
             )
             + f" (precision + {points(ends(p, dial[0], dial[-1]))}, recall − {points(ends(q, dial[0], dial[-1]))})"
         )
     collapsed = by_setting(cifar["rows"], "recall")["base"][0]
     return (
-        ". ".join(parts)
+        ", ".join(parts)
         + ". "
         + said("The base of seed 0 on CIFAR-10 had collapsed", collapsed < 0.01)
         + f" (recall {num(collapsed)})."
@@ -555,7 +558,7 @@ def text_dial(r: Row) -> str:
     "own question",
     "benchmarks.tune",
     files=("tune_h200", "tune"),
-    run="one H200, and two threads of aarch64",
+    run="H200, and two threads of aarch64",
 )
 def steps_per_second(h200: Row, cpu: Row) -> str:
     rates = {(row["data"], row["model"]): row["steps/s"] for row in h200["recipes"]}
@@ -563,7 +566,6 @@ def steps_per_second(h200: Row, cpu: Row) -> str:
         ("8-gaussians", "realnvp"),
         ("digits", "mlp"),
         ("fashion-mnist", "conv"),
-        ("fashion-mnist", "glow"),
         ("cifar-10", "biggan"),
     )
     listed = ", ".join(f"{data} {model} {rates[data, model]:.0f}" for data, model in shown)

@@ -162,6 +162,8 @@ def _step(channels: int, hidden: int) -> tuple[Layer, Layer, Layer]:
 class Glow(Flow):
     """Glow: steps of actnorm, invertible 1×1 convolution and affine coupling on several scales.
 
+    The default has 15.7 M parameters for one channel and 22.0 M for three; the thesis's has 85.2 M.
+
     Args:
         shape: shape of one image; its sides must be divisible by 2^levels. Pad 28 × 28 to 32 × 32 for three levels.
         levels: number of scales.

@@ -33,11 +33,12 @@ import torch
 
 from experiments.common.arguments import parser
 from experiments.common.networks import SMALL_GAN, small_gan
+from experiments.common.other_objectives import Hinge
 from experiments.common.parallel import each
 from experiments.common.saving import save
 from experiments.common.summaries import Row
 from experiments.common.truncation import KINDS, Truncate, truncated
-from precall.tune import FGAN, Hinge, PRObjective, Scheduled, Settings, Trainer, TrainingData, load_data
+from precall.tune import FGAN, PRObjective, Scheduled, Settings, Trainer, TrainingData, load_data
 from precall.tune.pictures import grid
 from precall.tune.watch import neighbor_scores
 

@@ -13,13 +13,7 @@ _ran_in: int | None = None  # the process in which a network has run
 
 
 def check_device(device: str | None) -> None:
-    """Refuse a device that does not exist on this machine. "auto" and "cpu" are always accepted.
-
-    Args:
-        device: "auto", "cpu", "cuda", "mps", or one of several GPUs, as in "cuda:1"; None is no choice.
-
-    Raises:
-        ValueError: If the name is unknown, or torch does not find the device.
+    """Refuse a device that does not exist on this machine. "auto", "cpu" and None are always accepted.
 
     Example:
         >>> check_device("gpu")
@@ -38,12 +32,7 @@ def check_device(device: str | None) -> None:
 
 
 def network_device(device: str | None = None) -> str:
-    """The device for networks, which compute in float32: the requested one; for "auto" or None CUDA, MPS or the CPU.
-
-    Example:
-        >>> network_device("cpu")
-        'cpu'
-    """
+    """The device for networks, which compute in float32: the requested one; for "auto" or None CUDA, MPS or the CPU."""
     check_device(device)
     if device not in (None, "auto"):
         return str(device)
@@ -51,18 +40,12 @@ def network_device(device: str | None = None) -> str:
 
 
 def exact_device(device: str | None = None) -> str:
-    """The device for comparisons that need float64: as `network_device`, but the CPU instead of MPS, which has none.
-
-    Example:
-        >>> exact_device("cpu")
-        'cpu'
-    """
+    """The device for comparisons that need float64: as `network_device`, but the CPU instead of MPS, which has none."""
     chosen = network_device(device)
     return "cpu" if chosen == "mps" else chosen
 
 
 def _exists(device: str) -> bool:
-    """Whether torch finds the device."""
     kind, _, index = device.partition(":")
     if "torch" not in sys.modules and not may_exist(kind):
         return False
@@ -87,11 +70,7 @@ def may_exist(kind: str) -> bool:
 
 
 def check_fork() -> None:
-    """Refuse to run a network in a process that was forked after a network had run: it would wait for ever.
-
-    Raises:
-        ValueError: With the start methods that can be used.
-    """
+    """Refuse to run a network in a process that was forked after a network had run: it would wait for ever."""
     global _ran_in
     if _ran_in not in (None, os.getpid()):
         raise ValueError(

@@ -48,13 +48,9 @@ class OutputError(OSError, ValueError):
 
 
 def check_output(path: str | Path, *, sources: Iterable[str | Path] = ()) -> None:
-    """Refuse a path at which no file may be written.
+    """Refuse a path at which no file may be written: it must be neither a source nor inside one.
 
     Call it before a long computation. `open_atomically` repeats the check, except for the sources.
-
-    Args:
-        path: The file to write.
-        sources: Files and folders that the same command reads. The output must be neither one of them nor inside one.
 
     Example:
         >>> check_output("/dev/null")
@@ -67,12 +63,7 @@ def check_output(path: str | Path, *, sources: Iterable[str | Path] = ()) -> Non
 
 
 def check_output_folder(path: str | Path, *, sources: Iterable[str | Path] = ()) -> None:
-    """Refuse a path that cannot be a folder of results: a file, or a source or a folder inside one.
-
-    Args:
-        path: The folder; it may exist.
-        sources: Files and folders that the same command reads.
-    """
+    """Refuse a path that cannot be a folder of results: a file, or a source or a folder inside one."""
     path = Path(path)
     _check_apart(path, sources)
     if (path.exists() or path.is_symlink()) and not path.is_dir():
@@ -87,14 +78,6 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
     the temporary file is removed and `path` is left unchanged. Missing parent folders are created. Several processes
     may write the same path at the same time; the last one to finish wins. Temporary files that killed processes left in
     the folder are removed.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with open_atomically(Path(folder) / "new" / "data.bin") as file:
-        ...         _ = file.write(b"abc")
-        ...     (Path(folder) / "new" / "data.bin").read_bytes()
-        b'abc'
     """
     _check_regular(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,12 +101,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
-    """Write the blocks one after the other to `path`, atomically (see `open_atomically`).
-
-    Args:
-        path: The file to write.
-        *blocks: Bytes, or arrays whose bytes are written in C order.
-    """
+    """Write the blocks (bytes, or arrays in C order) to `path`, atomically (see `open_atomically`)."""
     with open_atomically(path) as file:
         for block in blocks:
             file.write(block if isinstance(block, bytes) else block.tobytes())
@@ -179,13 +157,7 @@ def staged_folder(out: Path) -> Iterator[Path]:
 
 
 def mapped_copy(blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """An array in a temporary file without a name, memory-mapped for reading. It vanishes with the array.
-
-    Example:
-        >>> import numpy as np
-        >>> mapped_copy([np.zeros((2, 3)), np.ones((1, 3))], (3, 3), np.dtype(float)).sum()
-        np.float64(3.0)
-    """
+    """An array in a temporary file without a name, memory-mapped for reading. It vanishes with the array."""
     import numpy as np
 
     expected, written = math.prod(shape) * dtype.itemsize, 0
@@ -199,19 +171,7 @@ def mapped_copy(blocks: Iterable[npt.NDArray[Any]], shape: tuple[int, ...], dtyp
 
 
 def one_per_line(names: Iterable[str]) -> bytes:
-    r"""Names as lines of UTF-8 text. A name that would be read back as two lines, or as none, is refused.
-
-    Args:
-        names: The names, such as paths of samples.
-
-    Example:
-        >>> one_per_line(["a.png", "b.png"])
-        b'a.png\nb.png\n'
-        >>> one_per_line(["a\nb.png"])
-        Traceback (most recent call last):
-            ...
-        ValueError: a list with one name per line cannot hold the name `a\nb.png`, which contains a line break. ...
-    """
+    """Names as lines of UTF-8 text. A name that would be read back as two lines, or as none, is refused."""
     lines = list(names)
     for name in lines:
         if name.splitlines() != [name]:

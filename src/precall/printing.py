@@ -15,33 +15,22 @@ _TIED = re.compile(r"\[[^][]{1,40}\]|\S+ [=→≤] \S+|\d %")  # what stays on o
 
 
 def drawing(module: str) -> Any:
-    """A module of `precall.report`, which draws results; loaded when a result first prints, draws or writes itself.
+    """A module of `precall.report`, loaded when a result first prints, draws or writes itself.
 
-    Results are below the room that draws them, and name it here only. The name is a string because the drawings are
-    typed with the results: an import would close a circle.
+    Results are below the room that draws them, and name it here only, by a string: an import would close a circle.
     """
     return import_module(f"precall.report.{module}")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
-    """One line per row, with cells padded to the width of their column.
-
-    Example:
-        >>> aligned([["model", "recall"], ["a", "0.5"]])
-        ['model  recall', 'a      0.5']
-    """
+    """One line per row, with cells padded to the width of their column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pad = str.rjust if right else str.ljust
     return ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
 
 
 def hanging(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned rows whose last cell is wrapped below itself, so that no line is longer than `WIDTH`.
-
-    Example:
-        >>> hanging([["a", "b" * 40 + " " + "c" * 40]])[1]
-        '   cccccccccccccccccccccccccccccccccccccccc'
-    """
+    """Aligned rows whose last cell is wrapped below itself, so that no line is longer than `WIDTH`."""
     heads = aligned([[*row[:-1], "|"] for row in rows])
     lines = []
     for head, row in zip(heads, rows, strict=True):

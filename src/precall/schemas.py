@@ -1,7 +1,6 @@
 """Schemas at the door: files of precall are validated as wholes before anything in them is used.
 
-The schemas are JSON Schemas; this file reads the part of that language that they use. A value that does not fit is
-named in one sentence.
+The schemas are JSON Schemas; this file reads the part of that language that they use.
 """
 
 from __future__ import annotations
@@ -30,20 +29,12 @@ Schema = Mapping[str, Any]
 
 
 def check(value: object, schema: Schema, place: str = "the file", root: Schema | None = None) -> None:
-    """Refuse a JSON value that does not fit a schema.
+    """Refuse a JSON value that does not fit a schema; `root` has the `$defs` that it refers to.
 
-    Args:
-        value: The value.
-        schema: The schema: `type`, `const`, `enum`, `anyOf`, `$ref`, limits of numbers and sizes, `pattern`,
-            `properties`, `required`, `additionalProperties` and `items`.
-        place: Where the value is, for the error.
-        root: The schema whose `$defs` are referred to.
+    Known are `type`, `const`, `enum`, `anyOf`, `$ref`, limits of numbers and sizes, `pattern`, `properties`,
+    `required`, `additionalProperties` and `items`.
 
     Example:
-        >>> check({"k": 10**400}, {"type": "object", "properties": {"k": {"type": "number"}}}, "x.json")
-        Traceback (most recent call last):
-            ...
-        ValueError: x.json: `k` must be of type number; got 1000000000000000000000000000000000000000.
         >>> check({"k": 0}, {"type": "object", "properties": {"k": {"type": "integer", "minimum": 1}}}, "x.json")
         Traceback (most recent call last):
             ...
@@ -55,13 +46,11 @@ def check(value: object, schema: Schema, place: str = "the file", root: Schema |
 
 @cache
 def stored_schema(name: str) -> dict[str, Any]:
-    """A schema that lies beside this file."""
     found: dict[str, Any] = json.loads(resources.files("precall").joinpath(name).read_text("utf-8"))
     return found
 
 
 def _fault(value: Any, schema: Schema, at: str, root: Schema) -> str | None:
-    """What is wrong with a value, or None."""
     if "$ref" in schema:
         return _fault(value, root["$defs"][schema["$ref"].rpartition("/")[2]], at, root)
     if "anyOf" in schema:

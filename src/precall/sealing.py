@@ -1,12 +1,8 @@
 """Sealed files: each ends with the SHA-256 of its content and is verified when it is read.
 
-A sealed file is its content, followed by a line feed, the word `sha256`, 64 hexadecimal digits and a line feed. The
-hash also covers the names of the file and of its folder: a file that was moved to another entry counts as damaged.
-Seals detect accidents, such as failing disks, interrupted copies and edited files. They do not detect somebody who can
-write to the folder and computes a new seal.
-
-A damaged file is never used and never deleted. It is moved to the folder `damaged` of the cache, and a warning of the
-logger "precall" names it; the command line prints the warning on stderr.
+The hash also covers the names of the file and of its folder: a file that was moved to another entry counts as damaged.
+Seals detect accidents, such as failing disks, interrupted copies and edited files, but nobody who computes a new seal.
+A damaged file is never used and never deleted: it is moved to the folder `damaged` of the cache, with a logged warning.
 """
 
 from __future__ import annotations
@@ -40,20 +36,9 @@ _log = logging.getLogger("precall")
 
 
 def write_sealed(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
-    """Write the blocks one after the other to `path`, followed by the seal, atomically.
+    """Write the blocks (bytes, or arrays in C order) to `path`, followed by the seal, atomically.
 
     Another process may delete the empty folder while the file is being created; writing is then attempted again.
-
-    Args:
-        path: The file to write; missing parent folders are created.
-        *blocks: Bytes, or arrays whose bytes are written in C order.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_sealed(Path(folder, "x.json"), b"[1, 2]")
-        ...     read_sealed(Path(folder, "x.json"))
-        b'[1, 2]'
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -64,7 +49,6 @@ def write_sealed(path: Path, *blocks: bytes | npt.NDArray[Any]) -> None:
 
 
 def read_sealed(path: Path) -> bytes:
-    """The content of a sealed file."""
     return b"".join(_content(path))
 
 

@@ -59,6 +59,24 @@ def test_a_run_leaves_all_that_is_needed(run, tmp_path):
     assert read(out / "checkpoint.safetensors")[1]["step"] == 6
 
 
+def test_log_sends_the_numbers_of_the_training_to_a_tracker(run, points, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    target = f"tensorboard:{tmp_path / 'logs'}"
+    assert run("--data", points, "--steps", 4, "--log", target, "--out", tmp_path / "run", *SMALL).exit_code == 0
+    found = EventAccumulator(str(tmp_path / "logs" / "run")).Reload()
+    rows = [line.split(",") for line in (tmp_path / "run" / "log.csv").read_text().split()]
+    logged = {(int(step), name): float(value) for step, name, value in rows}
+    scalars = {
+        (e.step, tag): e.value for tag in found.Tags()["scalars"] if tag != "hp_metric" for e in found.Scalars(tag)
+    }
+    assert scalars == pytest.approx(logged, rel=1e-5)
+    done = run("--data", points, "--log", "nowhere:x", "--out", tmp_path / "other", *SMALL)
+    assert done.exit_code == 2
+    assert "expected wandb:project" in done.output
+    assert not (tmp_path / "other").exists()
+
+
 def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, points, tmp_path):
     out = tmp_path / "run"
     words = ("--data", points, "--steps", 4, "--assess-every", 2, "--tensorboard", "--json", "--out", out, *SMALL)
@@ -67,7 +85,7 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
     assert json.loads(done.stdout) == json.loads((out / "run.json").read_text())
     assert "budget=3.0" in json.loads(done.stdout)["objective"]
     assert (out / "samples-0000002.png").exists()
-    assert any(name.startswith("events.out") for name in os.listdir(out / "tensorboard"))
+    assert any(name.startswith("events.out") for name in os.listdir(out / "tensorboard" / "run"))
     logged = {line.split(",")[1] for line in (out / "log.csv").read_text().splitlines()}
     assert {"precision", "recall", "generator_loss"} <= logged
     samples = np.load(out / "samples.npy")
@@ -75,7 +93,7 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
 
 
 def test_unknown_data_is_refused_before_heavy_imports(run, monkeypatch):
-    monkeypatch.setattr("precall.cli.tune.fabric_of", lambda *_: pytest.fail("Lightning was imported"))
+    monkeypatch.setattr("precall.cli.tune_run.fabric_of", lambda *_: pytest.fail("Lightning was imported"))
     done = run("--data", "nowhere", "--out", "x")
     assert done.exit_code == 1
     assert "or a path that exists; got `nowhere`" in done.output
@@ -267,7 +285,7 @@ def test_without_lightning_one_sentence(run, points, tmp_path, monkeypatch):
         (("--data", "digits"), 2, "--out"),
         (("--data", "digts", "--out", "x"), 1, "must be one of 8-gaussians"),
         (("--data", "digits", "--model", "gan", "--out", "x"), 2, "gan"),
-        (("--data", "digits", "--objective", "area", "--lam", 2, "--out", "x"), 2, "area has no λ"),
+        (("--data", "digits", "--objective", "gan", "--lam", 2, "--out", "x"), 2, "gan has no λ"),
         (("--data", "digits", "--budget", 2, "--out", "x"), 2, "only the objective obrs"),
         (("--data", "digits", "--lam", -1, "--out", "x"), 1, "`lam` must lie between 0 and inf"),
         (("--data", "digits", "--steps", 0, "--out", "x"), 1, "`steps` must be"),

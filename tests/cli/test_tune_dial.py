@@ -48,7 +48,7 @@ def test_several_lams_share_the_plain_steps(run, tmp_path):
     steps = {name: read(out / name / "checkpoint.safetensors")[1]["step"] for name in ("plain", "lam-0.1", "lam-10")}
     assert steps == {"plain": 9, "lam-0.1": 11, "lam-10": 11}
     assert facts(out / "lam-10")["options"]["init"] == str(out / "plain")
-    assert "PRObjective(lam=10.0, smoothing=1.0, form='tail'" in facts(out / "lam-10")["objective"]
+    assert "PRObjective(lam=10.0, smoothing=1.0, form='log'" in facts(out / "lam-10")["objective"]
     assert set(facts(out)["results"]) == {"0.1", "10"}
     assert facts(out)["results"]["10"] == facts(out / "lam-10")["results"]
     with Image.open(out / "dial.png") as picture:

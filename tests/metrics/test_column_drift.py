@@ -157,3 +157,18 @@ def test_a_histogram_names_ranges_dates_gaps_and_categories_but_no_name_that_is_
     assert labels["day"][-1].endswith("or more")
     for score in found.values():
         assert sum(cell["real"] for cell in score.settings["histogram"]) == pytest.approx(1)
+
+
+def test_pairs_of_a_large_table_are_those_of_a_stated_number_of_rows(monkeypatch):
+    from precall.metrics.tables import column_drift as module
+
+    monkeypatch.setattr(module, "PAIR_ROWS", 500)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 900, 1))
+    real, fake = np.hstack([x, x + 0.1 * y]), rng.normal(size=(800, 2))  # the fakes are independent
+    plan = {name: {"kind": "number", "features": [i, i + 1], "centre": 0, "scale": 1} for i, name in enumerate("ab")}
+    found = column_drift(real=real, fake=fake, columns=plan)
+    pair = found.pairs["a", "b"]
+    assert (pair.n_real, pair.n_fake, pair.settings["rows"], pair.settings["differs"]) == (500, 500, 500, True)
+    assert (found.columns["a"].n_real, found.columns["a"].n_fake) == (900, 800)
+    assert "rows" not in found.columns["a"].settings

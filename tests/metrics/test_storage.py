@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from precall import assess
-from precall.metrics.inputs.sides import Side, on_one_grid
+from precall.metrics.inputs.sides import Side
 from precall.samples.sampleset import SampleWarning
 
 X = np.random.default_rng(0).normal(size=(2, 400, 64)).astype(np.float32)
@@ -20,7 +20,7 @@ def rounded(x, kind):
 def test_the_finer_side_is_rounded_to_the_coarser_type(kind, coarse):
     sides = {"real": X[0], "fake": X[1]}
     sides[coarse] = rounded(sides[coarse], kind)
-    found = dict(zip(("real", "fake"), on_one_grid(Side(sides["real"]), Side(sides["fake"])), strict=True))
+    found = dict(zip(("real", "fake"), Side(sides["real"]).on_one_grid(Side(sides["fake"])), strict=True))
     fine = "fake" if coarse == "real" else "real"
     np.testing.assert_array_equal(found[fine].features, rounded(sides[fine], kind))
     assert found[coarse].features is sides[coarse]
@@ -39,7 +39,7 @@ def test_the_finer_side_is_rounded_to_the_coarser_type(kind, coarse):
     ids=["equal", "double", "whole numbers", "signs", "zeros", "too large"],
 )
 def test_other_sides_stay_as_they_are(real, fake):
-    one, other = on_one_grid(Side(real), Side(fake))
+    one, other = Side(real).on_one_grid(Side(fake))
     assert one.features is real
     assert other.features is fake
 

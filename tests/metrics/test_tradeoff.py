@@ -233,15 +233,15 @@ def test_the_table_names_the_settings_and_who_is_ahead(gaussians):
     assert repr(unsure).splitlines()[-1] == "λ 0.016 to 64: cannot tell, intervals overlap"
 
 
-def test_the_page_shows_the_figure_and_escapes_names(tmp_path):
+def test_the_page_has_every_setting_and_escapes_names():
     found = made(**{"<b>ours": {1.0: setting(*FAIR), 2.0: setting(*DROPS)}})
-    from precall.report import tradeoff
+    from precall.report import page
 
-    section = tradeoff.section(found)
-    assert "<b>" not in section
-    assert "&lt;b&gt;ours" in section
-    assert 'src="data:image/svg+xml;base64,' in section
-    assert 'alt="' in section
+    (model,) = page.page_data(found)["knob"]["models"]
+    assert (model["name"], [one["name"] for one in model["settings"]]) == ("<b>ours", ["1", "2"])
+    assert model["settings"][0]["scores"]["recall"]["value"] == found["<b>ours@1"].scores["recall"].value
+    np.testing.assert_allclose(model["y"], found.envelope("<b>ours").alpha)
+    assert "<b>ours" not in page.render(found)
 
 
 def test_the_figure_has_a_path_and_an_envelope_for_each_model(gaussians):

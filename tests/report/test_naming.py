@@ -11,6 +11,7 @@ from precall.cli import app
 from precall.encoders import Encoder
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.inputs.sides import Side
+from precall.metrics.scores.record import SideRecord
 from precall.metrics.scores.results import Assessment
 from precall.report import page, table
 
@@ -53,7 +54,7 @@ def test_inception_and_given_features_have_the_plain_name():
 
 def test_the_encoder_of_the_fakes_names_the_distance_to_stored_statistics():
     """The file of statistics does not say which network it is from."""
-    side = Side(RNG.normal(size=(60, 3)), protocol={"encoder": "random-vgg"})
+    side = Side(RNG.normal(size=(60, 3)), record=SideRecord(encoder="random-vgg"))
     moments = {"mu": np.zeros(3), "sigma": np.eye(3)}
     from precall.metrics.distances.moments import Moments
 

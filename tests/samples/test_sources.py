@@ -580,6 +580,7 @@ def test_reading_in_order_reads_every_block_once_and_keeps_few(monkeypatch):
         taken.append(start)
         return pa.table({"text": [str(i) for i in range(start, stop)]})
 
+    monkeypatch.setattr(columnar, "MOST_ROWS", 1024)
     records = columnar.Records("a", pa.schema({"text": pa.string()}), [columnar.sliced(20_000, take)])
     values = columnar.ColumnValues(records, "text")
     assert [values[i] for i in range(20_000)] == [str(i) for i in range(20_000)]

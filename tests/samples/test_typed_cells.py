@@ -1,5 +1,6 @@
 """Typed columns: what is kept of a type, and how much memory a column takes."""
 
+import csv
 import datetime
 import tracemalloc
 import warnings
@@ -113,3 +114,15 @@ def test_categories_that_no_row_has_change_nothing():
     )
     found = [precall.assess(real=one, fake=one, metrics=["fid"]).to_dict()["scores"] for one in (plain, spare)]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("pad", range(3))
+def test_lines_may_cross_the_blocks_in_which_a_file_is_read(tmp_path, pad):
+    """Ends of lines, quoted cells and rows of another width lie across the boundaries."""
+    rows = [["x" * (i % 3), f"{i},\r\n{i}", str(i)][: 3 - (i % 1009 == 5)] for i in range(60_000)]
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\r\n").writerows([["a" + "b" * pad, "c", "d"], *rows])
+    table = open_samples(tmp_path / "a.csv", on_error="skip")
+    assert len(table) == len(rows)
+    assert dict(table.uneven) == {i: 2 for i in range(60_000) if i % 1009 == 5}
+    assert all(table.row(i) == row for i, row in enumerate(rows) if i not in table.uneven)

@@ -11,7 +11,7 @@ from precall.metrics.pairs.centrality import binned, centrality
 from precall.theory.spectrum import RatioSpectrum
 from precall.theory.tilts import proportions, tilted
 from precall.tune import FGAN, Settings, Trainer, recipe
-from precall.tune.labels import bins_at
+from precall.tune.data import bins_at
 from precall.tune.models.mlp import MLPDiscriminator, MLPGenerator
 
 CPU = torch.device("cpu")

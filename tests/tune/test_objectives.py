@@ -14,18 +14,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks import toys
 from experiments.common.linear_critic import LinearChiSquared
+from experiments.common.other_objectives import Area, Hinge
 from experiments.common.self_normalised import SelfNormalised
 from precall.theory.divergences import DIVERGENCES, PR, divergence
 from precall.tune.objectives import (
     FGAN,
-    Area,
     DensityPR,
-    Hinge,
     OBRSObjective,
     PRObjective,
 )
 from precall.tune.recipes import recipe
-from precall.tune.schedules import Scheduled
+from precall.tune.schedules import Schedule, Scheduled
 
 THETA = 0.8
 N = 20_001
@@ -361,5 +360,11 @@ def test_errors_say_what_to_do(make, sentence):
         make()
 
 
-def test_the_default_is_the_objective_of_the_command():
-    assert PRObjective(5.0) == PRObjective(5.0, form="tail") == recipe("digits", "mlp").objective(5.0).objective
+def test_one_name_is_one_loss():
+    """`PRObjective(λ)`, `Schedule(λ)` and `precall tune --objective pr` descend the same loss; so does every form."""
+    made = recipe("digits", "mlp")
+    assert PRObjective(5.0) == Schedule(5.0, 100).objective == made.objective(5.0).objective
+    assert Schedule(5.0, made.steps) == made.objective(5.0)
+    for form in ("tail", "smoothed"):
+        assert PRObjective(5.0, form=form) == made.objective(5.0, kind=form).objective
+        assert Schedule(5.0, made.steps, form=form) == made.objective(5.0, kind=form)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from precall.tune.data import TrainingData
-from precall.tune.objectives import FGAN, Area, DensityPR, Hinge, OBRSObjective, PRObjective
+from precall.tune.objectives import FGAN, DensityPR, OBRSObjective, PRObjective
 from precall.tune.recipes import DEFAULT_MODEL, FAMILIES, OBJECTIVES, Recipe, dequantized, imported, recipe
 from precall.tune.schedules import Scheduled
 
@@ -141,7 +141,7 @@ def test_lam_starts_at_one_or_softly_and_arrives(name, model, kind, expected, la
     else:
         assert first.lam == pytest.approx(1.0)
     if expected is PRObjective:
-        assert last.form == ("smoothed" if kind == "smoothed" else "tail")
+        assert last.form == (PRObjective.form if kind == "pr" else kind)
 
 
 def test_a_generator_without_density_is_a_plain_gan_before_lam_acts():
@@ -149,8 +149,8 @@ def test_a_generator_without_density_is_a_plain_gan_before_lam_acts():
     for lam in (0.1, 1.0, 10.0):
         objective = made.trainer(lam=lam).objective
         assert objective.at(0) == objective.at(89) == FGAN("gan", play="nonsaturating")
-        assert objective.at(90) == PRObjective(1.0, form="tail")
-        assert objective.at(90 + 27) == objective.at(199) == PRObjective(lam, form="tail")
+        assert objective.at(90) == PRObjective(1.0)
+        assert objective.at(90 + 27) == objective.at(199) == PRObjective(lam)
     assert made.plain_steps == 90
     assert replace(recipe(fake("digits"), "realnvp"), steps=200).plain_steps == 0
 
@@ -159,7 +159,7 @@ def test_a_trained_model_is_tuned_without_plain_steps(tmp_path):
     made = replace(recipe(fake("digits"), "mlp"), steps=4)
     made.trainer(kind="gan", batch_size=4, out=tmp_path).fit(2)
     for given in ({"init": tmp_path / "checkpoint.safetensors"}, {"tuned": True}):
-        assert made.trainer(lam=5.0, batch_size=4, **given).objective.at(0) == PRObjective(1.0, form="tail")
+        assert made.trainer(lam=5.0, batch_size=4, **given).objective.at(0) == PRObjective(1.0)
 
 
 def test_the_first_objective_trains_and_leaves_the_state_of_the_next_alone():
@@ -189,8 +189,6 @@ def test_labels_are_for_networks_with_classes():
 
 def test_the_other_objectives():
     made = recipe(fake("digits"))
-    assert made.objective(3.0, kind="hinge") == Hinge(3.0)
-    assert made.objective(kind="area") == Area()
     assert made.objective(kind="obrs", budget=4.0) == OBRSObjective("gan", 4.0)
     assert made.objective(kind="gan") == FGAN("gan", play="nonsaturating")
     for kind in set(OBJECTIVES) - {"likelihood"}:

@@ -148,7 +148,7 @@ def other_network():
     ("other", "said"),
     [
         (lambda: trainer(PRObjective(5.0)), r"objective lam = 2.0, this run has 5.0"),
-        (lambda: trainer(PRObjective(2.0, form="smoothed")), "objective form = tail, this run has smoothed"),
+        (lambda: trainer(PRObjective(2.0, form="smoothed")), "objective form = log, this run has smoothed"),
         (lambda: trainer(FGAN("gan")), "objective class = PRObjective, this run has FGAN"),
         (lambda: trainer(Scheduled(PRObjective(2.0), steps=3, start={"lam": 1.0})), "objective class = PRObjective"),
         (other_network, "generator layers"),

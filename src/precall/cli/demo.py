@@ -66,7 +66,8 @@ def _pictured(features: Any) -> Any:
     import numpy as np
 
     from precall.metrics.inputs.sides import Side
+    from precall.metrics.scores.record import SideRecord
     from precall.samples import open_samples
 
     pictures = (features.clip(0, 17) * (255 / 17)).astype(np.uint8).reshape(-1, 8, 8)
-    return Side(features, open_samples(pictures), np.arange(len(features)), {"encoder": "8×8 pixels"})
+    return Side(features, open_samples(pictures), np.arange(len(features)), SideRecord(encoder="8×8 pixels"))

@@ -77,7 +77,7 @@ def make(options: MakeOptions) -> None:
         found = found if options.subsample is None else found.subsample(options.subsample)
         found.save(out)
     n, d = found.features.shape
-    note(f"{out}: {n} samples, {d} dimensions ({found.side.protocol.get('encoder', 'features')}), k = {options.k}")
+    note(f"{out}: {n} samples, {d} dimensions ({found.side.record.encoder or 'features'}), k = {options.k}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.cli import tune_run
 from precall.cli.console import command_line, emit, note
-from precall.cli.options import takes
+from precall.cli.options import blaming, takes
 from precall.cli.tune_run import DEFAULTS, RUN, SCORES, Model, Objective, Place, Precision, Result, lam_text
 from precall.printing import aligned
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 PLAIN, PICTURE = "plain", "dial.png"
 Scores = Mapping[float, Mapping[str, "Score"]]
-Steps = Mapping[float, int]  # by λ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,7 @@ class TuneOptions:
         model: Family of networks. The default depends on the data.
         lam (X): Trade-off λ: above 1 favours precision, below 1 favours recall. Give it several times to train at each
             λ and to compare them in a picture. [default: 1]
-        objective: Training objective. pr, tail, smoothed and hinge use --lam; obrs uses --budget. [default: pr]
+        objective: Training objective. pr, tail and smoothed use --lam; obrs uses --budget. [default: pr]
         steps (N): Number of generator steps. The default depends on data and model. With --resume, more steps lengthen
             the run.
         init (FILE): Checkpoint, or folder of a run, whose networks are fine-tuned.
@@ -71,7 +70,9 @@ class TuneOptions:
     Output:
         assess_every (N): Steps between two assessments on held-out data. [default: 0, at the end only]
         checkpoint_every (N): Steps between two checkpoints; 0 for one at the end only. [default: 1000]
-        tensorboard: Also write TensorBoard logs.
+        log (TARGET): Log the numbers of the training to wandb:project, mlflow:experiment, comet:project or
+            tensorboard:folder.
+        tensorboard: The same as --log tensorboard:OUT/tensorboard.
         as_json: Print JSON instead of text.
     """
 
@@ -98,6 +99,7 @@ class TuneOptions:
     data_dir: Path | None = None
     assess_every: int | None = None
     checkpoint_every: int | None = None
+    log: list[str] | None = None
     tensorboard: bool = False
     as_json: bool = False
 
@@ -113,13 +115,20 @@ def tune(options: TuneOptions) -> None:
     """
     from precall.tune.data import check_known
 
+    log = (*(options.log or ()), *([f"tensorboard:{options.out / 'tensorboard'}"] if options.tensorboard else []))
+    if log:
+        from precall.integrations.loggers import checked_target
+
+        with blaming("--log"):
+            for target in log:
+                checked_target(target)
     out, resume = options.out, options.resume
     given = {name: getattr(options, name, None) for name in DEFAULTS}
     given["lam"] = options.lam[0] if options.lam is not None and len(options.lam) == 1 else options.lam
     run = tune_run.resumed(out, given) if resume else tune_run.begun(out, given)
     check_known(run["data"])  # before Lightning is imported
     fabric = tune_run.fabric_of(options.device, run["precision"])
-    place = Place(fabric, options.data_dir, options.tensorboard)
+    place = Place(fabric, options.data_dir, log)
     if isinstance(run["lam"], list):
         results, steps = dial(out, run, place, resume=resume)
         found = pictured(results, out)
@@ -135,7 +144,7 @@ def tune(options: TuneOptions) -> None:
     note(f"model: {out / 'checkpoint.safetensors'}; samples: {out / 'samples.npy'}; log, pictures: {out}")
 
 
-def dial(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[Mapping[float, Result], Steps]:
+def dial(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) -> tuple[Any, dict[float, int]]:
     """Train at each λ, and return results and steps by λ. Runs with fewer steps than the dial are lengthened."""
     if run["bins"]:
         return tune_run.trained(out, run, place, resume=resume), {}
@@ -170,7 +179,7 @@ def pictured(results: Mapping[float, Result], out: Path) -> Scores:
 
 def _parts(out: Path, run: Mapping[str, Any], plain_steps: int, total: int) -> dict[str, dict[str, Any]]:
     """The options of each run by the name of its folder: the plain GAN, if there is one, and one run per λ."""
-    plain = 0 if run["init"] or run["objective"] == "hinge" else plain_steps
+    plain = 0 if run["init"] else plain_steps
     planned = None if run["planned_steps"] is None else run["planned_steps"] - plain
     first = {**run, "lam": None, "objective": "gan", "steps": plain, "planned_steps": None}
     start = str(out / PLAIN) if plain else run["init"]
@@ -190,7 +199,7 @@ def _options(out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return run | {"init": options["init"]}
 
 
-def table(scores: Scores, steps: Steps) -> str:
+def table(scores: Scores, steps: Mapping[float, int]) -> str:
     """The scores of each λ, with the intervals below them, and with the steps of each run if they differ."""
     from precall.report.table import two_lines
 

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from precall.tune.trainer import Trainer
 
 SCORES = ("precision", "recall", "density", "coverage")
-Objective = Literal["pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood"]
+Objective = Literal["pr", "tail", "smoothed", "obrs", "gan", "likelihood"]
 Precision = Literal["fp32", "bf16"]
 Model = Literal["mlp", "conv", "realnvp", "biggan"]
-DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
+DIALLED = ("pr", "tail", "smoothed")  # objectives that depend on λ
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 NETWORKS = ("generator", "discriminator", "critic_encoder")
 RUN = "run.json"
@@ -205,7 +205,7 @@ class Place:
 
     fabric: Fabric
     data_dir: Path | None = None
-    tensorboard: bool = False
+    log: tuple[str, ...] = ()  # trackers that receive the numbers of the training, such as wandb:project
     resume: Path | None = None  # the folder to name in the advice on how to resume, if not that of the run
 
 
@@ -242,6 +242,8 @@ def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) ->
     write_run(out, facts | ({"results": earlier} if earlier else {}))
     with _advice(trainer, total, run, out, place), bars() as progress:
         trainer.fit(total, progress=progress)
+        for logger in trainer.loggers:
+            logger.finalize("success")
     with _advice(trainer, total, run, out, place):
         found = {lam: _finish(made, trainer, folder, lam) for lam, folder in folders.items()}
     results = told(found)
@@ -295,21 +297,13 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         fixed["warmup"] = 0
     init = None if begun_before or run["init"] is None else Path(run["init"])
     init = init / LAST if init is not None and init.is_dir() else init  # a checkpoint, or the folder of its run
-    loggers = []
-    if place.tensorboard:
-        from lightning.fabric.loggers.tensorboard import TensorBoardLogger
-
-        try:
-            loggers = [TensorBoardLogger(root_dir=out, name="tensorboard", version="")]
-        except ImportError:
-            raise ValueError("--tensorboard requires TensorBoard. Install it with: pip install tensorboard.") from None
     trainer = made.trainer(
         kind=run["objective"],
         init=init,
         tuned=run["init"] is not None,  # a resumed run does not need --init any more
         out=out,
         fabric=place.fabric,
-        loggers=loggers,
+        loggers=[_logger(target, out.name) for target in place.log],
         **given,
         **fixed,
     )
@@ -340,6 +334,22 @@ def _advice(trainer: Trainer, total: int, run: Mapping[str, Any], out: Path, pla
     except KeyboardInterrupt:
         alert(f"precall: interrupted at step {trainer.step} of {total}; resume with: {again}")
         raise typer.Exit(130) from None
+
+
+def _logger(target: str, name: str) -> Any:
+    """The Lightning logger of a tracker; in a folder of TensorBoard, the run has a folder of its own."""
+    from lightning.pytorch import loggers
+
+    from precall.integrations.loggers import checked_target
+
+    tracker, place = checked_target(target)
+    made = {
+        "tensorboard": lambda: loggers.TensorBoardLogger(place, name=name, version=""),
+        "wandb": lambda: loggers.WandbLogger(project=place, name=name),
+        "mlflow": lambda: loggers.MLFlowLogger(place, run_name=name),
+        "comet": lambda: loggers.CometLogger(project=place),
+    }
+    return made[tracker]()
 
 
 def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class CategoryCode(Code):
         pool = self.levels.get(("", RARE), -1)
         places = {("", MISSING): -1, **self.levels}
         own = cells.levels().each(lambda cell: places.get(self.read(cell), pool), np.intp)
-        features = np.zeros((len(cells), self.width))
+        features: Any = np.zeros((len(cells), self.width), np.float32)
         features[own >= 0, own[own >= 0]] = self.entry
         return features, own < 0
 

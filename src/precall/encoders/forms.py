@@ -62,12 +62,11 @@ def _image_model(name: str, model: Any, processor: Any, source: str, revision: s
     size = getattr(processor, "crop_size", None) or processor.size
     side = int(next(iter(size.values())) if hasattr(size, "values") else size)
     scale = tuple(map(float, processor.image_mean)), tuple(map(float, processor.image_std))
-    pooled = getattr(model.config, "model_type", "") != "dinov2"
 
     def read(pixels: Any) -> Any:
         output = model(pixel_values=pixels)
-        found = getattr(output, "pooler_output", None) if pooled else None
-        return (output.last_hidden_state[:, 0] if found is None else found).flatten(1)
+        first = getattr(model.config, "model_type", "") == "dinov2" or getattr(output, "pooler_output", None) is None
+        return (output.last_hidden_state[:, 0] if first else output.pooler_output).flatten(1)
 
     protocol = {"model": source, "revision": revision, "weights": state_hash(model)}
     protocol["pooling"] = "pooled output or first token"

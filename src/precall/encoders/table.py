@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -135,9 +136,12 @@ def _protocol(
 
 def _encoded(columns: Sequence[Column], cells: Iterable[Cells]) -> FeatureMatrix:
     """The features of the rows of a table, column by column, and the number of unexpected cells in each row."""
-    parts, unexpected = [], np.zeros(0)
-    for column, own in zip(columns, cells, strict=True):
-        features, flags = column.code.encode(own)
-        parts.append(features.astype(np.float32))
-        unexpected = flags + (unexpected if len(parts) > 1 else np.zeros(len(own)))
-    return np.column_stack([*parts, unexpected.astype(np.float32)])
+    starts = np.cumsum([0, *(column.code.width for column in columns)]).tolist()
+    made, unexpected = np.empty((0, starts[-1] + 1), np.float32), np.zeros(0)
+    for column, own, (start, stop) in zip(columns, cells, pairwise(starts), strict=True):
+        if len(made) < len(own):  # the first column; a large table has one copy of its features
+            made, unexpected = np.empty((len(own), starts[-1] + 1), np.float32), np.zeros(len(own))
+        made[:, start:stop], flags = column.code.encode(own)
+        unexpected += flags
+    made[:, -1] = unexpected
+    return made

@@ -1,13 +1,10 @@
 """Better samples from a finished model, or from a finished set of samples, within a budget of K draws per sample.
 
-This room holds what happens after training: density ratios and their `calibration` (`ratio`), `sample` with
-its methods (`rejection`) and generators (`latent`), the selection among existing samples (`judging`, `selection`), the
-samples on which to fine-tune a model or a guide of it (`targets`, `guidance`), the prediction of what a budget achieves
-(`planning`, `evidence`), the best mixture of models (`blending`), and the sampling-time knobs of a generator (`knobs`)
-with the choice of the cheapest one that reaches a trade-off (`choosing`). Training does not belong here: see
-`precall.tune`, which this room never imports. Acceptance rules and other mathematics without samples are in
-`precall.theory`, and the estimation of ratios from two sample sets is in `precall.metrics`. Names are loaded on first
-use.
+What happens after training: density ratios (`ratio`, `calibration`, `distillation`), `sample` (`rejection`, `latent`),
+selection among existing samples (`judging`, `selection`, `targets`), guidance, what a budget achieves (`planning`,
+`evidence`), the best mixture of models (`blending`), and sampling-time knobs (`knobs`, `choosing`). Training does not
+belong here: see `precall.tune`, which this room never imports. Mathematics without samples is in `precall.theory`, and
+the estimation of ratios from two sample sets in `precall.metrics`. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -42,31 +39,20 @@ if TYPE_CHECKING:
     from precall.improve.targets import surplus as surplus
     from precall.improve.targets import target as target
 
-_HOME = {
-    "CentralKnob": "knobs",
-    "DialChoice": "choosing",
-    "DialSetting": "choosing",
-    "FunctionKnob": "knobs",
-    "Guided": "guidance",
-    "Knob": "knobs",
-    "LatentGenerator": "latent",
-    "Blend": "blending",
-    "Plan": "planning",
-    "Ratio": "ratio",
-    "RatioGuided": "guidance",
-    "RatioWarning": "calibration",
-    "Refined": "sampling",
-    "RejectionKnob": "knobs",
-    "SamplingError": "sampling",
-    "Selection": "selection",
-    "TruncationKnob": "knobs",
-    "blend": "blending",
-    "dial": "choosing",
-    "plan": "judging",
-    "sample": "sampling",
-    "select": "selection",
-    "surplus": "targets",
-    "target": "targets",
+_MODULES = {
+    "blending": "Blend blend",
+    "calibration": "RatioWarning",
+    "choosing": "DialChoice DialSetting dial",
+    "guidance": "Guided RatioGuided",
+    "judging": "plan",
+    "knobs": "CentralKnob FunctionKnob Knob RejectionKnob TruncationKnob",
+    "latent": "LatentGenerator",
+    "planning": "Plan",
+    "ratio": "Ratio",
+    "sampling": "Refined SamplingError sample",
+    "selection": "Selection select",
+    "targets": "surplus target",
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 __all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -10,13 +10,12 @@ which is concave in v: a linear programme on samples. The mathematics is in docs
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from precall.improve.class_ratios import class_ratios
 from precall.metrics.inputs.features import same_dimension
 from precall.metrics.inputs.sides import side
 from precall.metrics.scores.score import plain, readings
@@ -32,17 +31,15 @@ REPLICATES = 30  # of the counts by which a blend is chosen
 CELLS = 6  # cells of similar ratio in which a blend is predicted
 FRUGAL = 1e-5  # a draw more must gain this much
 NAMED = 0.005  # a smaller weight counts as none
+FOLDS = 4
+AXES = 24  # principal axes of the quadratic and the neighbour members
+FLOOR = 1e-6  # least probability of a class
+ROUNDS = 100  # rounds of the EM algorithm
 
 
 @dataclass(frozen=True)
 class BlendMember:
-    """One of the blended models.
-
-    Attributes:
-        weight: its share of the draws.
-        alone: α(λ) of this model alone, with the same budget.
-        without: α(λ) of the best blend without it: how much it matters.
-    """
+    """One of the blended models: its share of the draws, and α(λ) of it alone and of the best blend without it."""
 
     weight: float
     alone: float
@@ -57,7 +54,6 @@ class Blend:
         weights: share of the draws of each model, by name; they sum to one.
         predicted: spectrum of the data and the blend after rejection, on samples that did not choose the weights.
         members: what each model contributes, by name.
-        lam: slope λ at which the blend is best.
         budget: K, draws per kept sample; 1 without rejection.
         acceptance: for each model, the probability to keep each of its given samples if their numbers are in proportion
             to the weights.
@@ -144,9 +140,7 @@ def blend(
             rejection.
         costs: cost of a draw of each model; 1 for models that are not named.
         precision_at_least: if given, the blend has the largest recall at this precision, and `lam` follows from it.
-        encoder: encoder of samples that are not features, as in `precall.assess`.
-        seed: seed of folds and classifiers.
-        device: where encoders run, as in `precall.assess`.
+        encoder, seed, device: as in `select`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -185,9 +179,8 @@ def _grouped(ratios: Array, seed: int) -> Index:
     from sklearn.cluster import KMeans
 
     where = np.sqrt(ratios / ratios.sum(axis=1, keepdims=True))
-    return np.asarray(
-        KMeans(max(8, min(64, len(ratios) // GROUP)), n_init=1, random_state=seed).fit_predict(where), dtype=np.intp
-    )
+    means = KMeans(max(8, min(64, len(ratios) // GROUP)), n_init=1, random_state=seed)
+    return np.asarray(means.fit_predict(where), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,3 +285,78 @@ class _Problem:
             v = self._best(math.exp(middle), rows, every)
             low, high = (low, middle) if counted.alpha(math.exp(middle), v) >= precision else (middle, high)
         return math.exp(high)
+
+
+def class_ratios(sets: Sequence[Array], *, seed: int = 0) -> tuple[Array, Index, Index]:
+    """Density of each set relative to the pooled density, at every sample, by models that were not trained on it.
+
+    The members are a linear, a Gaussian, a tree and a neighbour classifier with one class per set. Their probabilities
+    are averaged with the weights of the largest held-out likelihood. Returns ratios `f_c/f̄` of mean one, shape (N, C);
+    the set of each sample; and its fold.
+    """
+    x = np.concatenate([np.asarray(one, dtype=np.float64) for one in sets])
+    label = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
+    x = (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-12)
+    fold = np.empty(len(x), dtype=np.intp)
+    rng = np.random.default_rng(seed)
+    for k in range(len(sets)):  # each set is spread evenly over the folds
+        rows = rng.permutation(np.flatnonzero(label == k))
+        fold[rows] = np.arange(len(rows)) % FOLDS
+    members = np.zeros((len(MEMBERS), len(x), len(sets)))
+    for k in range(FOLDS):
+        train, test = fold != k, fold == k
+        for j, member in enumerate(MEMBERS):
+            members[j, test] = np.maximum(member(x[train], label[train], x[test], seed), FLOOR)
+    probability = np.einsum("j,jnc->nc", _weights(members[:, np.arange(len(x)), label]), members)
+    return probability / probability.mean(axis=0), label, fold
+
+
+def _weights(at_label: Array) -> Array:
+    """Weights on the simplex of members with these probabilities of the true classes, by the EM algorithm."""
+    w = np.full(len(at_label), 1 / len(at_label))
+    for _ in range(ROUNDS):
+        joint = w[:, None] * at_label
+        w = (joint / joint.sum(axis=0)).mean(axis=1)
+    return w
+
+
+def _linear(x: Array, label: Index, new: Array, seed: int) -> Array:
+    from sklearn.linear_model import LogisticRegression
+
+    return np.asarray(LogisticRegression(C=0.1, max_iter=200).fit(x, label).predict_proba(new))
+
+
+def _gaussian(x: Array, label: Index, new: Array, seed: int) -> Array:
+    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+
+    x, new = _projected(x, new)
+    return np.asarray(QuadraticDiscriminantAnalysis(reg_param=0.05).fit(x, label).predict_proba(new))
+
+
+def _trees(x: Array, label: Index, new: Array, seed: int) -> Array:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=8, learning_rate=0.1, random_state=seed)
+    return np.asarray(model.fit(x, label).predict_proba(new))
+
+
+def _neighbors(x: Array, label: Index, new: Array, seed: int) -> Array:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    x, new = _projected(x, new)
+    k = max(10, round(len(x) ** 0.5))
+    share = np.bincount(label) / label.size
+    found = KNeighborsClassifier(n_neighbors=k).fit(x, label).predict_proba(new)
+    return np.asarray((k * found + share) / (k + 1))  # one neighbour in the proportions of all
+
+
+def _projected(x: Array, new: Array) -> tuple[Array, Array]:
+    """The samples along their leading principal axes."""
+    if x.shape[1] <= AXES:
+        return x, new
+    mean = x.mean(axis=0)
+    axes = np.linalg.svd(x - mean, full_matrices=False)[2][:AXES].T
+    return (x - mean) @ axes, (new - mean) @ axes
+
+
+MEMBERS: tuple[Callable[[Array, Index, Array, int], Array], ...] = (_linear, _gaussian, _trees, _neighbors)

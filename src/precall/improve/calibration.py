@@ -48,12 +48,7 @@ def isotonic(*, real: Array, fake: Array) -> Steps:
 
 
 def relative_ratios(log_ratio: npt.ArrayLike) -> Array:
-    """Ratios divided by the largest one. If some are infinite, they become 1 and all others 0.
-
-    Example:
-        >>> relative_ratios(np.log([1.0, 2.0, 4.0])).tolist(), relative_ratios([0.0, np.inf]).tolist()
-        ([0.25, 0.5, 1.0], [0.0, 1.0])
-    """
+    """Ratios divided by the largest one. If some are infinite, they become 1 and all others 0."""
     values = checks.vector("log_ratio", log_ratio, infinite=True)
     top = values.max()
     return np.asarray(np.exp(values - top) if np.isfinite(top) else values == top, dtype=np.float64)
@@ -63,10 +58,6 @@ def effective_sample_size(log_ratio: npt.ArrayLike) -> float:
     """`(Σ r)² / Σ r²`: the number of equally weighted samples that carry the same information, between 1 and n.
 
     If some ratios are infinite, only they are counted.
-
-    Example:
-        >>> effective_sample_size([0.0, 0.0, 0.0, 0.0]), round(effective_sample_size([0.0, 0.0, 0.0, 9.0]), 2)
-        (4.0, 1.0)
     """
     weight = relative_ratios(log_ratio)
     return float(weight.sum() ** 2 / (weight @ weight))

@@ -23,13 +23,8 @@ from precall.theory.arrays import is_tensor
 class DialSetting:
     """One setting of one knob, as it was measured.
 
-    Attributes:
-        knob: name of the knob.
-        setting: its value.
-        cost: mean number of draws of the plain model per sample.
-        score: what is compared, with its interval: α(λ), or precision if a recall was required.
-        recall: k-NN recall.
-        precision: k-NN precision.
+    `cost` is the mean number of draws of the plain model per sample, and `score` what is compared: α(λ), or precision
+    if a recall was required. Recall and precision are those of nearest neighbours.
     """
 
     knob: str
@@ -50,8 +45,6 @@ class DialChoice:
         alternatives: all other settings that the samples cannot distinguish from `best`, cheapest first.
         measured: every setting that was measured, in the order of the knobs.
         tradeoff: the assessments.
-        knobs: the knobs, by name.
-        question: the requirement as text, such as "α(5)".
     """
 
     chosen: DialSetting
@@ -121,15 +114,10 @@ def dial(
         recall_at_least: least k-NN recall, in [0, 1]; give either this or `lam`.
         n: number of samples to draw at each setting; by default as many as there are real samples.
         metrics: metrics to compute, as in `tradeoff`; by default auto and neighbors.
-        seed: seed of draws and metrics.
         **settings: further arguments of `assess`, such as `k`, `encoder` and `progress`.
 
     Returns:
         The choice. Its `draw(n)` draws at the chosen setting.
-
-    Raises:
-        ValueError: If no setting reaches the recall, or if not exactly one of `lam` and `recall_at_least` is given.
-            Arguments are checked before anything is drawn.
 
     Example:
         >>> from precall.improve import FunctionKnob

@@ -1,8 +1,7 @@
 """What held-out ratios support about rejection: what the model never produces, and what a selection would realise.
 
-A plan for an estimated curve promises too much in two ways. Data that no draw resembles get a large but finite ratio,
-as if a large budget would produce them. And the samples are selected by estimated ratios, which lose a part of the gain
-that the exact ratios would bring. `RatioSupport` bounds both, from ratios that were not trained on the samples.
+Data that no draw resembles get a large but finite ratio, as if a large budget would produce them; and selection by
+estimated ratios loses a part of the gain. `RatioSupport` bounds both, from ratios that were not trained on the samples.
 """
 
 from __future__ import annotations
@@ -49,19 +48,6 @@ def unsupported(high: Array, other: Array) -> Unsupported:
     is the mass beyond λ times the other density. It is read at the largest λ that the samples resolve: if the ratio
     were λ there, three of the other samples would be expected. Mass that remains there from λ/4 (or 5) on is never
     produced; mass that falls is only rare.
-
-    Args:
-        high: log-ratios of the set whose mass is sought, large where it exceeds the other, shape (n,).
-        other: the same of the other set, shape (m,).
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> model = rng.normal(size=1000)
-        >>> found = unsupported(np.append(rng.normal(size=900), np.full(100, 9.0)), model)
-        >>> round(found.share, 2), found.bound < 0.004
-        (0.1, True)
-        >>> unsupported(rng.normal(size=1000) + 1, model).share  # a shift has no such mass
-        0.0
     """
     from scipy.stats import beta
 

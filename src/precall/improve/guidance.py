@@ -1,9 +1,7 @@
 """Guiding a diffusion model: away from its surplus at a slope λ, or along the slope of a density ratio.
 
-At slope λ a model has the surplus (q − λp)₊. A copy of the model that is fine-tuned on draws of the surplus is a
-negative guide: the model is extrapolated away from it when it samples (`targets.surplus` chooses the draws, `Guided`
-extrapolates; docs/theory.md, Away from the surplus). `RatioGuided` is discriminator guidance (docs/theory.md, Towards
-the ratio).
+`targets.surplus` chooses the draws of the surplus (q − λp)₊, on which a copy of the model is fine-tuned, and `Guided`
+extrapolates away from the copy (docs/theory.md, Away from the surplus). `RatioGuided` is discriminator guidance.
 """
 
 from __future__ import annotations
@@ -40,11 +38,6 @@ class Guided(_Around):
     (`precall.improve.FunctionKnob`, `precall tradeoff`). In a pipeline of `diffusers`, it takes the place of `unet`:
     outputs may also be tuples or have a field `sample`, and all other attributes are those of D.
 
-    Args:
-        network: the model D.
-        guide: the network G, with the same inputs and outputs.
-        weight: w; 1 leaves the model as it is.
-
     Example:
         >>> import torch
         >>> main, guide = nn.Linear(1, 1), nn.Linear(1, 1)
@@ -75,11 +68,9 @@ class Guided(_Around):
 class RatioGuided(_Around):
     """A denoiser guided by the density ratio between the noised data and the noised model: `D + w σ² ∇ log r`.
 
-    This is discriminator guidance. With the exact ratio p_σ/q_σ and w = 1, it is the denoiser of the data. The ratio
-    may be learnt by classification, which brings its values near, but not its slope. Training the denoising error of
-    `RatioGuided(denoiser, ratio)` on data trains the slope: up to a constant it bounds the KL divergence after
-    guidance, and its gradients flow to the ratio alone (experiments/common/score_matching.py has both losses). A sample
-    costs about three evaluations per step instead of one. The weight is a knob (`precall.improve.FunctionKnob`).
+    With the exact ratio p_σ/q_σ and w = 1, it is the denoiser of the data. Classification learns the values of the
+    ratio, but not its slope. Training the denoising error of `RatioGuided(denoiser, ratio)` on data trains the slope
+    (experiments/common/score_matching.py has both losses). A sample costs about three evaluations per step.
 
     Args:
         network: the denoiser D, called as `network(x, sigma)`, with further inputs such as labels after them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -10,25 +11,10 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import torch
 
-Samples: TypeAlias = "npt.NDArray[Any] | torch.Tensor"
-"""n samples of any shape behind the first axis, as an array or a tensor."""
-
-Latents: TypeAlias = npt.NDArray[np.float32]
-"""n latent points, shape (n, dim)."""
-
-
-class Generator(Protocol):
-    """A model that can be sampled."""
-
-    def __call__(self, n: int, rng: np.random.Generator, /) -> Samples:
-        """Draw n samples, with the randomness of `rng`."""
-
-
-class LogRatio(Protocol):
-    """A function from samples to their log-ratios log p/q, such as a `Ratio`."""
-
-    def __call__(self, x: Any, /) -> Samples:
-        """Log-ratios, shape (n,). `x` has the type that the generator returns, an array or a tensor."""
+Samples: TypeAlias = "npt.NDArray[Any] | torch.Tensor"  # n samples of any shape behind the first axis
+Latents: TypeAlias = npt.NDArray[np.float32]  # n latent points, shape (n, dim)
+Generator: TypeAlias = Callable[[int, np.random.Generator], Samples]  # draws n samples with the randomness of an rng
+LogRatio: TypeAlias = Callable[[Any], Samples]  # from samples to log p/q, shape (n,), such as a `Ratio`
 
 
 @runtime_checkable

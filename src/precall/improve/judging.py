@@ -36,13 +36,7 @@ INSIGNIFICANT = 0.05  # note if the p-value of the two-sample test is larger
 
 @dataclass(frozen=True, eq=False)
 class JudgedSamples:
-    """The real and the fake samples with their cross-fitted ratios.
-
-    Attributes:
-        real: the data.
-        fake: the model's samples.
-        result: spectrum and calibrated log-ratios.
-    """
+    """The real and the fake samples with their spectrum and calibrated, cross-fitted log-ratios."""
 
     real: Side
     fake: Side
@@ -109,14 +103,10 @@ def plan(
     Args:
         spectrum: the known spectrum of the data and the model, or an assessment, whose classifiers then tell what its
             samples support. Leave it out to pass `real` and `fake`.
-        budgets: K ≥ 1, mean number of draws per kept sample. The default is 1, 1.5, 2, 3, 5, 10, … up to the largest
-            useful budget.
+        budgets: K ≥ 1, mean number of draws per kept sample; by default up to the largest useful budget.
         real: the data, as in `assess`; the spectrum is then estimated with the metric "auto".
         fake: samples of the model, as in `assess`.
         recalls: recalls at which precision is tabulated.
-
-    Returns:
-        The plan, which also computes `least_budget(precision=, recall=)`.
 
     Example:
         >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])

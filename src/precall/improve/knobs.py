@@ -21,15 +21,13 @@ from precall.theory.tilts import BINS
 
 @runtime_checkable
 class Knob(Protocol):
-    """One number that trades recall for precision when samples are drawn."""
+    """One number that trades recall for precision when samples are drawn. Each of `settings` is tried once."""
 
     @property
-    def name(self) -> str:
-        """Name of the knob, for tables."""
+    def name(self) -> str: ...
 
     @property
-    def settings(self) -> Sequence[float]:
-        """Settings to try, each once."""
+    def settings(self) -> Sequence[float]: ...
 
     def draw(self, n: int, setting: float, seed: int) -> Samples:
         """Draw n samples at a setting. The same seed gives the same samples."""
@@ -40,14 +38,10 @@ class Knob(Protocol):
 
 @dataclass(frozen=True)
 class FunctionKnob:
-    """A knob of your own sampler, such as temperature, top-p, or the scale of a guidance.
+    """A knob of your own sampler: `function(n, setting, seed)` returns n samples.
 
-    Attributes:
-        name: name of the knob.
-        settings: settings to try.
-        function: `function(n, setting, seed)` returns n samples.
-        draws: what one sample costs, relative to a draw of the plain model; 2 for guidance that evaluates the network
-            twice per step.
+    `draws` is what one sample costs, relative to a draw of the plain model: 2 for guidance that evaluates the network
+    twice per step.
 
     Example:
         >>> def at_temperature(n, setting, seed):
@@ -76,12 +70,7 @@ class FunctionKnob:
 
 @dataclass(frozen=True)
 class TruncationKnob:
-    """Truncation of the latents of a generator: they are multiplied by the setting, in (0, 1].
-
-    Attributes:
-        generator: a generator with latents, such as `precall.improve.LatentGenerator`.
-        settings: scales to try; 1 is the plain model.
-        name: name of the knob.
+    """Truncation of the latents of a `LatentGenerator`: they are multiplied by the setting, in (0, 1].
 
     Example:
         >>> from precall.improve import LatentGenerator
@@ -108,13 +97,8 @@ class TruncationKnob:
 class RejectionKnob:
     """Optimal budgeted rejection: the setting is the budget K ≥ 1, the mean number of draws per sample.
 
-    The ratio must not have been fitted to the data with which `dial` measures. Use held-out data there.
-
-    Attributes:
-        generator: `generator(n, rng)` returns n samples.
-        ratio: log-ratio log p/q of samples, such as `precall.improve.Ratio.fitted`.
-        settings: budgets to try; 1 is the plain model. `precall.improve.plan` predicts the effect of each.
-        name: name of the knob.
+    `generator(n, rng)` returns n samples, and `ratio` their log p/q, such as `precall.improve.Ratio.fitted`. It must
+    not have been fitted to the data with which `dial` measures.
 
     Example:
         >>> knob = RejectionKnob(lambda n, rng: rng.normal(1, 1, (n, 1)), lambda x: 0.5 - x[:, 0])
@@ -146,20 +130,14 @@ class CentralKnob:
     The data are divided into bins of equal size by how central they are: of how many others each is a near neighbour.
     Draws are kept towards the law of the data in which the bins have the proportions of λ
     (`precall.theory.tilts`): λ = 3 has the most central bin three times as often as the data, λ = 1 is
-    `RejectionKnob`, and λ = 0.3 has the most central bin less often, and the least central one more often. No network
-    is trained for it.
-
-    Neither the data nor the ratio may have seen the data with which `dial` measures.
+    `RejectionKnob`, and λ = 0.3 has the most central bin less often, and the least central one more often.
 
     Attributes:
         generator: `generator(n, rng)` returns n samples.
-        ratio: log-ratio log p/q of samples, such as `precall.improve.Ratio.fitted`.
-        data: samples of the data, from which the bins are made.
-        settings: λ to try.
+        ratio: log-ratio log p/q of samples, as for `RejectionKnob`.
+        data: samples from which the bins are made, but not those with which `dial` measures.
         budget: K ≥ 1, the mean number of draws per sample.
-        bins: number of bins.
         encode: features in which centrality is measured, shape (n, d); by default the samples themselves.
-        name: name of the knob.
 
     Example:
         >>> data = np.random.default_rng(0).normal(size=(400, 2))
@@ -193,11 +171,7 @@ class CentralKnob:
         return checks.budget(self.budget)
 
     def weights(self, x: Samples, lam: float) -> Array:
-        """How many times more often than in the data samples like these are to be drawn at λ.
-
-        A sample counts where it ranks in centrality among the data. If it ranks equal with data in several bins, its
-        weight is the mean of theirs.
-        """
+        """How many times more often than in the data samples like these are to be drawn at λ, by their rank there."""
         import torch
 
         from precall.metrics.pairs.centrality import centrality, ranks

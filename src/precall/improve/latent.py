@@ -22,12 +22,8 @@ PRIORS = ("normal", "uniform")
 class LatentGenerator:
     """A generator `x = decode(z)` with latents z from a known prior, as required by the methods that work on latents.
 
-    It can be passed to `sample` like any other generator (`generator(n, rng)`). The latents and the decoder are also
-    available separately.
-
     Args:
         decode: maps latents of shape (n, dim) to n samples.
-        dim: dimension of the latents.
         prior: "normal" for N(0, I), "uniform" for [−1, 1]^dim.
         device: device on which latents become tensors, for a `decode` that takes tensors. If None, it is the device of
             a torch module; any other `decode` gets NumPy arrays.

@@ -1,8 +1,8 @@
 """Plans: the effect of each rejection budget, predicted before anything is drawn, as a range.
 
 After optimal rejection, a point of recall b and precision π(b) has precision `min(1, K π(b))` at the same recall,
-because `alpha_K(λ) = min(1, K alpha(λ/K))`. For a known spectrum this is exact. For an estimated one it is the best
-that could happen; `RatioSupport` adds what the samples support.
+because `alpha_K(λ) = min(1, K alpha(λ/K))`. For an estimated spectrum this is the best that could happen;
+`RatioSupport` adds what the samples support.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ class Range(NamedTuple):
         low, high = (f"{value:.3f}" for value in sorted(self))
         return low if low == high else f"{low}–{high}"
 
+    @classmethod
+    def exact(cls, value: Any) -> Range:
+        """A value that is known."""
+        return cls(value, value)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -51,10 +56,7 @@ class Outcome:
         tau: slope τ of the rule `a = min(1, τ p/q)`; ∞ if every draw with a positive ratio is kept.
         kappa: κ = τ/rate. At best, precision is 1 for slopes λ ≥ κ, with recall 1/κ; ∞ if it stays below 1.
         precision: maximum precision at each of the plan's recalls.
-        area: area under the precision-recall curve.
-        f8: F_8, which emphasises recall.
-        f1_8: F_1/8, which emphasises precision.
-        tv: total variation between the data and the kept samples. It is smaller at best.
+        area, f8, f1_8, tv: area, F_8 (recall), F_1/8 (precision) and total variation after rejection.
     """
 
     budget: float
@@ -79,7 +81,6 @@ class Plan:
     Attributes:
         spectrum: spectrum of the data and the unrefined model.
         recalls: recalls at which precision is tabulated.
-        outcomes: one `Outcome` per budget.
         evidence: the held-out ratios behind an estimated spectrum, or None if the spectrum is taken as exact.
     """
 
@@ -133,7 +134,7 @@ class Plan:
         bound of this mass.
         """
         if self.evidence is None:
-            return Range(self.spectrum.max_recall, self.spectrum.max_recall)
+            return Range.exact(self.spectrum.max_recall)
         never = self.evidence.never_produced
         return Range(1 - never.share, 1 - never.low)
 
@@ -141,7 +142,7 @@ class Plan:
     def max_precision(self) -> Range:
         """Q(supp P), the maximum precision without rejection, estimated as `max_recall` is."""
         if self.evidence is None:
-            return Range(self.spectrum.max_precision, self.spectrum.max_precision)
+            return Range.exact(self.spectrum.max_precision)
         invented = self.evidence.invented
         return Range(1 - invented.share, 1 - invented.low)
 
@@ -150,27 +151,20 @@ class Plan:
         return _refined(self.spectrum, self.evidence, checks.budget(budget))
 
     def alpha(self, lam: npt.ArrayLike, *, budget: float) -> Range:
-        """Precision at slope λ after rejection, `alpha_K(λ) = min(1, K alpha(λ/K))`, of the shape of `lam`.
-
-        Example:
-            >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
-            >>> round(planned(spectrum).alpha(1.0, budget=2).at_best, 12), round(spectrum.refined(2).alpha(1.0), 12)
-            (0.9, 0.9)
-        """
+        """Precision at slope λ after rejection, `alpha_K(λ) = min(1, K alpha(λ/K))`, of the shape of `lam`."""
         return Range(*(one.alpha(checks.nonnegative("lam", lam)) for one in self.refined(budget)))
 
     def precision(self, *, recall: npt.ArrayLike, budget: float) -> Range:
         """Maximum precision at this recall after rejection; 0 above `max_recall`."""
-        low, high = self.refined(budget)
         if self.evidence is None:
-            return Range(*(2 * (_raised(self.spectrum, checks.unit("recall", recall), budget),)))
-        return Range(low.precision(recall=recall), high.precision(recall=recall))
+            return Range.exact(_raised(self.spectrum, checks.unit("recall", recall), budget))
+        return Range(*(one.precision(recall=recall) for one in self.refined(budget)))
 
     def recall(self, *, precision: npt.ArrayLike, budget: float) -> Range:
         """Maximum recall at this precision after rejection."""
         if self.evidence is None:  # the recall at precision/K before rejection
             K = min(checks.budget(budget), self.spectrum.max_budget)
-            return Range(*(2 * (self.spectrum.recall(precision=checks.unit("precision", precision) / K),)))
+            return Range.exact(self.spectrum.recall(precision=checks.unit("precision", precision) / K))
         return Range(*(one.recall(precision=precision) for one in self.refined(budget)))
 
     def least_budget(self, *, precision: float, recall: float) -> Range:
@@ -179,20 +173,10 @@ class Plan:
         Both are ∞ if no budget suffices: above `max_recall`, the share of the data that the model covers. Only the
         first one is ∞ if some budget may suffice, but these samples do not show it.
 
-        Args:
-            precision: required precision, in [0, 1].
-            recall: recall at which it is required, in [0, 1].
-
         Example:
             >>> spectrum = RatioSpectrum.from_masses(p=[0.5, 0.3, 0.2], q=[0.2, 0.3, 0.5])
             >>> round(planned(spectrum).least_budget(precision=0.9, recall=0.9).supported, 12)
             2.0
-            >>> dropped = RatioSpectrum.from_masses(p=[0.5, 0.5, 0.0], q=[0.0, 0.5, 0.5])
-            >>> planned(dropped).least_budget(precision=0.9, recall=0.6).at_best, planned(dropped).max_recall.at_best
-            (inf, 0.5)
-
-        References:
-            docs/theory.md, Rejection.
         """
         wanted, b = float(checks.unit("precision", precision)), float(checks.unit("recall", recall))
         before = float(self.spectrum.precision(recall=b))
@@ -200,7 +184,7 @@ class Plan:
         least = max(1.0, min(wanted / before, self.spectrum.max_budget)) if before > 0 else math.inf
         least = 1.0 if wanted <= before else least
         if self.evidence is None:
-            return Range(least, least)
+            return Range.exact(least)
         if wanted > 0 and b > self.max_recall.at_best:
             return Range(math.inf, math.inf)
         return Range(*(self._first_budget(side, wanted, b) for side in (0, 1)))
@@ -260,7 +244,7 @@ def _useful_budget(spectrum: RatioSpectrum, evidence: RatioSupport | None) -> fl
 
 def _refined(spectrum: RatioSpectrum, evidence: RatioSupport | None, K: float) -> Range:
     if evidence is None:
-        return Range(*(2 * (spectrum.refined(K),)))
+        return Range.exact(spectrum.refined(K))
     return Range(evidence.supported(K), evidence.at_best(spectrum, K))
 
 
@@ -272,7 +256,7 @@ def _outcome(
     kappa = 1 / perfect if perfect > 0 else math.inf
     both = _refined(spectrum, evidence, K)
     if evidence is None:
-        precision = tuple(Range(*(2 * (float(_raised(spectrum, np.asarray(b), K)),))) for b in recalls)
+        precision = tuple(Range.exact(float(_raised(spectrum, np.asarray(b), K))) for b in recalls)
     else:
         precision = tuple(Range(*(float(one.precision(recall=b)) for one in both)) for b in recalls)
     return Outcome(

@@ -29,13 +29,6 @@ from precall.theory.divergences import divergence as table_row
 FEWEST = 100  # minimum number of samples of each kind to fit a ratio
 
 
-class ScoreFunction(Protocol):
-    """A function from samples to one number per sample."""
-
-    def __call__(self, x: Any, /) -> Samples:
-        """Numbers of shape (n,) or (n, 1); `x` has the type that the generator returns, an array or a tensor."""
-
-
 class BinaryClassifier(Protocol):
     """A scikit-learn classifier."""
 
@@ -64,7 +57,7 @@ class Ratio:
         [0.5, -0.5]
     """
 
-    score: ScoreFunction
+    score: LogRatio
     calibration: Callable[[Samples], Samples] | None = None
 
     def __call__(self, x: Samples) -> Samples:
@@ -75,7 +68,7 @@ class Ratio:
 
     @classmethod
     def from_discriminator(
-        cls, discriminator: ScoreFunction, divergence: str | Divergence = "gan", *, prior: float = 0.5
+        cls, discriminator: LogRatio, divergence: str | Divergence = "gan", *, prior: float = 0.5
     ) -> Ratio:
         """The ratio of a discriminator with logits w, `log (f*)'(a(w)) + log (1 − π)/π`.
 
@@ -127,7 +120,7 @@ class Ratio:
         return cls(score)
 
     @classmethod
-    def from_densities(cls, *, log_p: ScoreFunction, log_q: ScoreFunction) -> Ratio:
+    def from_densities(cls, *, log_p: LogRatio, log_q: LogRatio) -> Ratio:
         """The exact ratio `log p − log q` of two known log-densities; NaN where both densities are 0."""
 
         def score(x: Samples) -> Samples:
@@ -249,7 +242,7 @@ def _prior_odds(prior: float) -> float:
     return math.log(share / (1 - share))
 
 
-def _applied(network: ScoreFunction, x: Samples) -> Samples:
+def _applied(network: LogRatio, x: Samples) -> Samples:
     """`network(x)`. A torch module gets a tensor of its own dtype and device, and returns an array for an array."""
     torch = sys.modules.get("torch")
     if is_tensor(x) or torch is None or not isinstance(network, torch.nn.Module):

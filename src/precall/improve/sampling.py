@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,11 +43,7 @@ class Refined:
         draws: number of samples drawn from the generator, including pilot draws and gradient steps.
         ratio_calls: number of samples for which the ratio was evaluated.
         gradient_calls: number of samples for which a gradient through ratio and generator was computed.
-        seconds: wall-clock time.
         acceptance_rate: samples produced per draw, 1/K if the budget is met exactly.
-        method: name of the method.
-        budget: requested K.
-        seed: seed of the draws and of the method.
         settings: settings of the method, and quantities it estimated (threshold, Lipschitz constant).
         complete: False if the generator stopped early; then there are fewer than n samples.
     """
@@ -217,9 +214,7 @@ def sample(
             is a NumPy generator.
         ratio: returns log-ratios `log p/q` of samples: a `Ratio`, or any such callable.
         budget: K ≥ 1.
-        n: number of samples.
         method: one of the names above, or a sampler object with other settings, such as `OBRS(pilot=…)`.
-        seed: seed of the draws and of the method.
         batch_size: maximum number of samples per call of the generator.
         progress: called with ("samples", kept, n).
 
@@ -278,9 +273,8 @@ def _sampler(method: str | Sampler) -> Sampler:
         return method
     if method in FORMER:
         raise ValueError(f'`method` {method} does worse than "obrs", and is in `experiments/common` now. Use "obrs".')
-    from precall.improve import rejection
-
-    return getattr(rejection, METHODS[checks.choice("method", method, METHODS)])()  # type: ignore[no-any-return]
+    name = METHODS[checks.choice("method", method, METHODS)]
+    return getattr(import_module("precall.improve.rejection"), name)()  # type: ignore[no-any-return]
 
 
 def _settings(sampler: Sampler) -> dict[str, Any]:

@@ -35,13 +35,9 @@ FEW = 5  # note if this many ratios carry half of the mass
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The kept draws among n.
+    """The kept draws among n: their increasing indices, and the probability of each draw to be kept.
 
-    Attributes:
-        indices: indices of the kept draws, increasing.
-        acceptance: probability of each draw to be kept, shape (n,). They sum to the number of kept draws.
-        tau: slope τ of `a = min(1, τ r)`, for the ratios r as given; ∞ if every positive ratio is kept.
-        notes: notes for the user, one sentence each.
+    `tau` is the slope τ of `a = min(1, τ r)`, for the ratios r as given; ∞ if every positive ratio is kept.
     """
 
     indices: Index
@@ -63,8 +59,6 @@ class ChosenRow:
 class Selection:
     """Samples chosen by their ratios: those to keep, to fine-tune a model on, or to train a guide on.
 
-    It prints as two or three lines.
-
     Attributes:
         purpose: "kept" (from `select`), "target" (from `target`) or "surplus" (from `surplus`).
         lam: slope λ of a target or a surplus; 1 if kept.
@@ -74,16 +68,11 @@ class Selection:
         log_ratios: calibrated log p/q of each fake sample, shape (n_fake,).
         spectrum_before: estimated spectrum of all samples.
         predicted: spectrum of the kept samples at best, or of a model that fits the target exactly. None for a surplus.
-        estimator: name of the classifiers that estimated the ratios.
-        seed: seed of folds, classifiers and choice.
         notes: notes for the user, one sentence each; they are also issued as warnings.
         protocol: encoder and fingerprint of both sample sets, if samples were encoded.
-        budget: requested K, if kept.
         tau: slope τ of `a = min(1, τ p/q)`, if kept.
         centrality: how much more often central samples are kept; 1 for the proportions of the data.
-        supported: spectrum of the kept samples that the samples support, the lower end of the range up to `predicted`;
-            None if it is not known.
-        plan: the effect of other budgets.
+        supported: lower end of the range up to `predicted`, as the samples support it; None if it is not known.
         largest: largest size of the target that these samples allow without repeating one.
         interval: interval of α(λ) of all samples, for a target or a surplus, if the estimator computes one.
     """
@@ -175,23 +164,15 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """The selection as JSON-compatible values; what does not belong to its purpose is None."""
-        simple = (
-            "purpose",
-            "lam",
-            "centrality",
-            "budget",
-            "tau",
-            "largest",
-            "acceptance_rate",
-            "effective_sample_size",
-        )
+        simple = ["purpose", "lam", "centrality", "budget", "tau", "largest", "acceptance_rate"]
+        simple += ["effective_sample_size", "n_real", "n_fake", "estimator", "seed"]
         arrays = ("indices", "ids", "log_ratios", "acceptance", "notes", "protocol")
         known = self.interval
         return {
             "size": len(self),
             "kept": len(self.indices),
             "added": len(self.added),
-            **{name: plain(getattr(self, name)) for name in (*simple, "n_real", "n_fake", "estimator", "seed")},
+            **{name: plain(getattr(self, name)) for name in simple},
             "alpha": self.spectrum_before.alpha(self.lam),
             "alpha_interval": None if known is None else [known.low, known.high],
             "before": readings(self.spectrum_before),
@@ -221,8 +202,7 @@ def select(
     its probability a. If K exceeds M, the largest ratio divided by the mean ratio, dropping more samples brings no
     improvement. Then n/M samples are kept, and a note reports it.
 
-    The maximum recall does not change, since no samples are created. The selection depends on `real`. To assess the
-    kept samples, use real samples that were not used here.
+    The maximum recall does not change. To assess the kept samples, use real samples that were not used here.
 
     Args:
         real: the data, at least 50 samples in any form that `precall.assess` accepts.
@@ -235,7 +215,7 @@ def select(
             faster.
         encoder: encoder of samples that are not features, as in `precall.assess`.
         seed: seed of folds, classifiers and choice. The same seed gives the same samples.
-        device: where encoders, perceptrons and neighbours run: "cpu", "cuda", "mps" or "auto", as in `precall.assess`.
+        device: where encoders, perceptrons and neighbours run, as in `precall.assess`.
         progress: called with (stage, done, total).
 
     Returns:
@@ -294,11 +274,7 @@ def concluded(
     notes: tuple[str, ...],
     **facts: Any,
 ) -> Selection:
-    """The result of a choice: the chosen rows of `fake` and of `real`, each with the probabilities of all rows.
-
-    The rows are in random order if there is a `shuffle`. Notes are issued as warnings, to the caller of `select`,
-    `target` or `surplus`. `facts` are further attributes of the result.
-    """
+    """The result of a choice: the chosen rows of `fake` and of `real`, each with the probabilities of all rows."""
     result, sides = judged.result, {"fake": judged.fake, "real": judged.real}
     added, probabilities = (np.empty(0, np.intp), np.zeros(len(result.log_ratio_real))) if real is None else real
     rows = [ChosenRow("fake", *place) for place in _places(judged.fake, fake[0])]
@@ -316,7 +292,7 @@ def concluded(
         spectrum_before=result.spectrum,
         estimator=result.name,
         notes=notes,
-        protocol={name: one.protocol for name, one in sides.items() if one.protocol},
+        protocol={name: known for name, one in sides.items() if (known := one.record.to_dict())},
         **facts,
     )
 
@@ -345,18 +321,7 @@ def _tilted(judged: JudgedSamples, budget: float, centrality: float, seed: int) 
 def choose(*, log_ratios: npt.ArrayLike, budget: float, seed: int = 0) -> Choice:
     """Choose an exact number of draws by optimal budgeted rejection, given their log-ratios.
 
-    Args:
-        log_ratios: log p/q up to a constant, of draws of the model, in [−∞, ∞], shape (n,).
-        budget: K ≥ 1; round(n/K) draws are kept, or n/M rounded up if K exceeds M.
-        seed: seed of the choice.
-
-    Example:
-        >>> choice = choose(log_ratios=np.log([0.2, 0.8, 1.0, 2.0]), budget=2)
-        >>> choice.acceptance.round(3).tolist(), len(choice.indices)
-        ([0.1, 0.4, 0.5, 1.0], 2)
-
-    References:
-        Verine (2024), Thm 6.2.1; Madow (1949), on systematic sampling.
+    The log-ratios may have any constant added. round(n/K) draws are kept, or n/M rounded up if K exceeds M.
     """
     log_r, K = checks.vector("log_ratios", log_ratios, infinite=True), checks.budget(budget)
     n, rng = log_r.size, np.random.default_rng(seed)
@@ -380,11 +345,10 @@ def choose(*, log_ratios: npt.ArrayLike, budget: float, seed: int = 0) -> Choice
 
 
 def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> Index:
-    """Systematic sampling: a fixed number of elements, each with its own inclusion probability.
+    """Systematic sampling: a fixed number of elements, each with its own inclusion probability (Madow, 1949).
 
     The probabilities, whose sum is a whole number, are laid end to end in `order`, and every unit step from one random
-    start selects an element (Madow, 1949). In any contiguous part of the order, the number of selected elements differs
-    from its expectation by less than one. Returns increasing positions.
+    start selects an element. Returns increasing positions.
     """
     sure = np.flatnonzero(probabilities >= 1)
     order = order[(probabilities[order] < 1) & (probabilities[order] > 0)]

@@ -43,7 +43,7 @@ def target(
     its draws. Everything else stays as it is, and a model that fits the set exactly loses at no other slope. A model
     without the capacity to fit the set may lose.
 
-    The choice depends on `real`. To assess the fine-tuned model, use real samples that were not used here.
+    To assess the fine-tuned model, use real samples that were not used here.
 
     Args:
         real: the data, at least 50 samples in any form that `precall.assess` accepts.
@@ -51,17 +51,10 @@ def target(
         lam: slope λ > 0. λ = 10 replaces draws that are more than 10 times as frequent as in the data. λ = 0.1 adds
             data that the model produces less than a tenth as often, up to a tenth of the set. λ = 1 mends everything.
         size: number of samples in the set; the largest possible number if None.
-        estimator: classifier that estimates the ratios, as in `select`.
-        encoder: encoder of samples that are not features, as in `precall.assess`.
-        seed: seed of folds, classifiers and choice. The same seed gives the same set.
-        device: where encoders and perceptrons run, as in `select`.
-        progress: called with (stage, done, total).
+        estimator, encoder, seed, device, progress: as in `select`.
 
     Returns:
         The draws to keep and the data to add. Notes are also issued as warnings (`RatioWarning`).
-
-    Raises:
-        ValueError: If `size` is larger than the samples allow.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -100,14 +93,8 @@ def surplus(
     images, a weight of 2 was good. With λ = 0.1 it is nearly every draw, except where the model misses the data; the
     weight was 3.
 
-    The choice depends on `real`. To assess the guided model, use real samples that were not used here. The arguments
-    are those of `target`.
-
-    Returns:
-        The draws that are too many. Notes are also issued as warnings (`RatioWarning`).
-
-    Raises:
-        ValueError: If no draw is too many at λ.
+    To assess the guided model, use real samples that were not used here. The arguments are those of `target`. Notes are
+    also issued as warnings (`RatioWarning`).
 
     Example:
         >>> rng = np.random.default_rng(0)

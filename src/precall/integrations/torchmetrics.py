@@ -78,7 +78,7 @@ class _TwoSets(_Scores):
         assert isinstance(kept, list)
         kept.append(flat)
 
-    def _sides(self) -> Tensors:
+    def _sides(self) -> dict[str, Any]:
         found = {}
         for side, flat in (("real", self.real), ("fake", self.fake)):
             joined = dim_zero_cat(flat) if len(flat) else torch.empty(0, device=self.device)
@@ -242,18 +242,9 @@ class ReferenceScores(_Scores):
 
     def _one_way(self) -> dict[str, float]:
         frozen, unused = self.reference.frozen, np.zeros(0, dtype=np.int64)  # only intervals need it
-        balls, clipped = (
-            BallTotals(
-                self._array(f"{of}inside"),
-                self._array(f"{of}histogram"),
-                unused,
-                unused,
-                k=frozen.k,
-                neighbors=frozen.neighbors,
-                nearest=unused,
-            )
-            for of in ("", "clipped_")
-        )
+        rest = unused, unused, frozen.k, frozen.neighbors, unused
+        counts = [(self._array(f"{of}inside"), self._array(f"{of}histogram")) for of in ("", "clipped_")]
+        balls, clipped = (BallTotals(*own, *rest) for own in counts)
         coverage, sizes = cover_share(balls, 1), {"n_real": frozen.n, "n_fake": balls.points}
         found = {"precision": member_share(balls), "density": ball_rate(balls), "coverage": coverage}
         found["corrected_coverage"] = chance_corrected(coverage, expected_coverage(**sizes, k=frozen.k))

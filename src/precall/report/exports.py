@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from precall.metrics.scores.results import Comparison
     from precall.metrics.scores.score import Score
 
-TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"})
-TEX[ord("\\")] = r"\textbackslash{}"
+WORDS = {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+TEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | WORDS)
 
 
 def rows(comparison: Comparison) -> list[dict[str, str | float | None]]:

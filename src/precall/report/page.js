@@ -24,6 +24,7 @@ function start() {
   drawFacts();
   drawGates();
   drawSummary();
+  drawKnob();
   drawScores();
   startStability();
   if (data.models.some(m => m.curve)) {

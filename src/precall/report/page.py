@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 from precall.files import write_atomically
 from precall.metrics.assessing.registry import METRICS, SCORES, metric_of
 from precall.metrics.protocols.several_encoders import disagreements, each_encoder
+from precall.metrics.protocols.tradeoff import Tradeoff
 from precall.metrics.scores.score import encoded, named, plain
 from precall.printing import shown
 from precall.report.galleries import fitting, galleries
 from precall.report.summary import budgeted, findings, improvable, ranking, recommendation
 from precall.report.table import departures, heading, rows_of
-from precall.report.tradeoff import section
+from precall.report.tradeoff import ahead, best_for
 
 if TYPE_CHECKING:
     from precall.metrics.scores.groups import FairnessGap
@@ -79,14 +80,14 @@ def write(comparison: Comparison, path: str | Path, *, command: str | None = Non
 
 
 def render(comparison: Comparison, *, command: str | None = None) -> str:
-    """The page as a string, with the command that reproduces it. A trade-off over a knob has a section of its own."""
+    """The page as a string, with the command that reproduces it."""
     folder = files("precall.report")
     template, css = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
     js = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     # "<" cannot appear in the JSON, so no string in it can close its script element
     data = json.dumps(page_data(comparison, command), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     policy = f"script-src {_hash(js)}; style-src {_hash(css)}"
-    parts = {"css": css, "js": js, "data": data, "policy": policy, "section": section(comparison)}
+    parts = {"css": css, "js": js, "data": data, "policy": policy}
     head, *rest = template.split("{{")
     return head + "".join(parts[piece.split("}}", 1)[0]] + piece.split("}}", 1)[1] for piece in rest)
 
@@ -104,6 +105,7 @@ def page_data(comparison: Comparison, command: str | None = None) -> dict[str, A
         "settings": [heading(comparison), *departures(comparison), *disagreements(comparison)],
         "gates": _gates(comparison),
         "ranking": ranking(comparison),
+        "knob": _knob(comparison) if isinstance(comparison, Tradeoff) else None,
         "blocks": _blocks(comparison),
         "baseline": {"name": halves, "scores": _scores(first.baseline)} if first.baseline else None,
         "trends": _trends(comparison),
@@ -125,11 +127,24 @@ def _about(comparison: Comparison) -> str:
     """The number of samples and of models, and the day of the results."""
     records = [one.record for one in comparison.values()]
     n_fake = sorted({_count(one.n_fake) for one in records}, key=lambda n: (len(n), n))
-    several = f"{len(records)} models with " if len(records) > 1 else "1 model with "
-    each = " each" if len(records) > 1 and len(n_fake) == 1 else ""
-    models = f"{several}{n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
+    several, each = (f"{len(records)} models", " each" * (len(n_fake) == 1)) if len(records) > 1 else ("1 model", "")
+    models = f"{several} with {n_fake[0]}{'–' + n_fake[-1] if n_fake[1:] else ''} samples{each}"
     dates = dict.fromkeys(one.date for one in records if one.date is not None)
     return " · ".join([f"{_count(records[0].n_real)} real samples, {models}", *dates])
+
+
+def _knob(found: Tradeoff) -> dict[str, Any]:
+    """The settings of each model with their scores and the λ that they are best for, and which model is ahead."""
+    models = []
+    for model in found.settings:
+        envelope, best = found.envelope(model), best_for(found, model)
+        settings = [
+            {"name": f"{value:.12g}", "best": best[value], "scores": _scores(one.scores)}
+            for value, one in found.of(model).items()
+        ]
+        curve = {"x": envelope.beta.tolist(), "y": envelope.alpha.tolist()}
+        models.append({"name": model, "settings": settings, **curve})
+    return {"models": models, "ahead": ahead(found)}
 
 
 def _gates(comparison: Comparison) -> list[dict[str, Any]]:
@@ -253,7 +268,10 @@ def _model(name: str, one: Assessment) -> dict[str, Any]:
                 {"budget": K, **_points(curve.supported)}
                 for K, curve in (budgeted(one) if improvable(one) else {}).items()
             ],
-            "groups": [{"name": str(label), **_points(group.spectrum)} for label, group in groups.items()],
+            "groups": [
+                {"name": str(label), "scores": _scores(group.scores), **_points(group.spectrum)}
+                for label, group in groups.items()
+            ],
             "fairness": " ".join(filter(None, [_missing_groups(one), _gaps(one.fairness) if one.fairness else ""])),
         }
     )
@@ -293,7 +311,7 @@ def _drift(drift: ColumnDrift) -> dict[str, Any]:
     named = {"columns": drift.columns, "pairs": {" × ".join(pair): score for pair, score in drift.pairs.items()}}
     return {
         of: [
-            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram")}}
+            {"name": name, **_score(one), **{key: one.settings.get(key) for key in ("differs", "histogram", "rows")}}
             for name, one in scores.items()
         ]
         for of, scores in named.items()

@@ -81,3 +81,25 @@ function redraw(focused) {
   drawLegend(); drawCurves(); drawOverview(); drawAtSlope();
   if (focused !== undefined) $("legend").children[focused].focus();
 }
+
+// models at several settings of a sampling knob
+function drawKnob() {
+  if (!data.knob) return $("knob").remove();
+  const models = data.knob.models, figure = el("figure", {"data-chart": "settings"}), ends = score => score.interval ? [score.interval.low, score.interval.high] : [score.value, score.value];
+  $("ahead").replaceChildren(...data.knob.ahead.map(sentence => el("p", {}, sentence)));
+  $("knob-charts").replaceChildren(figure);
+  const chart = frame(figure, {x: [0, 1], y: [0, 1], xLabel: "recall", yLabel: "precision", title: "k-NN scores at each setting"}), {px, py} = chart;
+  models.forEach(({settings}, i) => {
+    const at = settings.map(({scores}) => [px(scores.recall.value), py(scores.precision.value)]), mark = color(i);
+    chart.root.append(svg("path", {d: "M" + at.map(p => p.join(" ")).join("L"), class: "trend", mark, "stroke-dasharray": dash(i)}));
+    settings.forEach(({name, scores}, j) => {
+      const [x, y] = at[j], [left, right] = ends(scores.recall).map(px), [low, high] = ends(scores.precision).map(py);
+      chart.root.append(svg("path", {d: `M${left} ${y}H${right}M${x} ${low}V${high}`, class: "trend", mark}), svg("circle", {cx: x, cy: y, r: 4, class: "dot", mark}), svg("text", {x: x - 6, y: y < 26 ? y + 15 : y - 6, "text-anchor": "end"}, name));
+    });
+  });
+  figure.append(keys(models.map((m, i) => [m.name, color(i), dash(i)])));
+  lines($("knob-charts"), "envelopes", models, {xLabel: "recall β", yLabel: "precision α", top: 1, title: "Best curve over all settings"});
+  const columns = ["precision", "recall"].map(key => COLUMNS.get(key)), best = {key: "best", label: "best for λ"};
+  $("knob-tables").replaceChildren(...models.flatMap(m => [el("h3", {}, m.name), el("table", {class: "scores", role: "table"}, ...scoreTable([...columns, best],
+    m.settings.map(s => ({name: s.name, cells: [...columns.map(c => scoreCell(s.scores[c.key], c)), cell(best.label, s.best)]})), m.name, "Setting"))]));
+}

@@ -33,15 +33,18 @@ function pair(looks) {
   if (looks.every(({sample}) => sample.row)) return rowTable(looks);
   return el("div", {class: "pair"}, ...looks.map((one, i) => look(one, looks.length === 2 ? looks[1 - i] : null)));
 }
+// whether nothing but the position of a sample is known, as of rows of features
+const isBare = ({sample}) => !sample.image && !sample.row && (!sample.text || sample.text === sample.id);
 // the id, and the columns in which a row of a table differs most from its nearest one
-const captioned = entry => entry.sample.id + (entry.differs && entry.differs.length ? " · differs in " + entry.differs.slice(0, 3).map(one => one.column).join(", ") : "");
+const captioned = entry => entry.sample.id + (entry.nearest && isBare(entry) ? " · nearest " + entry.nearest.id : "")
+  + (entry.differs && entry.differs.length ? " · differs in " + entry.differs.slice(0, 3).map(one => one.column).join(", ") : "");
 const sided = (entry, side, other) => [{sample: entry.sample, side}, ...(entry.nearest ? [{sample: entry.nearest, side: other}] : [])];
 
 function card(looks, caption, ...more) {
   const ids = looks.map(({sample, side}) => `${side}:${sample.id}`);
   return el("button", {type: "button", class: "card", "data-ids": JSON.stringify(ids), onclick() { enlarge(this, looks, caption); },
     onmouseenter: () => point(ids), onfocus: () => point(ids), onmouseleave: () => point([]), onblur: () => point([]),
-  }, pair(looks), el("div", {class: "soft caption"}, caption), ...more);
+  }, looks.every(isBare) ? null : pair(looks), el("div", {class: "soft caption"}, caption), ...more);
 }
 let enlarged = null;  // the card whose samples are shown large
 function enlarge(card, looks, caption) {
@@ -79,7 +82,8 @@ function fill(id, cards, wide) {
 }
 function drawSamples() {
   const m = chosen(), pictures = [...(m.missed || []), ...(m.invented || []), ...(m.copies || [])].some(s => s.sample.image);
-  const wide = !pictures && !(m.mosaic || []).some(c => c.samples.some(s => s.image));
+  const bare = [...(m.missed || []), ...(m.invented || []), ...(m.copies || [])].every(isBare);
+  const wide = !pictures && !bare && !(m.mosaic || []).some(c => c.samples.some(s => s.image));
   $("model-printed").textContent = "Model: " + m.name;
   fill("missed", (m.missed || []).map(s => card(sided(s, "real", "fake"), captioned(s))), wide);
   fill("invented", (m.invented || []).map(s => card(sided(s, "fake", "real"), captioned(s))), wide);
@@ -108,6 +112,10 @@ function drawDetail() {
   $("groups").replaceChildren();
   lines($("budget"), "budget", (m.budgets || []).map(b => ({name: "K = " + b.budget, x: b.beta, y: b.alpha})), {...square, title: `${m.name}: curve with K draws per kept sample`});
   lines($("groups"), "groups", (m.groups || []).map(g => ({name: g.name, x: g.beta, y: g.alpha})), {...square, title: `${m.name}: one curve per group`});
+  if ((m.groups || []).length) {
+    const columns = [...COLUMNS.values()].filter(c => ["precision", "recall", "invented", "missed"].includes(c.key)), rows = m.groups.map(g => ({name: g.name, cells: columns.map(c => scoreCell(g.scores[c.key], c))}));
+    $("groups").append(el("table", {class: "scores", role: "table"}, ...scoreTable(columns, rows, "Scores by group", "Group")));
+  }
   $("budget-box").hidden = !(m.budgets || []).length;
   $("groups-box").hidden = !(m.groups || []).length && !m.fairness;
   $("groups-about").textContent = m.fairness || "";

@@ -149,7 +149,7 @@ function drawDrift(m) {
   columns.push({key: "where", label: "real and fake rows by value"});
   const where = one => { const made = cell(columns[2].label, one.histogram ? histogram(one, colorOf(m.name)) : "–"); made.className = "where"; return made; };
   const verdict = one => cell("difference", el("span", {}, one.differs ? "clear" : "within chance"));
-  const rows = listed.map(one => ({name: one.name, cells: [scoreCell(one, columns[0]), verdict(one), where(one)]}));
+  const rows = listed.map(one => ({name: one.name + (one.rows ? ` (of ${counted(one.rows)} rows)` : ""), cells: [scoreCell(one, columns[0]), verdict(one), where(one)]}));
   $("drift").replaceChildren(...(rows.length ? [el("table", {class: "scores", role: "table"}, ...scoreTable(columns, rows, "Drift of columns and dependences", "Column"))] : []));
   $("drift-box").hidden = !listed.length;
 }

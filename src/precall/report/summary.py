@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from precall.improve.planning import Range, of_assessment, planned
 from precall.metrics.scores.score import FAR
-from precall.metrics.scores.verdict import Kind
+from precall.metrics.scores.verdict import FINE, Kind
 from precall.printing import shown
 from precall.theory.spectrum import RatioSpectrum
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 BUDGETS = (1, 2, 4, 8)
 MOST, LONGEST = 4, 30  # findings, and models of one finding, that are named; characters of a name
 GAIN = 0.05  # least improvement of a share that makes curation worthwhile
-WIDE = 0.2  # an interval of this length that reaches down to UNSURE says little
-UNSURE = 0.05
+WIDE, UNSURE = 0.2, 0.05  # an interval of this length that reaches down to this says little
 SHARES: Mapping[str, Callable[[RatioSpectrum], float]] = {
     "invented": lambda spectrum: 1 - spectrum.alpha(FAR),
     "missed": lambda spectrum: 1 - spectrum.beta(1 / FAR),
@@ -73,28 +72,30 @@ def _does(one: Assessment) -> str:
     share = {
         name: f"{100 * one.scores[name].value:.0f} %" for name in ("missed", "invented", "tv") if name in one.scores
     }
-    if one.estimator is None and Kind.COPIES not in kinds:
-        return "has no verdict without a curve"
-    return " and ".join(_PLAIN[kind].format(**share) for kind in kinds)
+    lost = [shown(str(group)) for group in one.record.groups.only_real] if one.record.groups else []
+    said = [f"never produces {_listed(lost, 'the groups ')}"] if lost else []
+    if one.estimator not in FINE and Kind.CANNOT_TELL in kinds:
+        return " and ".join([*said, "has no verdict without the metric auto"])
+    return " and ".join([*said, *(_PLAIN[kind].format(**share) for kind in kinds)])
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: list[str], several: str = "each of ") -> str:
     if len(names) == 1:
         return names[0]
     last = names[-1] if len(names) <= MOST else f"{len(names) - MOST + 1} more"
-    return f"each of {', '.join(names[: min(len(names), MOST) - 1])} and {last}"
+    return f"{several}{', '.join(names[: min(len(names), MOST) - 1])} and {last}"
 
 
 def nothing_to_show(one: Assessment) -> set[str]:
     """The galleries of missed or invented samples that would show what the verdict or the scores deny.
 
-    A gallery is shown if the verdict names such a difference and the whole interval of the share lies above chance.
+    A gallery is shown if the verdict names a difference and the whole interval of the share lies above chance.
     """
-    named = set(one.verdict.kinds) - {*_FIXED, Kind.STORAGE}
-    denied = {side for side, other in (("missed", Kind.INVENTS), ("invented", Kind.DROPS)) if not named - {other}}
     shares = {name: one.scores[name] for name in ("missed", "invented") if name in one.scores}
     least = {name: score.value if score.interval is None else score.interval.low for name, score in shares.items()}
-    return denied | {name for name, score in shares.items() if least[name] <= (score.chance or 0.0)}
+    if set(one.verdict.kinds) <= {*_FIXED, Kind.STORAGE}:
+        return {"missed", "invented"}
+    return {name for name, score in shares.items() if least[name] <= (score.chance or 0.0)}
 
 
 def copies(one: Assessment) -> bool:
@@ -112,8 +113,8 @@ def improvable(one: Assessment) -> bool:
 def recommendation(one: Assessment) -> str:
     """What to do next about a model, in one or two sentences."""
     kind = one.verdict.kind
-    if one.estimator is None and kind is Kind.CANNOT_TELL:
-        return "Add `auto` to the metrics: without a curve there is no verdict."
+    if one.estimator not in FINE and kind is Kind.CANNOT_TELL:
+        return "Add `auto` to the metrics: without its curve there is no verdict."
     if kind in _FIXED:
         return _unsure(one, "tv") or _FIXED[kind] if kind is Kind.INDISTINGUISHABLE else _FIXED[kind]
     broader, narrower = _SAMPLING.get(one.encoder or "", _SAMPLING[""])

@@ -111,7 +111,8 @@ def drift(name: str, found: ColumnDrift) -> list[str]:
     rows = []
     for kind, scores in (("column", columns), ("dependence", pairs)):
         listed = list(scores.items())[:SHOWN_COLUMNS]
-        rows += [[kind, "TV", "chance"]] if listed else []
+        part = [f" (of {score.settings['rows']:,} rows)" for _, score in listed if "rows" in score.settings]
+        rows += [["".join([kind, *part[:1]]), "TV", "chance"]] if listed else []
         rows += [[shown(str(one)), str(score), f"{score.chance:.2g}"] for one, score in listed]
     more = max(0, len(columns) - SHOWN_COLUMNS) + max(0, len(pairs) - SHOWN_COLUMNS)
     head = f"{name}: what differs most" + (f" (results.json has {more} more)" if more else "")

@@ -1,25 +1,21 @@
-"""The trade-off over a knob as text, as a figure, and as a section of the page."""
+"""The trade-off over a knob as text and as a figure."""
 
 from __future__ import annotations
 
-from base64 import b64encode
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.metrics.protocols.tradeoff import Tradeoff
 from precall.printing import aligned, plain_pictures, shown, wrapped
-from precall.report.figures import COLORS, STYLES, literal, saved
+from precall.report.figures import COLORS, STYLES, literal
 from precall.report.table import most_decimals, two_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from precall.metrics.protocols.tradeoff import ChosenSetting
-    from precall.metrics.scores.results import Comparison
+    from precall.metrics.protocols.tradeoff import ChosenSetting, Tradeoff
     from precall.metrics.scores.score import Score
 
 HEAD = ("setting", "precision", "recall", "best for λ")
@@ -32,7 +28,7 @@ def text(found: Tradeoff) -> str:
     lines = []
     for model in found.settings:
         rows = [list(HEAD)]
-        for value, best in _best(found, model).items():
+        for value, best in best_for(found, model).items():
             cells = [two_lines(*one) for one in zip(_scores(found, model, value), digits, strict=True)]
             rows += [[f"{value:.12g}", *(cell[0] for cell in cells), best], ["", *(cell[1] for cell in cells), ""]]
         lines += [*wrapped(shown(model)), *(f"  {line}" for line in aligned(rows)), ""]
@@ -78,21 +74,7 @@ def plot(found: Tradeoff) -> Figure:
     return figure
 
 
-def section(found: Comparison) -> str:
-    """The section of the page: the figure, and the table as its text; empty if the results are not a trade-off."""
-    if not isinstance(found, Tradeoff):
-        return ""
-    picture = b64encode(saved(plot(found), "svg", dpi=100)).decode()
-    return (
-        '\n  <section aria-labelledby="h-knob" id="knob" data-nav="Knob">\n    <h2 id="h-knob">The sampling knob</h2>\n'
-        '    <p class="soft">Left: precision and recall of each setting, with 95&nbsp;% intervals. Right: the best '
-        "curve that each model reaches over its settings.</p>\n"
-        f'    <img alt="Precision over recall along the knob" src="data:image/svg+xml;base64,{picture}" width="100%">\n'
-        f'    <pre class="appendix">{escape(text(found))}</pre>\n  </section>\n'
-    )
-
-
-def _best(found: Tradeoff, model: str) -> dict[float, str]:
+def best_for(found: Tradeoff, model: str) -> dict[float, str]:
     """The λ that each setting of a model is best for."""
     envelope = found.envelope(model)
     spans: dict[float, list[str]] = {}

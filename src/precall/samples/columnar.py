@@ -26,7 +26,7 @@ from precall.samples.typed_cells import Cells, DateCells, NumberCells, TextBuild
 
 KEPT = 8  # blocks of records that stay in memory
 BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
-MOST_ROWS = 1024  # records of a block
+MOST_ROWS = 16_384  # records of a block
 LEAST = 16  # bytes in memory of a record: an offset and a value
 # types of which a few bytes can be any number of values: runs, views of lists, and shared values inside other values
 SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_view)")
@@ -231,7 +231,7 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
     with reading.parsing(Path(records.name), "a table whose cells can be read"):
         for block in records.blocks(records.schema.names):
             for place, one in enumerate(built):
-                for part in _parts(block.column(place)):
+                for part in _parts(block.column(place), one.is_fixed):
                     size += one.add(part)
                     reading.check_expansion(f"`{shown(records.name)}`", packed=packed or size, unpacked=size)
         data = [one.cells() for one in built]
@@ -243,10 +243,14 @@ def _table(records: Records, on_error: ErrorPolicy) -> TableRows:
     return TableRows("table", ids, records.name, on_error, **held)
 
 
-def _parts(column: Any) -> Iterator[Any]:
-    """The arrays of a column of a block, whose cells take 1/8 of the limit of a file, even if all share one value."""
+def _parts(column: Any, is_fixed: bool) -> Iterator[Any]:
+    """The arrays of a column of a block, whose cells take 1/8 of the limit of a file, even if all share one value.
+
+    With `is_fixed`, a cell takes at most eight bytes.
+    """
     for array in getattr(column, "chunks", [column]):
-        most = max(1, reading.limit() // 8 // max(1, array.nbytes))
+        widest = 8 if is_fixed else getattr(array, "dictionary", array).nbytes
+        most = max(1, reading.limit() // 8 // max(1, widest))
         yield from (array.slice(start, most) for start in range(0, len(array), most))
 
 
@@ -259,6 +263,8 @@ class _Built:
         self._is_number = types.is_integer(of) or types.is_floating(of)
         self._is_date = types.is_date(of) or types.is_timestamp(of)
         self._is_coded = types.is_dictionary(of) and types.is_string(of.value_type)
+        self._is_truth = types.is_boolean(of)
+        self.is_fixed = self._is_number or self._is_date or self._is_truth
         self._values: list[Numbers] = []
         self._absent: list[Numbers] = []
 
@@ -273,11 +279,14 @@ class _Built:
         return self._values[-1].nbytes
 
     def _add_texts(self, column: Any) -> int:
-        if not self._is_coded:
+        if self._is_truth:
+            column = column.cast("int8").dictionary_encode()
+        if not (self._is_coded or self._is_truth):
             texts = list(map(as_text, column.to_pylist()))
             self._texts.add(texts)
             return sum(map(len, texts))
-        texts = [*map(as_text, column.dictionary.to_pylist()), ""]
+        named = column.dictionary.to_pylist()
+        texts = [*map(as_text, map(bool, named) if self._is_truth else named), ""]
         codes = np.where(np.asarray(column.is_null()), len(texts) - 1, np.asarray(column.indices.fill_null(0)))
         self._texts.add(texts, codes)
         return int(np.array(list(map(len, texts)))[codes].sum())

@@ -112,8 +112,8 @@ def _captions(folder: Path, samples: ImageFiles, name: str) -> list[str | int | 
 def _log(path: Path, is_real: bool) -> list[dict[str, Any]] | None:
     """The records of a log of lm-evaluation-harness or Inspect as prompts and answers; None if it is none."""
     if path.suffix.lower() == ".json" and path.is_file():
-        log = reading.read_json(path)
-        if not isinstance(log, dict) or not isinstance(samples := log.get("samples"), list):
+        samples = at_key(reading.read_json(path), "samples")
+        if not isinstance(samples, list):
             raise ValueError(f"`{shown(str(path))}` must be a log of Inspect with `samples`.")
         return [one for sample in samples if isinstance(sample, dict) for one in _of_inspect(sample, is_real)]
     if path.suffix.lower() != ".jsonl" or not path.is_file():
@@ -122,11 +122,12 @@ def _log(path: Path, is_real: bool) -> list[dict[str, Any]] | None:
     first = reading.parse_json(lines[0]) if lines else None
     if not isinstance(first, dict) or not {"resps", "doc"} <= set(first):
         return None
-    records = (reading.parse_json(line) for line in lines)
-    return [one for record in records if isinstance(record, dict) for one in _of_harness(record, is_real)]
+    return [one for line in lines for one in _of_harness(reading.parse_json(line), is_real)]
 
 
-def _of_harness(record: Mapping[str, Any], is_real: bool) -> Iterator[dict[str, Any]]:
+def _of_harness(record: object, is_real: bool) -> Iterator[dict[str, Any]]:
+    if not isinstance(record, dict):
+        return
     given = at_key(record, "arguments.0.0") or at_key(record, "arguments.gen_args_0.arg_0") or record.get("doc_id")
     answers = [record.get("target")] if is_real else list(_texts(record.get("resps")))
     for answer in answers:

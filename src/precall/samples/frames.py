@@ -81,8 +81,7 @@ def _cells(series: Any) -> Cells:
     if is_pandas and (found := re.match(r"(u?int|float)\d+", name, re.I)):  # numbers that may be missing
         return NumberCells(series.to_numpy(found[0].lower(), na_value=0), series.isna().to_numpy(bool))
     if is_pandas and name.startswith("datetime64"):
-        zoned = "," in name
-        return DateCells((series.dt.tz_convert(None) if zoned else series).to_numpy(), zoned=zoned)
+        return DateCells((series.dt.tz_convert(None) if "," in name else series).to_numpy(), zoned="," in name)
     if hasattr(series, "is_null") and series.dtype.is_numeric() and not name.startswith("Decimal"):
         return NumberCells(series.fill_null(0).to_numpy(), series.is_null().to_numpy())
     if hasattr(series, "is_null") and name.startswith("Date"):

@@ -95,11 +95,10 @@ def _costs(source: Any) -> Iterator[tuple[int, int]]:
 
     The header of a message is a Flatbuffers table: `Message.fbs` of the Arrow format numbers its fields.
     """
-    for message in import_module("pyarrow.ipc").MessageReader.open_stream(source):
+    messages = import_module("pyarrow.ipc").MessageReader.open_stream(source)
+    for message in (one for one in messages if one.type != "schema"):
         data, body = bytes(message.metadata), message.body
         head = _pointed(data, _field(data, _at("<I", data, 0), 2))
-        if message.type == "schema":
-            continue
         batch = _pointed(data, _field(data, head, 1)) if message.type == "dictionary" else head
         listed, packed = _pointed(data, _field(data, batch, 2)), _field(data, batch, 3)
         buffers = [struct.unpack_from("<qq", data, listed + 4 + 16 * one) for one in range(_at("<I", data, listed))]

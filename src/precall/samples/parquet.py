@@ -121,13 +121,14 @@ def stored_columns(file: BufferedReader) -> list[list[StoredColumn]]:
     file.seek(end - size)
     try:
         groups = _Thrift(file.read(size)).struct().get(4, [])
-        found = [[one[3] for one in group[1]] for group in groups]
-        # a column begins with its dictionary, or with its first page
-        begins = [[min(one.get(11) or one[9], one[9]) for one in group] for group in found]
-        groups = zip(found, begins, strict=True)
-        return [[StoredColumn(c[1], c[4], c[5], at, c[7]) for c, at in zip(*group, strict=True)] for group in groups]
+        return [[_stored(one[3]) for one in group[1]] for group in groups]
     except (KeyError, TypeError, IndexError, AttributeError):
         raise ValueError("its footer is damaged.") from None
+
+
+def _stored(about: dict[int, Any]) -> StoredColumn:
+    begin = min(about.get(11) or about[9], about[9])  # its dictionary, or its first page
+    return StoredColumn(about[1], about[4], about[5], begin, about[7])
 
 
 class ColumnCost(NamedTuple):

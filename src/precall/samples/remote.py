@@ -74,8 +74,6 @@ def _copy(system: Any, place: str) -> Path:
     name = re.split(r"[?#]", posixpath.basename(place.rstrip("/")))[0].replace("\\", "_").replace("\0", "_")
     target = Path(tempfile.mkdtemp(dir=_folder())) / (name if name not in ("", ".", "..") else "samples")
     files = {place: ""} if system.isfile(place) else dict(_below(system, place))
-    if not files:
-        raise FileNotFoundError(place)
     size, free = sum(int(system.info(one).get("size") or 0) for one in files), shutil.disk_usage(_folder()).free
     if size > 0.9 * free:
         got = f"it has {size:,} bytes, and only {free:,} are free in {tempfile.gettempdir()}"
@@ -89,7 +87,9 @@ def _copy(system: Any, place: str) -> Path:
 def _below(system: Any, place: str) -> Iterator[tuple[str, str]]:
     """The files below a folder, with the path of each relative to it. Names that would leave the folder are refused."""
     root = place.rstrip("/")
-    for one in system.find(root):
+    if not (found := system.find(root)):
+        raise FileNotFoundError(place)
+    for one in found:
         name = one[len(root) :].lstrip("/") if one.startswith(root) else posixpath.basename(one)
         if any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name or "\0" in name:
             raise reading.InputError(f"the name `{shown(name)}` leaves the folder; rename it")

@@ -51,7 +51,8 @@ def suffix_of(paths: Sequence[Path], place: str) -> str:
         raise ValueError(f"`{shown(place)}` must stand for files of one kind; got {listed}. Use a narrower pattern.")
     if len(splits := splits_of(paths)) > 1:
         named = shown(", ".join(splits))
-        raise ValueError(f"`{shown(place)}` contains several splits ({named}); choose one: `{shown(splits[0])}-*`.")
+        way_out = f"choose one, as in `{shown(splits[0])}-*`."
+        raise ValueError(f"`{shown(place)}` contains several splits ({named}); {way_out}")
     return next(iter(suffixes))
 
 

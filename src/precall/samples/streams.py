@@ -84,18 +84,18 @@ def open_generator(source: Callable[..., object], n: int | None, seed: int, on_e
     """
     if n is None or n < 1:
         raise ValueError(f"`n` must be the number of samples to generate, at least 1; got {n}.")
-
-    def block(start: int) -> Indexable:
-        size, rng = min(BLOCK, n - start), np.random.default_rng([seed, start // BLOCK])
-        samples = source(size, rng)
-        if not isinstance(samples, Indexable) or len(samples) != size:
-            got = len(samples) if isinstance(samples, Indexable) else type(samples).__name__
-            raise ValueError(f"`source(n, rng)` must return n = {size} samples; got {got}.")
-        return samples
-
-    blocks = [Once(partial(block, start)) for start in range(0, n, BLOCK)]
+    blocks = [Once(partial(_block, source, start, n, seed)) for start in range(0, n, BLOCK)]
     name = getattr(source, "__qualname__", type(source).__name__)
     return _items(n, lambda index: blocks[index // BLOCK]()[index % BLOCK], name, None, on_error)
+
+
+def _block(source: Callable[..., object], start: int, n: int, seed: int) -> Indexable:
+    size, rng = min(BLOCK, n - start), np.random.default_rng([seed, start // BLOCK])
+    samples = source(size, rng)
+    if not isinstance(samples, Indexable) or len(samples) != size:
+        got = len(samples) if isinstance(samples, Indexable) else type(samples).__name__
+        raise ValueError(f"`source(n, rng)` must return n = {size} samples; got {got}.")
+    return samples
 
 
 def as_sample(value: object, key: str | None = None) -> tuple[Kind, npt.NDArray[Any] | str]:

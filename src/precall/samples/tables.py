@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,8 @@ TYPES: Mapping[str, ColumnKind] = {  # how the name of a type begins in pandas, 
     r"u?int\d": "integer",
 }
 DELIMITERS = "\t;|,"  # a comma comes last: it may be the decimal sign of a table with another delimiter
-CELLS = 1 << 17  # cells of a CSV file that are texts at once
-LINE = 1 << 20  # characters of a line that show its delimiter
+CELLS = 1 << 12  # cells of a CSV file that are texts at once: they fit into the cache of a core
+LINE, TEXT = 1 << 20, 1 << 16  # characters of a line that show its delimiter, and that are read at once
 HEADER = 1000  # rows that are compared with the first line
 
 
@@ -139,39 +139,39 @@ def open_csv(path: Path, on_error: ErrorPolicy) -> TableRows:
             reading.check_size(path, os.fstat(file.fileno()).st_size)
             delimiter = _delimiter([line for line in (file.readline(LINE) for _ in range(50)) if line])
             file.seek(0)
-            rows = (row for row in csv.reader(_lines(file, path), delimiter=delimiter, strict=True) if row)
+            lines = chain.from_iterable(_lines(file, path))
+            rows = filter(None, csv.reader(lines, delimiter=delimiter, strict=True))
             return _table(path, rows, delimiter, on_error)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"`{shown(str(path))}` must be a UTF-8 table with a header; {error}.") from None
 
 
-def _lines(file: io.TextIOWrapper, path: Path) -> Iterator[str]:
-    """The lines of a file: not too many, and none of them a large part of what a file may be."""
-    longest, most, n = max(LINE, reading.limit() // 64), reading.count_limit() + 1, 0
-    while line := file.readline(longest):
-        n += 1
-        if n > most:
-            reading.check_count(f"`{shown(str(path))}` has too many rows", n)
-        if len(line) == longest and not line.endswith("\n"):
+def _lines(file: io.TextIOWrapper, path: Path) -> Iterator[list[str]]:
+    """The lines of a file in lists: not too many, and none of them a large part of what a file may be."""
+    longest, n = max(LINE, reading.limit() // 64), 0
+    while block := file.read(TEXT):
+        end = file.readline(longest)  # of the last line
+        lines = list(io.StringIO(block + end, newline=""))
+        if len(lines[-1]) > longest:
             raise csv.Error(f"a line is longer than {longest:,} characters")
-        yield line
+        n += len(lines)
+        reading.check_count(f"`{shown(str(path))}` has too many rows", n - 1)
+        yield lines
 
 
 def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: ErrorPolicy) -> TableRows:
     """The table of the rows of a file, which are kept as codes or arrays, block by block."""
-    first = next(rows, [])
-    width = len(first)
+    block = list(islice(rows, HEADER))
+    width = len(block[0]) if block else 0
     column_names([""] * width)  # not too many
-    uneven = dict[int, int]()
-    even = _even(rows, width, uneven)
-    block = [first, *islice(even, HEADER - 1)] if first else []
+    uneven, built, n = dict[int, int](), [TextBuilder() for _ in range(width)], 0
+    block = _even(block, width, n, uneven)
     header = block.pop(0) if _has_header(block) else []
-    built, n = [TextBuilder() for _ in range(width)], 0
     while block:
-        n += len(block)
         for column, cells in zip(built, zip(*block, strict=True), strict=True):
             column.add(cells)
-        block = list(islice(even, max(64, CELLS // width)))
+        n += len(block)
+        block = _even(list(islice(rows, max(64, CELLS // width))), width, n + bool(header), uneven)
     if not n:
         raise ValueError(f"`{shown(str(path))}` must contain at least one row; got none.")
     reading.check_count(f"`{shown(str(path))}` has too many rows", n)
@@ -180,17 +180,16 @@ def _table(path: Path, rows: Iterator[list[str]], delimiter: str, on_error: Erro
         raise ValueError(f"`{shown(str(path))}` must have {width} cells per row, as its first line; {got}.")
     known: dict[str, Any] = {"columns": column_names(header or [""] * width), "data": [one.cells() for one in built]}
     known |= {"paths": absolute([path]), "delimiter": delimiter, "has_header": bool(header)}
-    uneven = {index + (not header): cells for index, cells in uneven.items()}  # the first line may be a row
+    uneven = {index - bool(header): cells for index, cells in uneven.items()}
     return TableRows("table", Positions(n, 1, "row "), str(path), on_error, uneven=uneven, **known)
 
 
-def _even(rows: Iterator[list[str]], width: int, uneven: dict[int, int]) -> Iterator[list[str]]:
+def _even(rows: list[list[str]], width: int, first: int, uneven: dict[int, int]) -> list[list[str]]:
     """The rows with empty ones in the place of those of another width, whose numbers of cells go to `uneven`."""
-    for index, row in enumerate(rows):
-        if len(row) != width:
-            uneven[index] = len(row)
-            row = [""] * width
-        yield row
+    if {*map(len, rows)} <= {width}:
+        return rows
+    uneven.update({first + place: len(row) for place, row in enumerate(rows) if len(row) != width})
+    return [row if len(row) == width else [""] * width for row in rows]
 
 
 def typed(types: Mapping[str, str]) -> dict[str, ColumnKind]:

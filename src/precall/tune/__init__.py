@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from precall.tune.data import TrainingData as TrainingData
     from precall.tune.data import load_data as load_data
     from precall.tune.objectives import FGAN as FGAN
-    from precall.tune.objectives import Area as Area
     from precall.tune.objectives import DensityPR as DensityPR
-    from precall.tune.objectives import Hinge as Hinge
     from precall.tune.objectives import OBRSObjective as OBRSObjective
     from precall.tune.objectives import PRObjective as PRObjective
     from precall.tune.recipes import Recipe as Recipe
@@ -34,26 +32,16 @@ if TYPE_CHECKING:
     from precall.tune.trainer import Trainer as Trainer
     from precall.tune.watch import TrainingStopped as TrainingStopped
 
-_HOME = {
-    "Area": "objectives",
-    "Critics": "critics",
-    "DensityPR": "objectives",
-    "FGAN": "objectives",
-    "FeatureCritic": "critics",
-    "MapCritic": "critics",
-    "Hinge": "objectives",
-    "OBRSObjective": "objectives",
-    "PRObjective": "objectives",
-    "Recipe": "recipes",
-    "Schedule": "schedules",
-    "Scheduled": "schedules",
-    "Settings": "trainer",
-    "Trainer": "trainer",
-    "TrainingData": "data",
-    "TrainingStopped": "watch",
-    "capped_ascent": "ascent",
-    "load_data": "data",
-    "recipe": "recipes",
+_MODULES = {
+    "ascent": "capped_ascent",
+    "critics": "Critics FeatureCritic MapCritic",
+    "data": "TrainingData load_data",
+    "objectives": "DensityPR FGAN OBRSObjective PRObjective",
+    "recipes": "Recipe recipe",
+    "schedules": "Schedule Scheduled",
+    "trainer": "Settings Trainer",
+    "watch": "TrainingStopped",
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 __all__ = [*_HOME]
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -23,12 +23,6 @@ class Batches:
     consists of `size` consecutive samples of the stream. With several processes, each one takes its share of the batch.
 
     The data are an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
-
-    Example:
-        >>> batches = Batches(np.arange(5.0), size=3, seed=0)
-        >>> together = torch.cat([batches.at(0)[0], batches.at(1)[0]])
-        >>> sorted(together[:5].tolist())  # every sample once per epoch
-        [0.0, 1.0, 2.0, 3.0, 4.0]
     """
 
     def __init__(

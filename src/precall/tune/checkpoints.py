@@ -1,11 +1,8 @@
-"""Checkpoints: tensors and JSON metadata in one safetensors file, with the SHA-256 of both.
+"""Checkpoints: tensors and JSON metadata in one safetensors file, with the SHA-256 of both; what makes two runs one.
 
-The sum is in the header of the file that it protects. A file of its own could not be replaced together with the
-checkpoint, a sum in the file name would change the name with every checkpoint, and safetensors allows nothing after the
-tensors. The file is written atomically, and any program that reads safetensors can open it.
-
-A run folder keeps two checkpoints, the last and the one before. If the last one is damaged, the run continues from the
-other.
+The sum is in the header of the file that it protects. The file is written atomically, and any program that reads
+safetensors can open it. A run folder keeps two checkpoints, the last and the one before. If the last one is damaged,
+the run continues from the other.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
@@ -27,10 +26,11 @@ from torch import Tensor, nn
 
 from precall.files import write_atomically
 from precall.samples.sampleset import shown
-from precall.theory.arrays import is_tensor
+from precall.theory.arrays import is_tensor, to_numpy
 
 FORMAT, OLD_FORMAT = "precall-checkpoint-2", "precall-checkpoint-1"
 LAST, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+BLOCK = 1 << 26  # bytes that are hashed at once
 MOST_STEPS = 10**15  # counters above this are not those of a run
 FACTS = {"step": int, "batch": int, "settings": dict, "identity": dict, "objective": dict}
 
@@ -52,12 +52,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, A
 
 
 def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and facts of a checkpoint, verified by their SHA-256.
-
-    Raises:
-        DamagedFile: if the file is not what was written.
-        ValueError: if there is no such file, or if an older version of precall wrote it.
-    """
+    """Tensors and facts of a checkpoint, verified by their SHA-256; a `DamagedFile` if it is not what was written."""
     if not Path(path).is_file():
         raise ValueError(f"`{shown(str(path))}` must be a checkpoint; there is no such file. Check the path.")
     metadata, tensors = _opened(path)
@@ -108,9 +103,6 @@ def digest(tensors: Mapping[str, Tensor], text: str) -> str:
     return total.hexdigest()
 
 
-# -------------------------------------------------------------------------------------------------------- run folders
-
-
 def keep(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write the last checkpoint of a run folder. The one that it replaces becomes the previous one."""
     last, previous = folder / LAST, folder / PREVIOUS
@@ -128,10 +120,7 @@ def keep(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) 
 def newest(folder: Path) -> Path | None:
     """The last checkpoint of a run folder, or the previous one if the last is damaged; None if there is none.
 
-    Damaged checkpoints are renamed to `….damaged`, with a `DamagedFileWarning`.
-
-    Raises:
-        DamagedFile: if all checkpoints are damaged.
+    Damaged checkpoints are renamed to `….damaged`, with a `DamagedFileWarning`, or a `DamagedFile` if all are damaged.
     """
     damaged = []
     for path in (folder / LAST, folder / PREVIOUS):
@@ -156,9 +145,6 @@ def set_aside(path: Path) -> Path:
     aside = next(name for name in names if not os.path.lexists(name))
     os.replace(path, aside)
     return aside
-
-
-# ------------------------------------------------------------------------------------------------- parts of a trainer
 
 
 @contextmanager
@@ -208,3 +194,49 @@ def unpack_optimizer(prefix: str, tensors: Mapping[str, Tensor], optimizer: torc
             raise RuntimeError(f"the moments {name} of its optimiser have another shape")
         state.setdefault(int(index), {})[entry] = value
     return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
+
+
+def of_network(network: nn.Module) -> dict[str, str]:
+    """The class of a network, and the SHA-256 of how it prints: its layers with their settings."""
+    structure = re.sub(r" at 0x[0-9a-f]+", "", repr(network))
+    return {"class": type(network).__qualname__, "layers": hashlib.sha256(structure.encode()).hexdigest()}
+
+
+def of_data(data: Any, labels: Any = None) -> dict[str, Any]:
+    """Shape, type and SHA-256 of samples and labels.
+
+    A torch Dataset is described by its class and its length alone, because its samples may be random.
+    """
+    if not (isinstance(data, np.ndarray) or is_tensor(data)):
+        return {"class": type(data).__qualname__, "length": len(data)}
+    told = {"shape": list(data.shape), "dtype": str(data.dtype).removeprefix("torch."), "sha256": _digest(data)}
+    return told if labels is None else {**told, "labels": _digest(np.asarray(to_numpy(labels), dtype=np.int64))}
+
+
+def _digest(data: Any) -> str:
+    total, rows = hashlib.sha256(), max(1, BLOCK * len(data) // max(1, data.nbytes))
+    for start in range(0, len(data), rows):
+        total.update(np.ascontiguousarray(to_numpy(data[start : start + rows])).tobytes())
+    return total.hexdigest()
+
+
+def differences(then: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two descriptions differ: name, value then and value now."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in [*now, *(key for key in then if key not in now)]:
+            yield from differences(then.get(key), now.get(key), f"{name} {key}".strip())
+    elif (list(then) if isinstance(then, tuple) else then) != (list(now) if isinstance(now, tuple) else now):
+        yield name, then, now
+
+
+def check_same(path: str | Path, facts: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` that names the first difference between a checkpoint and the run that resumes from it."""
+    then, now = {**facts["settings"], **facts["identity"]}, dict(now)
+    warmups = [int(run["warmup"]) if isinstance(run.get("warmup"), int) else 0 for run in (then, now)]
+    if min(warmups) >= facts["step"]:  # both ends of the warm-up are still to come
+        then["warmup"] = now["warmup"]
+    for name, before, here in differences(then, now):
+        raise ValueError(
+            f"`{shown(str(path))}` was written with {name} = {shown(str(before))}, this run has {shown(str(here))}. "
+            "They must be equal to resume. To start another run from its networks, use `initialize`."
+        )

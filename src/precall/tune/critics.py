@@ -38,7 +38,6 @@ class FeatureCritic(nn.Module):
         data: images (n, c, h, w), with one or three channels, `uint8` or in [−1, 1], from which the location and scale
             of the features are estimated.
         classes: number of classes, 0 for an unconditional model.
-        widths: widths of the hidden layers.
 
     Example:
         >>> from precall.encoders.registry import differentiable_encoder
@@ -122,26 +121,12 @@ class MapCritic(nn.Module):
 
     Args:
         network: from images (n, 3, h, w) in [−1, 1] to a list of maps (n, c, h, w). It resizes the images itself.
-        data: some images, as for `FeatureCritic`.
         classes: number of classes, 0 for an unconditional model.
         embedding: makes the vectors of the labels of a given dimension; by default one per class, which begin at 0.
-
-    Example:
-        >>> class Maps(torch.nn.Module):
-        ...     def forward(self, x):
-        ...         return [x, torch.nn.functional.avg_pool2d(x, 2)]
-        >>> critic = MapCritic(Maps(), torch.rand(4, 1, 8, 8))
-        >>> critic(torch.zeros(3, 1, 8, 8)).shape
-        torch.Size([3])
     """
 
     def __init__(
-        self,
-        network: nn.Module,
-        data: Any,
-        *,
-        classes: int = 0,
-        embedding: Callable[[int], nn.Module] | None = None,
+        self, network: nn.Module, data: Any, *, classes: int = 0, embedding: Callable[[int], nn.Module] | None = None
     ) -> None:
         super().__init__()
         self.classes, self._network = classes, [network.requires_grad_(False).eval()]  # a list: not a part

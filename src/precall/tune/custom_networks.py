@@ -15,14 +15,7 @@ Build = Callable[[Shape, int], nn.Module]  # from the shape of a sample and the 
 
 
 def imported(path: str) -> Callable[..., nn.Module]:
-    """The class or function with the import path "package.module:Class".
-
-    The working directory is searched only if it is on Python's search path, for example by `PYTHONPATH=.`.
-
-    Example:
-        >>> imported("precall.tune.models.mlp:MLPGenerator").__name__
-        'MLPGenerator'
-    """
+    """The class or function with the import path "package.module:Class", on Python's search path."""
     module, colon, name = path.partition(":")
     if not (colon and module and name):
         raise ValueError(f"a custom network must be given as `package.module:Class`; got {shown(path)!r}.")
@@ -37,14 +30,7 @@ def imported(path: str) -> Callable[..., nn.Module]:
 
 
 def check_generator(generator: nn.Module, truncation: float = 1.0) -> None:
-    """Refuse a network that cannot be trained as a generator, before training starts.
-
-    Example:
-        >>> check_generator(nn.Linear(2, 2))
-        Traceback (most recent call last):
-            ...
-        ValueError: a generator must have `latent_shape`, `classes` and `forward(z, labels)`; Linear has no ...
-    """
+    """Refuse a network that cannot be trained as a generator, before training starts."""
     expected = "a generator must have `latent_shape`, `classes` and `forward(z, labels)`"
     name = type(generator).__name__
     for attribute in ("latent_shape", "classes"):

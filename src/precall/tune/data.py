@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,15 @@ import numpy.typing as npt
 from precall.encoders.cache import cache_dir
 from precall.encoders.weights import TIMEOUT
 from precall.files import write_atomically
-from precall.samples import SampleSet, open_samples
+from precall.samples import SampleSet, open_samples, reading
 from precall.samples.arrays import Rows
 from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.theory.planar_modes import eight_modes, grid_modes
-from precall.tune.labels import ClassLabels, folder_labels, read_labels
+from precall.theory.tilts import proportions
 
 Numbers = npt.NDArray[Any]
+ClassLabels = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
 
 SYSTEM = Path("/usr/share/datasets")  # folder of Debian's dataset-* packages
@@ -38,15 +39,9 @@ LARGEST = 1 << 30  # maximum size of an uncompressed file, in bytes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainingData:
-    """Training samples and held-out samples.
+    """Training samples and held-out samples: images as uint8, shape (n, channels, height, width), or points (n, d).
 
-    Attributes:
-        samples: images as uint8, shape (n, channels, height, width), or points as floats, shape (n, d).
-        labels: one class per sample, from 0; None if there are none.
-        held_out: other samples of the same distribution, for assessment.
-        held_out_labels: classes of the held-out samples.
-        classes: number of classes; 0 if there are none.
-        name: requested name or path.
+    Labels are one class per sample, from 0, or None; `name` is the requested name or path.
     """
 
     samples: Numbers
@@ -101,12 +96,6 @@ def load_data(
         data_dir: first folder to search.
         labels: for a path, a text file with the class of each sample, one per line.
 
-    Returns:
-        The data.
-
-    Raises:
-        ValueError: if the data is not available, or if its files are invalid.
-
     Example:
         >>> data = load_data("digits")
         >>> data.samples.shape, data.held_out.shape, data.samples.dtype, data.classes
@@ -131,29 +120,15 @@ def check_known(name: str | Path) -> None:
         raise ValueError(f"`data` must be one of {known}, or a path that exists; got `{shown(str(name))}`.")
 
 
-def _gaussians(name: str, centers: npt.NDArray[np.float64], scale: float) -> TrainingData:
-    """Equally weighted Gaussians with the given centres; the label of a point is its mode."""
-    samples, labels = _drawn(centers, scale, POINTS, seed=0)
-    held_out, held_out_labels = _drawn(centers, scale, HELD_OUT_POINTS, seed=1)
-    return TrainingData(samples, labels, held_out, held_out_labels, len(centers), name)
-
-
-def _drawn(centers: npt.NDArray[np.float64], scale: float, n: int, seed: int) -> tuple[Numbers, ClassLabels]:
-    rng = np.random.default_rng(seed)
-    modes = rng.integers(len(centers), size=n)
-    return (centers[modes] + scale * rng.normal(size=(n, 2))).astype(np.float32), modes
-
-
-def _eight(name: str, data_dir: Path | None) -> TrainingData:
-    """Scale 0.3, on a circle of radius 4."""
-    modes = eight_modes()
-    return _gaussians(name, modes.centers, modes.scale)
-
-
-def _twenty_five(name: str, data_dir: Path | None) -> TrainingData:
-    """A 5 × 5 grid of spacing 2 and scale 0.05, divided by √8 to have about unit variance."""
-    modes = grid_modes()
-    return _gaussians(name, modes.centers / math.sqrt(8), modes.scale / math.sqrt(8))
+def _gaussians(name: str, data_dir: Path | None) -> TrainingData:
+    """Eight on a circle, or a 5 × 5 grid divided by √8 to have about unit variance. The label is the mode."""
+    modes, unit = (eight_modes(), 1.0) if name == "8-gaussians" else (grid_modes(), math.sqrt(8))
+    centers, sides = modes.centers / unit, []
+    for seed, n in enumerate((POINTS, HELD_OUT_POINTS)):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(len(centers), size=n)
+        sides += [(centers[labels] + modes.scale / unit * rng.normal(size=(n, 2))).astype(np.float32), labels]
+    return TrainingData(*sides, len(centers), name)
 
 
 def _digits(name: str, data_dir: Path | None) -> TrainingData:
@@ -164,8 +139,6 @@ def _digits(name: str, data_dir: Path | None) -> TrainingData:
     images = np.rint(levels.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
     return _split(images, labels.astype(np.int64), name=name, classes=10)
 
-
-# ----------------------------------------------------------------------------------------------------------- found
 
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 CIFAR = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
@@ -225,11 +198,7 @@ def _from_idx(name: str, files: Sequence[Path]) -> TrainingData:
 
 
 def read_idx(path: Path) -> Pixels:
-    """Read a uint8 array in the idx format, gzipped or not: two zeros, type 8, the number of axes, their lengths.
-
-    Raises:
-        ValueError: if the file is not in this format, or if its size does not match its header.
-    """
+    """Read a uint8 array in the idx format, gzipped or not: two zeros, type 8, the number of axes, their lengths."""
     content = _content(path)
     axes = content[3] if len(content) > 3 else 0
     header = 4 + 4 * axes
@@ -307,14 +276,7 @@ def _celeba(name: str, data_dir: Path | None) -> TrainingData:
 
 
 def squared(image: Pixels, side: int) -> Pixels:
-    """The largest centred square of an image, resized with a Lanczos filter.
-
-    Example:
-        >>> wide = np.zeros((4, 8, 3), np.uint8)
-        >>> wide[:, 2:6] = 200
-        >>> bool((squared(wide, 2) == 200).all())
-        True
-    """
+    """The largest centred square of an image, resized with a Lanczos filter."""
     from PIL import Image
 
     height, width = image.shape[:2]
@@ -349,9 +311,6 @@ def _fetched(name: str, file: str) -> Path:
     return place
 
 
-# ------------------------------------------------------------------------------------------------------ any samples
-
-
 def _read(samples: SampleSet) -> Numbers:
     """All samples of a set as one array."""
     if samples.kind == "images":
@@ -365,11 +324,7 @@ def _read(samples: SampleSet) -> Numbers:
 
 
 def read_images(samples: SampleSet, prepare: Callable[[Pixels], Pixels]) -> Pixels:
-    """All images of a set as an NCHW uint8 array, after `prepare`; with one channel if all channels are equal.
-
-    Raises:
-        ValueError: if the prepared images have different sizes.
-    """
+    """All images of a set as an NCHW uint8 array, after `prepare`; with one channel if all channels are equal."""
     first = prepare(samples[0])
     images = np.empty((len(samples), 3, *first.shape[:2]), np.uint8)
 
@@ -421,12 +376,7 @@ def _split(samples: Numbers, labels: ClassLabels | None, *, name: str, classes: 
 
 
 def with_held_out(data: TrainingData, n: int) -> TrainingData:
-    """The data with at least n samples held out, or a third of all if that is fewer. They are drawn with a fixed seed.
-
-    Example:
-        >>> with_held_out(load_data("digits"), 1000)
-        TrainingData('digits': 1198 samples of shape (1, 8, 8), 599 held out, 10 classes)
-    """
+    """The data with at least n samples held out, or a third of all if that is fewer, drawn with a fixed seed."""
     more = min(n, (len(data.samples) + len(data.held_out)) // 3) - len(data.held_out)
     if more <= 0:
         return data
@@ -439,9 +389,49 @@ def with_held_out(data: TrainingData, n: int) -> TrainingData:
     return replace(data, samples=data.samples[kept], labels=labels, held_out=held_out, held_out_labels=held_out_labels)
 
 
+def read_labels(path: str | Path, n: int) -> tuple[ClassLabels, int]:
+    """Classes, in the sorted order of their names, from a text file with one label per line, and their number."""
+    with reading.parsing(Path(path), "a text file with one label per line"):
+        names = reading.read_text(Path(path)).splitlines()
+    if len(names) != n or not all(name.strip() for name in names):
+        got = f"{len(names)} lines, {sum(not name.strip() for name in names)} of them empty"
+        raise ValueError(f"`{shown(str(path))}` must have one label per line for each of the {n} samples; got {got}.")
+    return _numbered(str(path), [name.strip() for name in names])
+
+
+def folder_labels(samples: SampleSet) -> tuple[ClassLabels | None, int]:
+    """Classes from the folders that hold the images, and their number; None unless there are at least two folders."""
+    names = [str(PurePosixPath(one).parent) for one in samples.ids] if samples.kind == "images" else []
+    return (None, 0) if len(set(names)) < 2 else _numbered(samples.name, names)
+
+
+def _numbered(source: str, names: Sequence[str]) -> tuple[ClassLabels, int]:
+    """Each name as its position in the sorted list of all names."""
+    classes, labels = np.unique(np.asarray(names), return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"`{shown(source)}` must have at least two classes; all labels are {shown(str(classes[0]))!r}."
+        )
+    return labels.astype(np.int64), len(classes)
+
+
+def bins_at(lam: float, bins: int, n: int, *, seed: int = 0) -> ClassLabels:
+    """The bins of n draws at λ, in random order and as close to their proportions as whole numbers can be.
+
+    The samples of each class are divided into bins of equal size by how central they are, and the networks see the bin
+    as a part of the label. One network then serves every λ (docs/theory.md, Bins).
+
+    Example:
+        >>> np.bincount(bins_at(1.0, 4, n=8)).tolist()
+        [2, 2, 2, 2]
+    """
+    ends = np.rint(n * np.cumsum(proportions(lam, bins))).astype(np.int64)
+    return np.random.default_rng(seed).permutation(np.repeat(np.arange(bins), np.diff(ends, prepend=0)))
+
+
 DATASETS: dict[str, Callable[[str, Path | None], TrainingData]] = {
-    "8-gaussians": _eight,
-    "25-gaussians": _twenty_five,
+    "8-gaussians": _gaussians,
+    "25-gaussians": _gaussians,
     "digits": _digits,
     "mnist": _idx,
     "fashion-mnist": _idx,

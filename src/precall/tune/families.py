@@ -1,8 +1,7 @@
 """Families of models: how their networks are built, what they require of the data, and how long they are trained.
 
 Of Verine (2024), App. C, are the layers of the networks whose docstrings cite it, the learning rates, batch size and
-steps of BigGAN (C.1.4), and the batch size and steps of the perceptrons of MNIST (C.2.3). All other numbers are ours:
-starting points, except where a comment names an experiment.
+steps of BigGAN (C.1.4), and the batch size and steps of the perceptrons of MNIST (C.2.3). All other numbers are ours.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from precall.tune.models.biggan import GENERATOR, BigGANDiscriminator, BigGANGen
 from precall.tune.models.flows import RealNVP
 from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
 from precall.tune.settings import Settings
-
-# -------------------------------------------------------------------------------------------------------- networks
 
 
 def _biggan(shape: Shape, classes: int) -> nn.Module:
@@ -59,12 +56,7 @@ def _flow_critic(shape: Shape, classes: int) -> nn.Module:
 class Family:
     """A family of models: how its networks are built, and its requirements on the data.
 
-    Attributes:
-        generator: builds the generator.
-        discriminator: builds the discriminator.
-        flow: whether its density is known.
-        conditional: whether it uses labels.
-        multiple: the sides of images are padded to a multiple of this number; 0 for a family that also accepts points.
+    The sides of images are padded to a multiple of `multiple`; it is 0 for a family that also accepts points.
     """
 
     generator: Build
@@ -93,8 +85,6 @@ DEFAULT_MODEL = {
     "cifar-10": "biggan",
     "celeba-64": "biggan",
 }
-
-# -------------------------------------------------------------------------------------------------------- settings
 
 FLOW_OF_POINTS = Settings(
     generator_lr=1e-3, discriminator_lr=1e-3, betas=(0.9, 0.99), cooldown=1 / 3, clip=1.0, ema=0.995

@@ -26,8 +26,7 @@ def append(folder: Path, step: int, numbers: Mapping[str, float]) -> None:
 def forget_after(folder: Path, step: int) -> None:
     """Remove the rows after a step, because the resumed run logs them again.
 
-    A log with a row that is not whole is cut before that row, with a `DamagedFileWarning`. The damaged file is kept as
-    `log.csv.damaged`.
+    A log with a row that is not whole is cut before that row, with a warning, and kept as `log.csv.damaged`.
     """
     path = folder / NAME
     if not path.is_file():

@@ -45,13 +45,7 @@ def refreshable(objective: object) -> list[Any]:
 
 
 def description(objective: object) -> Any:
-    """What an objective is, without its state, as JSON-compatible values: its class and its settings.
-
-    Example:
-        >>> from precall.tune.objectives import OBRSObjective
-        >>> description(OBRSObjective("kl", budget=3.0, log_tau=0.5))
-        {'class': 'OBRSObjective', 'divergence': 'kl', 'budget': 3.0, 'critic': 'gan'}
-    """
+    """What an objective is, without its state, as JSON-compatible values: its class and its settings."""
     if objective is None or isinstance(objective, bool | int | float | str):
         return objective
     if isinstance(objective, Mapping):
@@ -74,8 +68,9 @@ def _outermost(
         yield place, objective
         return
     for name, value in _attributes(objective).items():
-        several = isinstance(value, list | tuple | dict)
-        pairs = (value.items() if isinstance(value, dict) else enumerate(value)) if several else [(None, value)]
+        pairs: Any = [(None, value)]
+        if isinstance(value, list | tuple | dict):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, one in pairs:
             if _is_objective(one) and id(one) not in (*above, id(objective)):
                 inside = f"{place}{name}." if key is None else f"{place}{name}.{key}."

@@ -27,37 +27,27 @@ GAP = 4  # grey pixels between images
 
 
 def save(samples: Tensor, path: Path) -> bool:
-    """Write a PNG of image samples (NCHW in [−1, 1]) or of points in the plane. Samples of other shapes are skipped.
-
-    Returns:
-        Whether a picture was written.
-    """
-    if samples.ndim == 4 and samples.shape[1] in (1, 3):
+    """Write a PNG of image samples (NCHW in [−1, 1]) or of points in the plane, or return False for other shapes."""
+    if _are_images(samples):
         return _images(legible(samples[: SIDE * SIDE].numpy()), path)
     if samples.ndim == 2 and samples.shape[1] == 2:
         return _points(samples.numpy(), path)
     return False
 
 
-def legible(images: npt.NDArray[np.float32], side: int = SIDE) -> npt.NDArray[np.uint8]:
-    """A grid, `side` images per row, in which small images are enlarged by a whole factor, with grey lines between.
+def _are_images(samples: Tensor) -> bool:
+    return samples.ndim == 4 and samples.shape[1] in (1, 3)
 
-    Example:
-        >>> legible(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape
-        (104, 520, 1)
-    """
+
+def legible(images: npt.NDArray[np.float32], side: int = SIDE) -> npt.NDArray[np.uint8]:
+    """A grid, `side` images per row, in which small images are enlarged by a whole factor, with grey lines between."""
     factor = max(1, LEAST // min(images.shape[2:]))
     large = images.repeat(factor, axis=2).repeat(factor, axis=3)
     return grid(np.pad(large, ((0, 0), (0, 0), (0, GAP), (0, GAP))), side)
 
 
 def grid(images: npt.NDArray[np.float32], side: int = SIDE) -> npt.NDArray[np.uint8]:
-    """Images in [−1, 1], NCHW, as one HWC uint8 picture with `side` images per row.
-
-    Example:
-        >>> grid(np.zeros((12, 1, 8, 8), dtype=np.float32)).shape
-        (16, 80, 1)
-    """
+    """Images in [−1, 1], NCHW, as one HWC uint8 picture with `side` images per row."""
     n, channels, height, width = images.shape
     rows = -(-n // side)
     sheet = np.full((rows * side, channels, height, width), -1, dtype=np.float32)
@@ -91,11 +81,7 @@ def save_dial(
 ) -> None:
     """Write a PNG of a dial: precision and recall at each λ with their intervals, and samples at each λ.
 
-    Args:
-        samples: λ → samples of the model trained at λ.
-        scores: λ → its scores, with `precision` and `recall`.
-        path: file to write.
-        real: held-out data, shown in grey behind points in the plane.
+    Held-out data are shown in grey behind points in the plane.
     """
     _drawn(dial_figure(samples, scores, real), path)
 
@@ -138,7 +124,7 @@ def _reach(score: Score) -> tuple[float, float]:
 
 def _shown(axes: Axes, samples: Tensor, real: Tensor) -> None:
     """Samples in a panel: a grid of images, or points in front of the data."""
-    if samples.ndim == 4 and samples.shape[1] in (1, 3):
+    if _are_images(samples):
         axes.imshow(legible(samples[: PANEL * PANEL].numpy(), PANEL).squeeze(), cmap="gray", vmin=0, vmax=255)
     elif samples.ndim == 2 and samples.shape[1] == 2:
         axes.scatter(real[:, 0], real[:, 1], s=2, color="0.75")

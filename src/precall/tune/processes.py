@@ -1,7 +1,4 @@
-"""Synchronisation of the processes of one training run, and interruption of a run.
-
-The functions on several processes are no-ops if there is only one.
-"""
+"""Synchronisation of the processes of one training run (no-ops if there is only one), and its interruption."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from precall.theory.arrays import is_tensor
 
@@ -56,11 +53,6 @@ def average_gradients(fabric: Fabric, network: nn.Module) -> None:
     assert is_tensor(mean)
     for gradient, part in zip(gradients, torch.split(mean, [g.numel() for g in gradients]), strict=True):
         gradient.copy_(part.view_as(gradient))
-
-
-def gathered(fabric: Fabric, row: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The rows of all processes, which wait for each other."""
-    return row if fabric.world_size == 1 else fabric.all_gather(row)  # type: ignore[return-value]
 
 
 def any_of(fabric: Fabric, flag: bool) -> bool:

@@ -1,10 +1,4 @@
-"""Recipes: networks, hyperparameters and number of steps for each data set and family of models.
-
-    made = recipe("digits")
-    made.trainer(lam=5.0, out="runs/lam5").fit(made.steps)
-
-The networks and their settings are in `families`.
-"""
+"""Recipes: data with the networks, hyperparameters and number of steps of a family of models (`families`)."""
 
 from __future__ import annotations
 
@@ -25,17 +19,9 @@ from precall.samples.sampleset import shown
 from precall.theory import checks
 from precall.tune.critics import Critics, critic_on
 from precall.tune.custom_networks import Build, Shape, building, imported
-from precall.tune.data import DATASETS, TrainingData, load_data, with_held_out
+from precall.tune.data import DATASETS, ClassLabels, TrainingData, bins_at, load_data, with_held_out
 from precall.tune.families import DEFAULT_MODEL, FAMILIES, Family, plan
-from precall.tune.labels import ClassLabels, bins_at
-from precall.tune.objectives import (
-    GAN,
-    Area,
-    DensityPR,
-    Hinge,
-    OBRSObjective,
-    PRObjective,
-)
+from precall.tune.objectives import GAN, DensityPR, OBRSObjective, PRObjective
 from precall.tune.schedules import PLAIN, Schedule, Scheduled
 from precall.tune.standardization import Standardization
 from precall.tune.trainer import Settings, Trainer
@@ -43,12 +29,8 @@ from precall.tune.trainer import Settings, Trainer
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-OBJECTIVES = ("pr", "tail", "smoothed", "hinge", "area", "obrs", "gan", "likelihood")
-DIALLED = ("pr", "tail", "smoothed", "hinge")  # objectives that depend on λ
+OBJECTIVES = ("pr", "tail", "smoothed", "obrs", "gan", "likelihood")
 HELD_OUT = 1000  # samples for the scores; with fewer, their intervals are wide
-
-
-# --------------------------------------------------------------------------------------------------------- recipes
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +41,11 @@ class Recipe:
         data: the training data, prepared for the networks (padded, and dequantised for flows).
         model: name of the family, or import path of the generator.
         generator: builds the generator from the shape of a sample and the number of classes.
-        discriminator: builds the discriminator.
         classes: number of classes of the networks; 0 for unconditional ones.
         flow: whether the density of the generator is known.
-        settings: hyperparameters.
         steps: number of generator steps; schedules and warm-up are shares of it.
-        standard: standardisation of a table of the user, whose networks see standardised columns; None for other data.
-        bins: number of bins of how central a sample is, which the networks see beside its class; 0 for none. The labels
-            of the data are then class + classes · bin.
+        standard: standardisation of a table of the user; None for other data.
+        bins: number of bins of how central a sample is; 0 for none. Labels are then class + classes · bin.
     """
 
     data: TrainingData
@@ -105,18 +84,15 @@ class Recipe:
     def objective(self, lam: float = 1.0, *, kind: str = "pr", budget: float = 2.0, tuned: bool = False) -> Any:
         """The objective at a trade-off λ.
 
-        `"pr"` is the route for which docs/experiments.md has numbers. For flows of points it maximises α(λ) with the
-        density of the flow and starts from a likelihood (forward KL for λ ≤ 1, nearly reverse KL for λ > 1, which
-        concentrates on modes). Otherwise it is `"tail"`, which uses the ratio of the discriminator. This includes flows
-        of images, because in high dimension the two densities differ by many orders of magnitude and min(λ p/q, 1) is
-        flat. A generator without density is trained as a plain GAN for the first 45 % of the run; λ then moves from 1
-        to its value during a quarter of the rest. From scratch, a large λ would only train more slowly.
+        For flows of points, `"pr"` maximises α(λ) with the density of the flow and starts from a likelihood (forward KL
+        for λ ≤ 1, nearly reverse KL for λ > 1, which concentrates on modes). Otherwise it is `Schedule`, which uses the
+        ratio of the discriminator; after a likelihood for flows of images, whose densities differ from that of the data
+        by many orders of magnitude.
 
         Args:
-            lam: λ > 0, for "pr", "tail", "smoothed" and "hinge".
-            kind: "pr"; "tail" (precision at every slope above λ); "smoothed" (the slopes around λ); "hinge" (the loss
-                of BigGAN, weighted by λ); "area" (all trade-offs at once); "obrs" (the model after rejection); "gan"
-                (non-saturating); "likelihood" (for flows).
+            lam: λ > 0, for "pr", "tail" and "smoothed".
+            kind: "pr"; "tail" or "smoothed", other forms of `PRObjective`; "obrs", after rejection; "gan"; or
+                "likelihood", for flows.
             budget: K ≥ 1, for "obrs".
             tuned: whether a trained model is fine-tuned, which needs no plain GAN first.
         """
@@ -126,20 +102,12 @@ class Recipe:
         if kind == "pr" and self._by_density:
             start, steps = {"power": 0.05}, max(1, int(0.6 * self.steps))
             return DensityPR() if lam == 1 else Scheduled(DensityPR(lam), steps=steps, start=start)
-        if kind in ("pr", "tail", "smoothed"):
-            return self._ratio_pr(lam, "smoothed" if kind == "smoothed" else "tail", tuned)
-        if kind == "hinge":
-            return Hinge(lam)
-        if kind == "area":
-            return Area()
-        return OBRSObjective("gan", budget) if kind == "obrs" else GAN
-
-    def _ratio_pr(self, lam: float, form: str, tuned: bool) -> PRObjective | Scheduled:
-        """λ after the likelihood of a flow, or after the steps as a plain GAN."""
-        if self.flow:
-            objective = PRObjective(lam, form=form)
+        if kind in ("obrs", "gan"):
+            return OBRSObjective("gan", budget) if kind == "obrs" else GAN
+        objective = PRObjective(lam) if kind == "pr" else PRObjective(lam, form=kind)
+        if self.flow:  # after its likelihood
             return objective if lam == 1 else Scheduled(objective, max(1, self.steps // 2), {"lam": 1.0})
-        return Schedule(lam, self.steps, plain=0.0 if tuned else PLAIN, form=form)
+        return Schedule(lam, self.steps, plain=0.0 if tuned else PLAIN, form=objective.form)
 
     @property
     def plain_steps(self) -> int:
@@ -161,12 +129,7 @@ class Recipe:
         return self.steps // 2 if kind != "pr" or lam == 1 else self.steps // 25
 
     def depends_on_steps(self, lam: float = 1.0, *, kind: str = "pr") -> list[str]:
-        """What depends on the number of steps, so that a run which is continued differs from a longer run.
-
-        Example:
-            >>> recipe("digits").depends_on_steps(lam=5.0), recipe("digits").depends_on_steps(kind="gan")
-            (['the objective'], [])
-        """
+        """What depends on the number of steps, so that a run which is continued differs from a longer run."""
         scheduled = isinstance(self.objective(lam, kind=kind), Scheduled)
         warmed_up = kind != "likelihood" and self.warmup(lam, kind=kind) > 0
         found = {"the objective": scheduled, "the warm-up": warmed_up, "the learning rates": self.settings.cooldown > 0}
@@ -192,15 +155,9 @@ class Recipe:
             kind: name of the objective, as in `objective`.
             budget: K ≥ 1, for "obrs".
             init: a checkpoint whose networks are fine-tuned, without warm-up and without plain steps.
-            tuned: whether the networks were trained before; None if `init` decides. A fine-tuning that is resumed needs
-                no `init`.
-            out: folder for the log, checkpoints and pictures.
-            fabric: a Lightning `Fabric`.
-            loggers: Lightning loggers.
+            tuned: whether the networks were trained before; None if `init` decides.
+            out, fabric, loggers: as in `Trainer`.
             **overrides: fields of `Settings`.
-
-        Returns:
-            The trainer.
 
         Example:
             >>> made = replace(recipe("digits", "mlp"), steps=2)
@@ -251,23 +208,15 @@ def recipe(
         data_dir: first folder to search for the data.
         generator: import path "package.module:Class" of a custom generator. It is called with `shape=` and `classes=`
             if it accepts them, and trained as a flow if it has `forward_with_log_prob`.
-        discriminator: import path of a custom discriminator.
         labels: whether the networks use the class labels of the data, or a text file with one label per line for a
             path; None to use them for "biggan" alone.
         critic_encoder: a second critic is trained on the features of this frozen encoder, and both losses are added:
-            "efficientnet", "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file. If the file
-            returns a list of feature maps, the critic sees these (`MapCritic`). None for the discriminator of the
-            samples alone.
+            "efficientnet", "random-vgg", "inception", "vgg16", "dinov2", "clip", or a TorchScript file, which may
+            return a list of feature maps (`MapCritic`).
         bins: number of bins of how central a sample is among those of its class, which the networks see; 0 for none.
             Train with `kind="gan"`; `Recipe.draw_labels` chooses the bins for λ when samples are drawn. The class
             labels of the data are then used unless `labels` is False.
         bins_encoder: the encoder in whose features the bins are computed; None for the samples themselves.
-
-    Returns:
-        The recipe.
-
-    Raises:
-        ValueError: if the data or model is unknown, or if the model does not support the data.
 
     Example:
         >>> made = recipe("8-gaussians")
@@ -279,10 +228,7 @@ def recipe(
     """
     if model is not None:
         checks.choice("model", model, FAMILIES)
-    own = (
-        None if generator is None else imported(generator),
-        None if discriminator is None else imported(discriminator),
-    )
+    own = [None if path is None else imported(path) for path in (generator, discriminator)]
     if not isinstance(data, TrainingData):
         file = None if isinstance(labels, bool) else labels
         data = with_held_out(load_data(data, data_dir, labels=file), HELD_OUT)
@@ -328,9 +274,6 @@ def _beside(discriminator: Build, encoder: str | Path, samples: npt.NDArray[Any]
         return Critics([discriminator(shape, classes), critic_on(loaded, samples, classes=classes)])
 
     return build
-
-
-# ----------------------------------------------------------------------------------------------- data for networks
 
 
 def _classes(data: TrainingData, labels: bool | str | Path | None, family: Family, flow: bool) -> int:
@@ -393,11 +336,6 @@ def _padded(images: npt.NDArray[Any], multiple: int) -> npt.NDArray[Any]:
 
 
 def dequantized(images: npt.NDArray[np.uint8], seed: int = 0) -> npt.NDArray[np.float32]:
-    """Grey levels b as (b + u)/128 − 1 with u uniform. Without noise, the likelihood of a flow would be unbounded.
-
-    Example:
-        >>> dequantized(np.array([[[[0, 255]]]], np.uint8)).round(1).tolist()
-        [[[[-1.0, 1.0]]]]
-    """
+    """Grey levels b as (b + u)/128 − 1 with u uniform. Without noise, the likelihood of a flow would be unbounded."""
     noise = np.random.default_rng(seed).random(images.shape, dtype=np.float32)
     return (images + noise) / np.float32(128) - 1

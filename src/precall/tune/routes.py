@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,16 +13,6 @@ from torch import Tensor, nn
 from precall.tune import objective_state
 from precall.tune.critics import MapCritic, critics_of, noisy_logits, of_samples
 from precall.tune.objectives import DensityPR
-
-
-class Route(Protocol):
-    """The interface of a route, as used by the training loop."""
-
-    def discriminator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Losses:
-        """The discriminator's loss on a real batch and as many latents."""
-
-    def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
-        """The generator's loss."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +109,7 @@ class KnownDensity:
 
 def route(
     generator: nn.Module, discriminator: nn.Module, objective: Any, some_data: Tensor, noise: float = 0.0
-) -> Route:
+) -> Adversarial | KnownDensity:
     """The route for an objective. `some_data` determines the base of `KnownDensity`; `noise` is for `Adversarial`."""
     several = len(critics_of(discriminator)) > 1 or isinstance(discriminator, MapCritic)
     if several and (isinstance(objective, DensityPR) or objective_state.refreshable(objective)):

@@ -72,8 +72,8 @@ class Schedule(Scheduled):
     """A plain GAN first, then λ moves from 1 to its value. Pass it to `Trainer`, or call `at(step)` in your own loop.
 
     Against a plain GAN of as many steps, λ = 0.1 gains β(.1) on a ring, digits and Fashion-MNIST, and λ = 10 gains no
-    α(10) (benchmarks/schedules.py). With the form "tail", that of `precall tune`, λ moves precision and recall of
-    digits further, but both α(10) and β(.1) of Fashion-MNIST fall.
+    α(10) (benchmarks/schedules.py). The form "tail" moves precision and recall of digits further, but both α(10) and
+    β(.1) of Fashion-MNIST fall.
 
     Args:
         lam: λ > 0, as in `PRObjective`.
@@ -85,7 +85,7 @@ class Schedule(Scheduled):
         [None, 1.0, 10.0]
     """
 
-    def __init__(self, lam: float, steps: int, *, plain: float = PLAIN, form: str = "log") -> None:
+    def __init__(self, lam: float, steps: int, *, plain: float = PLAIN, form: str = PRObjective.form) -> None:
         first = int(checks.unit("plain", plain) * checks.count("steps", steps))
         objective, moving = PRObjective(lam, form=form), max(1, (steps - first) // 4)
         super().__init__(objective, moving, {"lam": 1.0}, GAN if first else None, first)

@@ -17,13 +17,9 @@ class Settings:
 
     Attributes:
         batch_size: number of real samples (and of draws) per step, over all devices.
-        discriminator_steps: steps of the discriminator per step of the generator.
         accumulate: number of batches whose gradients are averaged before each step.
-        generator_lr: learning rate of Adam for the generator.
-        discriminator_lr: learning rate of Adam for the discriminator.
-        betas: β₁ and β₂ of Adam, for both networks.
+        betas: β₁ and β₂ of Adam, which has the rates `generator_lr` and `discriminator_lr`.
         cooldown: final share of the run during which both learning rates decrease linearly to zero.
-        clip: maximum norm of a gradient; None for no clipping.
         ema: decay of the generator's moving average, from which samples are drawn.
         r1: weight of the gradient penalty `½ E_P|∇D|²`.
         r1_every: steps between two evaluations of the penalty, whose weight is multiplied by this number.
@@ -32,14 +28,8 @@ class Settings:
         truncation: standard deviation of the latents, at most 1. A model that is fine-tuned with less than 1 starts
             with high precision. A large λ keeps it, a small λ recovers the lost recall.
         warmup: number of first steps in which a flow is trained by likelihood alone.
-        flip: whether to mirror the images of a batch at random.
         refresh_every: steps between two updates of τ, for objectives with `refresh`.
-        log_every: steps between two rows of the log.
         assess_every: steps between two assessments on held-out data; 0 for none.
-        assess_n: number of samples of each kind in an assessment.
-        checkpoint_every: steps between two checkpoints; 0 for a single one at the end.
-        precision: "32-true" or "bf16-mixed".
-        seed: seed of batches and latents.
     """
 
     batch_size: int = 256

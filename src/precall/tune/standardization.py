@@ -1,8 +1,7 @@
 """Standardisation of tables: every column to mean 0 and variance 1, before a network sees it.
 
-A network whose first layers expect numbers near 1 cannot learn columns of very different or very large scale. A trainer
-with a `Standardization` trains in standardised units, stores it in its checkpoints, and returns samples and densities
-in the units of the data.
+A trainer with a `Standardization` trains in standardised units, stores it in its checkpoints, and returns samples and
+densities in the units of the data.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from precall.theory.arrays import Array, Flags, to_numpy
 class Standardization:
     """The map `z = (x − mean)/scale` of the columns that vary. Constant columns have no density and are left out.
 
-    Attributes:
-        mean: mean of each column, shape (d,).
-        scale: standard deviation of each column, shape (d,); 0 for a constant one.
+    `mean` and `scale` are those of each column, shape (d,); the scale of a constant one is 0.
 
     Example:
         >>> standard = Standardization.of(np.array([[1e6, 7.0], [3e6, 7.0]]))
@@ -40,11 +37,7 @@ class Standardization:
 
     @classmethod
     def of(cls, data: npt.ArrayLike) -> Standardization:
-        """The standardisation of a table of shape (n, d), computed in float64.
-
-        Raises:
-            ValueError: if every column is constant, or if the range of a column exceeds that of float64.
-        """
+        """The standardisation of a table of shape (n, d), computed in float64."""
         x = checks.numbers("data", data)
         with np.errstate(over="ignore"):
             middle = x.min(0) / 2 + x.max(0) / 2

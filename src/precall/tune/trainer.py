@@ -1,14 +1,15 @@
 """The training loop: one generator, one discriminator, one objective, on any number of devices (Lightning Fabric).
 
-A run is a function of its arguments: batches, latents and schedules follow from the seed and the step, and a checkpoint
-holds the rest. On the CPU, a run in one process that was killed and resumed ends with the same bits as an uninterrupted
-one. With several processes, all but the first resume with other latents.
+Batches, latents and schedules follow from the seed and the step, and a checkpoint holds the rest. On the CPU, a run in
+one process that was killed and resumed ends with the same bits as an uninterrupted one. With several processes, all but
+the first resume with other latents.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +25,11 @@ from precall.networks import evaluating
 from precall.progress import Progress
 from precall.theory import checks
 from precall.theory.arrays import to_numpy
-from precall.tune import checkpoints, identity, log, objective_state, processes
+from precall.tune import checkpoints, log, objective_state, processes
 from precall.tune.batches import Batches, as_float
 from precall.tune.critics import critics_of, gradient_penalty
 from precall.tune.custom_networks import check_generator
-from precall.tune.parameters import adam, frozen, move_average, trainable
-from precall.tune.routes import Adversarial, Losses, Route, route
+from precall.tune.routes import Adversarial, route
 from precall.tune.schedules import final_objective, objective_at
 from precall.tune.settings import Settings as Settings
 from precall.tune.settings import whole
@@ -55,7 +55,6 @@ class Trainer:
         labels: one class per sample, for conditional networks.
         held_out: samples against which the generator is assessed during training.
         features: maps samples to the features used for the assessment; flattened samples if None.
-        settings: hyperparameters.
         standard: standardisation of a table, shape (n, d), in whose units the networks are trained. Samples and
             held-out data have the units of the data.
         out: folder for the log, two checkpoints and sample grids; None to write nothing.
@@ -103,7 +102,11 @@ class Trainer:
         self.rng = torch.Generator(device).manual_seed(settings.seed * 1009)
         self.trained = {"generator": trainable(generator), "discriminator": trainable(discriminator)}
         rates = {"generator": settings.generator_lr, "discriminator": settings.discriminator_lr}
-        self.optimizers = {name: adam(self.trained[name], rate, settings.betas) for name, rate in rates.items()}
+        fused = device.type == "cuda"
+        self.optimizers = {
+            name: torch.optim.Adam(self.trained[name], lr=rate, betas=settings.betas, fused=fused)
+            for name, rate in rates.items()
+        }
         self._standardize(standard)
         self.watch = Watch()
         self.step = self.batch = 0  # numbers of completed generator steps and of batches used
@@ -115,11 +118,7 @@ class Trainer:
 
         A checkpoint is written before the first step, every `checkpoint_every` steps and at the end. Ctrl-C and SIGTERM
         finish the current step (with several processes: continue to the next logged one), write a checkpoint and raise
-        `KeyboardInterrupt`. A finished run can be continued with more steps.
-
-        Raises:
-            TrainingStopped: if a loss is not finite, or if the discriminator has collapsed. The message suggests what
-                to change. Earlier checkpoints are kept.
+        `KeyboardInterrupt`. `TrainingStopped` says what to change if a loss is not finite or a discriminator collapses.
         """
         total = checks.count("steps", steps)
         check_fork()
@@ -137,8 +136,8 @@ class Trainer:
 
     def _interrupted(self, pressed: bool) -> bool:
         """Whether to stop. Several processes exchange this only at logged steps, since it requires synchronisation."""
-        alone = self.fabric.world_size == 1
-        return (alone or self.step % self.settings.log_every == 0) and processes.any_of(self.fabric, pressed)
+        now = self.fabric.world_size == 1 or self.step % self.settings.log_every == 0
+        return now and processes.any_of(self.fabric, pressed)
 
     def one_step(self, objective: Any) -> dict[str, Tensor]:
         """Take one step of the generator, with its discriminator steps; returns both losses and the logits."""
@@ -151,9 +150,12 @@ class Trainer:
         # the weight of the generator in the moving average is larger during the first steps
         move_average(self.average, self.generator, 1 - min(self.settings.ema, (1 + self.step) / (10 + self.step)))
         if self.step % self.settings.refresh_every == 0 and (parts := objective_state.refreshable(objective)):
-            logits = self._fresh_logits()
+            _, labels, z = self.next_batch()
+            with torch.no_grad(), self.fabric.autocast():
+                assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
+                [[logits]] = self.route.logits(self.generator(z, labels), labels)
             for part in parts:
-                part.refresh(logits)
+                part.refresh(self.fabric.all_gather(logits))
         seen = {name: judged[name] for name in ("real_logits", "fake_logits")}
         return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **seen}
 
@@ -176,7 +178,7 @@ class Trainer:
         """The loss and the logits of the discriminator on the next batch."""
         real, labels, z = self.next_batch()
         with self.fabric.autocast():
-            losses: Losses = self.route.discriminator_loss(objective, real, labels, z)
+            losses = self.route.discriminator_loss(objective, real, labels, z)
         loss = losses.loss
         if self.settings.r1 and self.step % self.settings.r1_every == 0:
             slopes = sum(gradient_penalty(critic, real, labels) for critic in critics_of(self.discriminator))
@@ -205,14 +207,6 @@ class Trainer:
         z = torch.randn(n, *self.generator.latent_shape, generator=rng, device=rng.device)  # type: ignore[misc]
         return self.settings.truncation * z
 
-    @torch.no_grad()
-    def _fresh_logits(self) -> Tensor:
-        _, labels, z = self.next_batch()
-        with self.fabric.autocast():
-            assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
-            [[logits]] = self.route.logits(self.generator(z, labels), labels)
-        return self.fabric.all_gather(logits)  # type: ignore[return-value]
-
     def set_learning_rates(self, total: int) -> None:
         """Set both learning rates for the current step of a run of `total` steps."""
         left = (total - self.step) / max(1.0, self.settings.cooldown * total)
@@ -224,7 +218,8 @@ class Trainer:
         settings, last = self.settings, self.step == total
         if self.step % settings.log_every == 0 or last:
             # gathered from all processes, so that all of them log, or stop for, the same numbers
-            self._log(self.watch.read(processes.gathered(self.fabric, row), step=self.step))
+            alone = self.fabric.world_size == 1
+            self._log(self.watch.read(row if alone else self.fabric.all_gather(row), step=self.step))  # type: ignore[arg-type]
             if progress is not None:
                 progress("train", self.step, total)
         if settings.assess_every and (self.step % settings.assess_every == 0 or last):
@@ -318,20 +313,15 @@ class Trainer:
         """What a checkpoint must have in common with the trainer that resumes from it, besides the settings."""
         return {
             "objective": objective_state.description(self.objective),
-            "generator": identity.of_network(self.generator),
-            "discriminator": identity.of_network(self.discriminator),
-            "data": identity.of_data(self.data, self.labels),
+            "generator": checkpoints.of_network(self.generator),
+            "discriminator": checkpoints.of_network(self.discriminator),
+            "data": checkpoints.of_data(self.data, self.labels),
         }
 
     def load(self, path: str | Path) -> Trainer:
-        """Resume from a checkpoint of a trainer with the same networks, objective, data and settings.
-
-        Raises:
-            ValueError: if the checkpoint was written for another run; the message names the first difference. It is a
-                `DamagedFile` if the file is not a checkpoint as it was written.
-        """
+        """Resume from a checkpoint of a trainer with the same networks, objective, data and settings."""
         tensors, facts = checkpoints.read(path)
-        identity.check_same(path, facts, {**asdict(self.settings), **self._identity})
+        checkpoints.check_same(path, facts, {**asdict(self.settings), **self._identity})
         self._load_networks(path, tensors, NETWORKS)
         with checkpoints.named(path):
             for name, optimizer in self.optimizers.items():
@@ -351,8 +341,7 @@ class Trainer:
     def resume(self) -> Trainer:
         """Resume from the last checkpoint in `out`, or from the previous one if the last is damaged.
 
-        Damaged files are renamed to `….damaged`, with a `DamagedFileWarning`. If there is no checkpoint, because the
-        run was killed before it wrote one, the trainer starts at step 0.
+        Without a checkpoint, because the run was killed before it wrote one, the trainer starts at step 0.
         """
         if self.out is None:
             raise ValueError("`out` must be the folder of a run to resume it; got None. Pass it to the trainer.")
@@ -396,7 +385,7 @@ class Trainer:
         # enough data to estimate its location and scale
         some = torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // settings.batch_size))])
         final = final_objective(self.objective)
-        self.route: Route = route(self.generator, self.discriminator, final, some, settings.noise)
+        self.route = route(self.generator, self.discriminator, final, some, settings.noise)
 
     def _checkpoint(self) -> None:
         if self.out is None or self._saved == self.step:
@@ -407,3 +396,35 @@ class Trainer:
         if not self.fabric.global_rank:
             checkpoints.keep(self.out, *self._state())
         self._saved = self.step
+
+
+def trainable(network: nn.Module) -> list[nn.Parameter]:
+    """The parameters to train, which are those that require a gradient."""
+    found = [p for p in network.parameters() if p.requires_grad]
+    if not found:
+        raise ValueError(
+            f"every parameter of the {type(network).__name__} is frozen. Set `requires_grad` for those to train."
+        )
+    return found
+
+
+@contextmanager
+def frozen(parameters: list[nn.Parameter]) -> Iterator[None]:
+    """Do not compute gradients of these parameters inside the context."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+@torch.no_grad()
+def move_average(average: nn.Module, network: nn.Module, weight: float) -> None:
+    """`average ← average + weight · (network − average)`. Integers, such as numbers of batches, are copied."""
+    ours, theirs = average.state_dict(), network.state_dict()
+    moving = [name for name, value in theirs.items() if value.is_floating_point()]
+    torch._foreach_lerp_([ours[name] for name in moving], [theirs[name] for name in moving], weight)
+    for name in theirs.keys() - set(moving):
+        ours[name].copy_(theirs[name])

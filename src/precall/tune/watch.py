@@ -29,14 +29,18 @@ class Watch:
     def read(self, row: dict[str, Tensor], *, step: int) -> dict[str, float]:
         """Numbers to log: both losses, and the mean logits of real and fake samples.
 
-        Raises:
-            TrainingStopped: if one of them is not finite, or if the discriminator has been constant or has separated
-                all samples by far for `PATIENCE` readings.
+        `TrainingStopped` is raised if one of them is not finite, or if the discriminator has failed for `PATIENCE`
+        readings.
         """
         real, fake = row["real_logits"], row["fake_logits"]
         numbers = {name: row[name].mean().item() for name in ("generator_loss", "discriminator_loss")}
         numbers |= {"real_logit": real.mean().item(), "fake_logit": fake.mean().item()}
-        self._not_a_number(numbers, step)
+        for name, value in numbers.items():
+            if not math.isfinite(value):
+                raise TrainingStopped(
+                    f"{name} is {value} at step {step}. Lower the learning rates, set `clip` (usually to 1), or use "
+                    '`precision="32-true"`. The last checkpoint is kept.'
+                )
         self.flat = self.flat + 1 if max(_spread(real), _spread(fake)) < FLAT else 0
         self.far = self.far + 1 if (real.min() - fake.max()).item() > FAR else 0
         if self.flat >= PATIENCE:
@@ -51,14 +55,6 @@ class Watch:
                 "`discriminator_lr`, use fewer `discriminator_steps`, or increase the objective's `smoothing`."
             )
         return numbers
-
-    def _not_a_number(self, numbers: dict[str, float], step: int) -> None:
-        for name, value in numbers.items():
-            if not math.isfinite(value):
-                raise TrainingStopped(
-                    f"{name} is {value} at step {step}. Lower the learning rates, set `clip` (usually to 1), or use "
-                    '`precision="32-true"`. The last checkpoint is kept.'
-                )
 
 
 def _spread(logits: Tensor) -> float:

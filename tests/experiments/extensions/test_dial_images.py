@@ -5,9 +5,9 @@ from argparse import Namespace
 
 import pytest
 
+from experiments.common.other_objectives import Hinge
 from experiments.common.truncation import HARD, SOFT
 from experiments.extensions import dial_images as dial
-from precall.tune import Hinge
 
 
 @pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")

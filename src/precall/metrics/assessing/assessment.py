@@ -33,7 +33,7 @@ from precall.metrics.classifiers.estimators import AUTO, C2ST
 from precall.metrics.copies.memorization import MEMORIZATION
 from precall.metrics.inputs.features import Pair, check_k, same_dimension
 from precall.metrics.inputs.notices import notices
-from precall.metrics.inputs.sides import Side, on_one_grid, side
+from precall.metrics.inputs.sides import Side, side
 from precall.metrics.neighbors.metrics import NEIGHBORS
 from precall.metrics.prompts.matching import matched
 from precall.metrics.prompts.pairs import PROMPTS
@@ -248,17 +248,7 @@ class Reference(PreparedReals):
         return replace(self, side=side, swept={})
 
     def save(self, path: str | Path) -> Path:
-        """Write features, moments, balls and the protocol to a `.precall` file; it contains no samples.
-
-        Example:
-            >>> import tempfile
-            >>> import numpy as np
-            >>> x = np.random.default_rng(0).normal(size=(80, 2))
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     reference = Reference.load(Reference.fit(x, k=3).save(f"{folder}/data.precall"))
-            >>> reference.k, reference.assess(x + 1, metrics=("neighbors",)).scores["recall"].n_real
-            (3, 80)
-        """
+        """Write features, moments, balls and the protocol to a `.precall` file, for `load`; it contains no samples."""
         return save_side(path, self.side, self.balls(), self.settings)
 
     @classmethod
@@ -279,13 +269,6 @@ class Reference(PreparedReals):
         The shard is read in pieces, so that memory grows with the reference and not with the shard. A pattern of
         several `.npy`, `.tar`, `.parquet` or `.arrow` files is several shards, which are sketched one by one and
         merged. `merge_sketches` joins the result with others, and `Sketch.scores` says which scores it has.
-
-        Example:
-            >>> import numpy as np
-            >>> rng = np.random.default_rng(0)
-            >>> sketch = Reference.fit(rng.normal(size=(200, 2))).sketch(rng.normal(size=(100, 2)))
-            >>> sketch.scores["coverage"].n_fake
-            100
         """
         from precall.samples.opening import separate_shards
 
@@ -355,7 +338,7 @@ class Reference(PreparedReals):
 
     def _comparable(self, real: Side, fake: Side) -> tuple[Reference, Side]:
         """Both sides on one grid of numbers, with the categories that are frequent in the two tables together."""
-        real, found = on_one_grid(real, fake)
+        real, found = real.on_one_grid(fake)
         holdout = self.holdout
         if real.table is not None:
             real, found, *others = with_shared_levels(real, found, *([] if holdout is None else [holdout]))
@@ -369,7 +352,7 @@ class Reference(PreparedReals):
         how |= {"device": self.request.device, "at_least": at_least}
         with timed(f"encode {name}"):
             found = side(name, source, reference=self.side, progress=progress, **how)
-        if self.side.protocol.get("made_from"):
+        if self.side.record.made_from:
             check_same_encoder(self.side, found)
         same_dimension(real=self.features, **{name: found.features})
         return found

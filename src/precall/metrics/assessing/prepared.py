@@ -116,18 +116,8 @@ class PreparedReals:
     def _assess(
         self, fake: Side, names: Sequence[str], name: str, progress: Progress | None, *, sampled: bool = True
     ) -> Assessment:
-        run = WholeRun(
-            name,
-            names,
-            self.side,
-            fake,
-            **self.settings,
-            balls_of_reals=self.balls,
-            unseen=self.holdout,
-            sampled=sampled,
-            preset=self.preset,
-            progress=progress,
-        )
+        how: dict[str, Any] = {"unseen": self.holdout, "sampled": sampled, "preset": self.preset, "progress": progress}
+        run = WholeRun(name, names, self.side, fake, **self.settings, balls_of_reals=self.balls, **how)
         return assessed(run, [METRICS[metric] for metric in names])
 
     def _with_groups(self, overall: Assessment, fake: Side, names: Sequence[str], groups: Groups) -> Assessment:
@@ -136,16 +126,12 @@ class PreparedReals:
             raise ValueError(f"`groups` must map 'real' and 'fake' to labels; got {', '.join(map(repr, groups))}.")
         pair = Pair(self.features, fake.features)
         labels = {"real": self.side.of_rows(groups["real"]), "fake": fake.of_rows(groups["fake"])}
-        split = split_groups(
-            groups_real=labels["real"], groups_fake=labels["fake"], n_real=pair.sizes[0], n_fake=pair.sizes[1]
-        )
-        real, synthetic = (replace(overall.samples[side], group=labels[side]) for side in ("real", "fake"))
+        split = split_groups(labels["real"], labels["fake"], *pair.sizes)
+        real, synthetic = (replace(one, group=labels[side]) for side, one in overall.samples.items())
         metrics = [name for name in names if name not in ("is", MEMORIZATION.name)]
         check_groups([pair.rows(*rows) for rows in split.rows.values()], [METRICS[metric] for metric in metrics])
-        each = {
-            label: self._of_group(pair.rows(*rows), metrics, f"{overall.name}: {label}")
-            for label, rows in split.rows.items()
-        }
+        named = {label: f"{overall.name}: {label}" for label in split.rows}
+        each = {label: self._of_group(pair.rows(*split.rows[label]), metrics, named[label]) for label in named}
         gap = None if overall.estimator is None or len(each) < 2 else self._gap(pair, split, each, overall.estimator)
         alone = OneSided(only_real=list(split.only_real), only_fake=list(split.only_fake))
         record = replace(overall.record, groups=alone)

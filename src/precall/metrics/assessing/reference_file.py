@@ -42,7 +42,7 @@ def save_side(path: str | Path, side: Side, balls: Balls, settings: Mapping[str,
         "neighbor_index": balls.nearest.index,
         "neighbor_distance": balls.nearest.distance,
     }
-    about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": dict(side.protocol)}
+    about = {"n": len(features), **settings, "neighbors": balls.neighbors, "protocol": side.record.to_dict()}
     REFERENCE.write(Path(path), arrays, about)
     return Path(path)
 
@@ -69,16 +69,16 @@ def load_balls(samples: ReferenceRows, side: Side, k: int) -> Balls | None:
 
 def check_same_encoder(reference: Side, other: Side) -> None:
     """Refuse samples encoded in another way than the reference; versions and devices change the last bits only."""
-    if not other.protocol:
+    if not other.record.to_dict():
         return
     ours, theirs = (
-        {"encoder": side.protocol.get("encoder")}
-        | {key: value for key, value in side.protocol.get("protocol", {}).items() if key not in OF_MACHINE}
+        {"encoder": side.record.encoder}
+        | {key: value for key, value in (side.record.protocol or {}).items() if key not in OF_MACHINE}
         for side in (reference, other)
     )
-    if other.protocol.get("encoder") != "identity" and ours != theirs:
+    if other.record.encoder != "identity" and ours != theirs:
         different = ", ".join(sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)))
         raise ValueError(
-            f"the samples must be encoded as the reference `{reference.protocol['reference']}` was "
+            f"the samples must be encoded as the reference `{reference.record.reference}` was "
             f"({ours['encoder']}); they differ in: {different}. Use the same encoder, or make the reference again."
         )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from precall.metrics.neighbors.scores import Neighborhoods
     from precall.metrics.pairs.kernels import Kernel, KernelSums
     from precall.metrics.protocols.presets import Preset
+    from precall.metrics.scores.evidence import Moved
     from precall.metrics.scores.score import Score
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
@@ -188,17 +189,12 @@ class WholeRun:
         plan = self.real.table
         if plan is None or self.fake.table is None:
             return None
+        columns, found = plan["columns"], named_category_codes(self.real, self.fake)
+        named = {name for name, column in columns.items() if plan["rows_shown"] and not column["private"]}
+        levels = {name: codes for name, (codes, _) in found.items()}
+        names = {name: names for name, (_, names) in found.items() if name in named}
         real, fake = to_numpy(self.real.features), to_numpy(self.fake.features)
-        found = named_category_codes(self.real, self.fake)
-        named = {name for name, column in plan["columns"].items() if plan["rows_shown"] and not column["private"]}
-        return column_drift(
-            real=real,
-            fake=fake,
-            columns=plan["columns"],
-            levels={name: codes for name, (codes, _) in found.items()},
-            names={name: names for name, (_, names) in found.items() if name in named},
-            seed=self.seed,
-        )
+        return column_drift(real=real, fake=fake, columns=columns, levels=levels, names=names, seed=self.seed)
 
     @property
     def sources(self) -> Mapping[str, Side]:
@@ -211,7 +207,7 @@ class WholeRun:
             "dimension": self.pair.dimension,
             "constant_columns": self.pair.constant_columns(),
             "device": device_of(self.pair.fake),
-            **{of: one.protocol for of, one in self._sides.items() if one.protocol},
+            **{of: known for of, one in self._sides.items() if (known := one.record.to_dict())},
             **({} if self.real.prompted is None else {"prompts": self.real.prompted.about}),
             **({} if self.real.table is None else {"contains": self.real.contents()}),
             **({"notices": said} if (said := self._notices) else {}),
@@ -254,7 +250,7 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
     best = next((metric.name for metric in metrics if metric.is_curve), None)
     if not all(metric.from_statistics for metric in metrics):
         _check_sizes(run.sizes, metrics)
-    found = _computed(run, metrics)
+    found, change = _computed(run, metrics, best is not None)
     scores: dict[str, Score] = {}
     for metric in metrics:
         prefix = f"{metric.name}_" if metric.is_curve and metric.name != best else ""
@@ -262,8 +258,6 @@ def assessed(run: Run, metrics: Sequence[Metric]) -> Assessment:
     classifier = next((run.classifiers[name] for name in run.metrics if name in run.classifiers), None)
     swept, cells = vars(run).get("neighborhoods"), vars(run).get("clusters")
     real, fake = _per_sample(swept, cells, classifier if run.sources else None)
-    with timed("verdict"):
-        change = None if best is None else moved(run.pair, run.seed)
     n_real, n_fake = run.totals
     sampled = {} if run.sizes == run.totals or None in run.totals else {"sample": list(run.sizes)}
     settings = {"metrics": list(run.metrics), "k": run.k, "ties": run.ties, "seed": run.seed}
@@ -296,17 +290,25 @@ def _check_sizes(sizes: tuple[int, int], metrics: Sequence[Metric]) -> None:
                 raise ValueError(f"`{name}` must hold {expected}. `{metric.name}` needs them; {way_out}.")
 
 
-def _computed(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:
-    """The results of the metrics by name; those that share no work are computed side by side."""
+def _computed(run: Run, metrics: Sequence[Metric], curve: bool) -> tuple[dict[str, Found], Moved | None]:
+    """The results of the metrics by name, and what moved if there is a curve; what shares no work runs side by side."""
     parts: dict[str, list[Metric]] = {}
     for metric in metrics:
         parts.setdefault(metric.shares or metric.name, []).append(metric)
-    jobs = [partial(_in_turn, run, part) for part in parts.values()]
-    libraries = [library for metric in metrics for library in metric.libraries]
-    # a single one may use all threads
-    done = side_by_side(jobs, libraries=libraries) if len(jobs) > 1 else [job() for job in jobs]
+    jobs: list[Callable[[], Any]] = [partial(_in_turn, run, part) for part in parts.values()]
+    jobs += [partial(_moved, run)] if curve else []
+    libraries = [library for metric in metrics for library in metric.libraries] + ["torch"] * curve
+    alone = jobs[:1] if len(parts) == 1 else []  # a single metric may use all threads
+    done = [job() for job in alone]
+    done += side_by_side(jobs[len(alone) :], libraries=libraries) if len(jobs) > len(alone) else []
+    change = done.pop() if curve else None
     found = {name: one for part in done for name, one in part.items()}
-    return {metric.name: found[metric.name] for metric in metrics}
+    return {metric.name: found[metric.name] for metric in metrics}, change
+
+
+def _moved(run: Run) -> Moved:
+    with timed("verdict"):
+        return moved(run.pair, run.seed)
 
 
 def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from precall.metrics.cells.histograms import CELLS, Clusters, histograms_of_pair
 from precall.metrics.inputs.features import Pair, uniform_rows
-from precall.metrics.scores.evidence import Moved
+from precall.metrics.scores.evidence import BEYOND, Moved
 from precall.theory.arrays import Array
 from precall.theory.chance import chance_corrected
 
@@ -32,7 +32,7 @@ def moved(pair: Pair, seed: int) -> Moved:
         # q with the mean and the spread of p in every column
         matched = _between(p, p.mean(axis=0) + (q - q.mean(axis=0)) * factor, seed)
     rows = zip(parts.tolist(), cells, matched, strict=True)
-    whole, *draws = (Moved(shift, narrow, wide, between, after) for (shift, narrow, wide), between, after in rows)
+    whole, *draws = (Moved(s, n, w, between, after, *left) for (s, n, w, *left), between, after in rows)
     return replace(whole, draws=tuple(draws))
 
 
@@ -49,15 +49,36 @@ def _standardised(p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _moments(p: Array, q: Array, rng: np.random.Generator) -> Array:
-    """The parts of the means, of the narrower and of the wider columns: of all samples, then of bootstrap samples."""
+    """Shift, narrow, wide, and what these leave beyond λ: of all samples, then of bootstrap samples."""
     (mean, v), (other, w) = (_drawn_moments(one, rng) for one in (p, q))
     ratio = np.maximum(w / np.maximum(v, 1e-12), 1e-9)
-    spread = (ratio - 1 - np.log(ratio)) / 2
-    shift = ((mean - other) ** 2 / np.maximum(v, 1e-12)).sum(axis=1) / 2
-    parts = np.stack([shift, *((spread * side).sum(axis=1) for side in (ratio < 1, ratio > 1))], axis=1)
+    spread, squared = (ratio - 1 - np.log(ratio)) / 2, (mean - other) ** 2 / np.maximum(v, 1e-12)
+    parts = np.stack([squared.sum(axis=1) / 2, *((spread * side).sum(axis=1) for side in (ratio < 1, ratio > 1))], 1)
     noise = (1 / len(p) + 1 / len(q)) / 2 * p.shape[1]
     expected = np.outer([1.0, *[2.0] * DRAWS], [noise, noise / 2, noise / 2])  # a bootstrap adds its own noise
-    return np.asarray(np.maximum(0.0, parts - expected))
+    shown = np.maximum(0.0, parts - expected)
+    signal = shown.sum(axis=1) / np.maximum(parts.sum(axis=1), 1e-12)
+    return np.column_stack([shown, *_left(squared, ratio, signal)])
+
+
+def _left(squared: Array, w: Array, signal: Array) -> tuple[Array, Array]:
+    """Mass of N(m, w) beyond λ = `BEYOND` times N(0, 1), and the reverse, with independent columns; m² is `squared`.
+
+    The sum T of the columns' log-ratios is about normal, with mean μ and variance σ² under the first law, so that
+
+        I(λ) = E[(1 − λ e^{−T})₊] ≈ Φ(z) − λ e^{σ²/2 − μ} Φ(z − σ),   z = (μ − log λ)/σ.
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    of_fakes = (squared + w - 1 - np.log(w)).sum(axis=1) / 2, (squared * w + (w - 1) ** 2 / 2).sum(axis=1)
+    of_reals = ((squared + 1) / w - 1 + np.log(w)).sum(axis=1) / 2, (squared / w**2 + (1 - 1 / w) ** 2 / 2).sum(axis=1)
+    found = []
+    for mean, variance in ((signal * mean, signal * variance + 1e-12) for mean, variance in (of_fakes, of_reals)):
+        deviation = np.sqrt(variance)
+        z = (mean - np.log(BEYOND)) / deviation
+        back = np.exp(np.minimum(0.0, np.log(BEYOND) + variance / 2 - mean + log_ndtr(z - deviation)))
+        found.append(np.maximum(0.0, ndtr(z) - back))
+    return found[0], found[1]
 
 
 def _drawn_moments(x: Array, rng: np.random.Generator) -> tuple[Array, Array]:

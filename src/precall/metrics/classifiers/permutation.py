@@ -102,7 +102,8 @@ def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> floa
 
 def _statistics(contrast: Matrix, x: Array) -> Array:
     """Sum and maximum of t² over the features, for each permutation, shape (permutations, 2)."""
-    spread = x.std(axis=0)
-    z = ((x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)).astype(np.float32)
-    squares = (contrast @ z) ** 2
+    centred = x - x.mean(axis=0)
+    spread = np.sqrt((centred * centred).sum(axis=0) / len(x))
+    centred /= np.where(spread > 1e-9, spread, np.inf)
+    squares = (contrast @ centred.astype(np.float32)) ** 2
     return np.column_stack([squares.sum(axis=1), squares.max(axis=1)]).astype(np.float64)

@@ -97,12 +97,6 @@ def as_features(name: str, values: object, *, at_least: int = 2) -> Features:
     float32 and float64 matrices are returned as they are: a memory-mapped array stays memory-mapped, a tensor stays on
     its device (detached). float16, bfloat16, booleans and integers of at most 16 bits (uint8 pixels) become float32,
     which represents them exactly; wider numbers become float64. Anything else is refused, including NaN and infinities.
-
-    Example:
-        >>> as_features("real", [[1.0, float("nan")], [3.0, 4.0]])
-        Traceback (most recent call last):
-            ...
-        ValueError: `real` must be finite; row 0 holds NaN or an infinity. Drop or repair such samples first.
     """
     matrix = _float_tensor(name, values) if is_tensor(values) else _float_array(name, values)
     if matrix.ndim != 2:

@@ -29,10 +29,10 @@ def notices(sides: Mapping[str, Side]) -> list[str]:
     """Sentences about the samples of the sides: what was replaced, left out or repeated, and lengths that differ."""
     real, *others = sides.items()
     found = [f"{name}: {note}" for name, side in sides.items() if side.samples for note in side.samples.notes]
-    found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.protocol.get("subsample"))]
-    rounded = {name: side.protocol["storage"] for name, side in sides.items() if "storage" in side.protocol}
-    found += [f"{name}: the values were {how}. Store both sides in the same way." for name, how in rounded.items()]
-    if "reference" in real[1].protocol and real[1].protocol.get("encoder") == FORMER:
+    found += [f"{name}: only {part}." for name, side in sides.items() if (part := side.record.subsample)]
+    rounded = [(name, side.record.storage) for name, side in sides.items() if side.record.storage]
+    found += [f"{name}: the values were {how}. Store both sides in the same way." for name, how in rounded]
+    if real[1].record.reference is not None and real[1].record.encoder == FORMER:
         found.append(
             f"real: the reference was made with {FORMER}, the former default of images, and so are the fakes encoded. "
             "Make it again to use the present default."
@@ -77,7 +77,9 @@ def _lengths(real: Side, other: Side, name: str) -> list[str]:
     """Texts whose lengths have another distribution than those of the real side."""
     if real.samples is None or other.samples is None or {real.samples.kind, other.samples.kind} != {"text"}:
         return []
-    a, b = (_text_lengths(side) for side in (real, other))
+    each = [np.linspace(0, len(one.rows) - 1, min(len(one.rows), MOST_TEXTS)).astype(int) for one in (real, other)]
+    a = np.array([len(real.samples[int(real.rows[place])]) for place in each[0]], dtype=np.float64)
+    b = np.array([len(other.samples[int(other.rows[place])]) for place in each[1]], dtype=np.float64)
     if not lengths_differ(a, b):
         return []
     spans = " and ".join("{:.0f} to {:.0f}".format(*np.quantile(one, [0.1, 0.9])) for one in (a, b))
@@ -100,10 +102,3 @@ def lengths_differ(a: Array, b: Array) -> bool:
     apart = np.abs(shares[0] - shares[1]).max()  # Kolmogorov and Smirnov's sup |F − G|
     by_chance = LEVEL * np.sqrt(1 / len(a) + 1 / len(b))
     return bool(apart >= max(APART, by_chance) and (high >= RATIO * np.maximum(low, 1)).any())
-
-
-def _text_lengths(side: Side) -> Array:
-    samples = side.samples
-    assert samples is not None
-    places = np.linspace(0, len(side.rows) - 1, min(len(side.rows), MOST_TEXTS)).astype(int)
-    return np.array([len(samples[int(side.rows[place])]) for place in places], dtype=np.float64)

@@ -3,10 +3,7 @@
 Rows are one record if all their values are equal, or if they are so much closer to each other than to the rows around
 them that independent rows of a smooth density almost never are. A record that recurs counts once if records recur far
 more often within the sets than between them, since rows were then repeated; otherwise it is an atom of the
-distribution, and each of its rows counts.
-
-A model must not be tested on rows that it was trained on, nor on copies of them: a set that repeats its rows would look
-like a distribution of its own.
+distribution, and each of its rows counts. A model must not be tested on copies of rows that it was trained on.
 """
 
 from __future__ import annotations

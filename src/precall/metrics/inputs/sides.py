@@ -12,6 +12,7 @@ import numpy as np
 from precall.devices import exact_device
 from precall.metrics.distances.moments import Moments
 from precall.metrics.inputs.features import Features, as_features, as_tensor, moved
+from precall.metrics.scores.record import SideRecord
 from precall.progress import StageProgress
 from precall.theory import checks
 from precall.theory.arrays import Array, Index, Matrix, check_tensor, is_tensor, to_numpy
@@ -46,7 +47,7 @@ class Side:
     features: Features  # features, shape (n, d); shape (0, d) if statistics were given
     samples: SampleSet | None = None  # the sample set that was encoded, or None if features were given
     rows: Any = None  # index in `samples` of each row of `features`
-    protocol: Mapping[str, Any] = field(default_factory=dict)  # encoder, its protocol, fingerprint
+    record: SideRecord = field(default_factory=SideRecord)  # where the features come from
     moments: Moments | None = None  # statistics in place of samples; they give FID only
     counted: bool = True  # whether the number of samples is known; a file of statistics may not contain it
     outputs: Mapping[str, Features] = field(default_factory=dict)  # further outputs of the encoder, by name
@@ -83,7 +84,7 @@ class Side:
     @property
     def table(self) -> Mapping[str, Any] | None:
         """The protocol of the encoder of tables, or None if the samples are no table."""
-        return self.protocol.get("protocol", {}) if self.protocol.get("encoder") == "table" else None
+        return (self.record.protocol or {}) if self.record.encoder == "table" else None
 
     def contents(self) -> str:
         """What a report about tables contains of them, in a sentence or two."""
@@ -105,8 +106,8 @@ class Side:
         if not 2 <= checks.count("n", n) <= total:
             raise ValueError(f"`n` must be between 2 and {total}, the number of samples; got {n}.")
         chosen = np.sort(np.random.default_rng(seed).choice(total, n, replace=False))
-        said = {"subsample": f"{n:,} of {total:,} samples, seed {seed}"}
-        return replace(self.taking(chosen), protocol={**self.protocol, **said})
+        record = replace(self.record, subsample=f"{n:,} of {total:,} samples, seed {seed}")
+        return replace(self.taking(chosen), record=record)
 
     def taking(self, chosen: Index) -> Side:
         """The samples in these rows."""
@@ -136,6 +137,50 @@ class Side:
             return f"sample {row}"
         index = int(self.rows[row])
         return self.samples.thumbnail(index) or self.samples.describe(index)
+
+    def on_one_grid(self, other: Side) -> tuple[Side, Side]:
+        """Both sides in the coarser of their floating-point types; the record of a side that was rounded says so.
+
+        A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of
+        one side are numbers of a coarser type, and those of the other side are not, the other side is rounded to it.
+        """
+        if self.moments is not None or other.moments is not None or self.table is not None:
+            return self, other
+        own, its, order = self.float_type, other.float_type, [*BITS, None]
+        if order.index(own) < order.index(its):
+            return self, other.rounded(str(own))
+        return (self, other) if own == its else (self.rounded(str(its)), other)
+
+    @property
+    def float_type(self) -> str | None:
+        """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
+        some = to_numpy(self.features[:: max(1, len(self.features) // LOOKED_AT)])
+        for name, bits in BITS.items():
+            mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
+            odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
+            if odd > USED and (_cast(some, name) == some).all():
+                return name if (_cast(values := to_numpy(self.features), name) == values).all() else None
+        return None
+
+    def rounded(self, name: str) -> Side:
+        """This side in a coarser type; as it is if that changes nothing, or if its numbers are too large for it."""
+        values = to_numpy(self.features)
+        matrix = _cast(values, name)
+        if (matrix == values).all() or not np.isfinite(matrix).all():
+            return self
+        features: Features = as_tensor(matrix, self.features.device) if is_tensor(self.features) else matrix
+        record = replace(self.record, storage=f"rounded to {name}, the type of the other side")
+        return replace(self, features=features, record=record)
+
+
+def _cast(values: Matrix, name: str) -> Matrix:
+    """The values rounded to a type, in their own type."""
+    if name == "bfloat16":  # the first 16 bits of float32, rounded to even
+        bits = values.astype(np.float32).view(np.uint32)
+        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
+        return rounded.view(np.float32).astype(values.dtype)
+    with np.errstate(over="ignore"):
+        return values.astype(name).astype(values.dtype)
 
 
 def side(
@@ -176,7 +221,7 @@ def side(
         ends = np.cumsum([0, *widths.values()])  # the outputs lie side by side in one matrix
         parts = {output: matrix[:, a:b] for output, a, b in zip(widths, ends, ends[1:], strict=False)}
         features = parts.pop(next(iter(widths))) if widths else matrix
-        found = Side(features, samples, encoded.indices, encoded.to_dict(), outputs=parts)
+        found = Side(features, samples, encoded.indices, SideRecord.from_dict(encoded.to_dict()), outputs=parts)
     if device is None:
         return found
     place = exact_device(device)
@@ -200,7 +245,8 @@ def _unencoded(name: str, source: Any, table: TableChoice | None, at_least: int)
     from precall.samples.tables import TableRows
 
     if isinstance(source, EncodedFeatures):
-        return Side(as_features(name, source.array, at_least=at_least), protocol=source.to_dict())
+        record = SideRecord.from_dict(source.to_dict())
+        return Side(as_features(name, source.array, at_least=at_least), record=record)
     samples = open_samples(str(source) if isinstance(source, Path) else source)
     if table is not None:
         if not isinstance(samples, TableRows):
@@ -241,15 +287,15 @@ def _of_reference(samples: ReferenceRows) -> Side:
     features, protocol = as_features("real", samples.array), samples.about["protocol"]
     known = {"shape": list(features.shape), **protocol, "fingerprint": samples.fingerprint()}
     known |= {"reference": samples.name, "made_from": protocol.get("fingerprint", "features")}
-    return Side(features, samples, np.arange(len(features)), known, outputs=outputs)
+    return Side(features, samples, np.arange(len(features)), SideRecord.from_dict(known), outputs=outputs)
 
 
 def _of_statistics(statistics: Statistics) -> Side:
     """The side of stored statistics. If the file has no number of samples, 2 is used: FID does not depend on it."""
     moments = Moments.from_statistics(statistics.mu, statistics.sigma, 2 if statistics.n is None else statistics.n)
-    protocol = {"statistics": statistics.name, "fingerprint": statistics.fingerprint()}
+    record = SideRecord(statistics=statistics.name, fingerprint=statistics.fingerprint())
     empty = np.empty((0, moments.mean.size))
-    return Side(empty, protocol=protocol, moments=moments, counted=statistics.n is not None)
+    return Side(empty, record=record, moments=moments, counted=statistics.n is not None)
 
 
 def _is_matrix(source: Any) -> bool:
@@ -261,50 +307,3 @@ def _is_matrix(source: Any) -> bool:
     if not isinstance(source, list) or not source:
         return False
     return source[0].ndim == 1 if isinstance(source[0], np.ndarray) else isinstance(source[0], list | tuple)
-
-
-def on_one_grid(real: Side, fake: Side) -> tuple[Side, Side]:
-    """Both sides in the coarser of their floating-point types; the protocol of a side that was rounded says so.
-
-    A classifier tells a rounded number from one that is not, which says nothing about the model. If all values of one
-    side are numbers of a coarser type, and those of the other side are not, the other side is rounded to that type.
-    """
-    if real.moments is not None or fake.moments is not None or real.table is not None:
-        return real, fake
-    of_real, of_fake = _type_of(real.features), _type_of(fake.features)
-    order = [*BITS, None]
-    if order.index(of_real) < order.index(of_fake):
-        return real, _rounded(fake, str(of_real))
-    return (real, fake) if of_real == of_fake else (_rounded(real, str(of_fake)), fake)
-
-
-def _type_of(features: Features) -> str | None:
-    """The coarsest type that holds every value, if the values use all of its bits; None if there is none."""
-    some = to_numpy(features[:: max(1, len(features) // LOOKED_AT)])
-    for name, bits in BITS.items():
-        mantissa = np.frexp(some[some != 0].astype(np.float64))[0] * 2.0**bits
-        odd = float((mantissa % 2 == 1).mean()) if mantissa.size else 0.0
-        if odd > USED and (_cast(some, name) == some).all():
-            return name if (_cast(values := to_numpy(features), name) == values).all() else None
-    return None
-
-
-def _cast(values: Matrix, name: str) -> Matrix:
-    """The values rounded to a type, in their own type."""
-    if name == "bfloat16":  # the first 16 bits of float32, rounded to even
-        bits = values.astype(np.float32).view(np.uint32)
-        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
-        return rounded.view(np.float32).astype(values.dtype)
-    with np.errstate(over="ignore"):
-        return values.astype(name).astype(values.dtype)
-
-
-def _rounded(side: Side, name: str) -> Side:
-    """The side rounded to a type; as it is if that changes nothing, or if its numbers are too large for the type."""
-    values = to_numpy(side.features)
-    matrix = _cast(values, name)
-    if (matrix == values).all() or not np.isfinite(matrix).all():
-        return side
-    features: Features = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
-    protocol = {**side.protocol, "storage": f"rounded to {name}, the type of the other side"}
-    return replace(side, features=features, protocol=protocol)

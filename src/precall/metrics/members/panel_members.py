@@ -188,7 +188,7 @@ def boosting(tasks: Sequence[Task], seed: int) -> list[Trees]:
 
 def _boosting(task: Task, seed: int) -> Trees:
     columns = task.columns[:NARROW] if task.rows.x.shape[1] > NARROW else task.columns[:0]
-    model = _boosted_trees()(
+    model = boosted_trees()(
         max_iter=60,
         learning_rate=0.15,
         max_leaf_nodes=15,
@@ -203,14 +203,17 @@ def _boosting(task: Task, seed: int) -> Trees:
 
 
 @cache
-def _boosted_trees() -> Any:
+def boosted_trees() -> Any:
     """Gradient boosting of scikit-learn, with its trees as arrays."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     class BoostedTrees(HistGradientBoostingClassifier):  # type: ignore[misc]
-        def _bin_data(self, *arguments: Any, **named: Any) -> Any:
+        def _bin_data(self, x: Any, *arguments: Any, **named: Any) -> Any:
+            if len(x) <= self._bin_mapper.subsample:
+                self._bin_mapper.fit = partial(_fit_bins, self._bin_mapper)
+                return super()._bin_data(x, *arguments, **named)
             with BINNING:  # scikit-learn resets the filters of warnings meanwhile, which all threads share
-                return super()._bin_data(*arguments, **named)
+                return super()._bin_data(x, *arguments, **named)
 
         def trees(self, columns: Tensor, log_odds: float) -> Trees:
             nodes = [one[0].nodes for one in self._predictors]
@@ -230,6 +233,18 @@ def _boosted_trees() -> Any:
             return Trees(columns, *(torch.as_tensor(np.array(one), device=columns.device) for one in arrays))
 
     return BoostedTrees
+
+
+def _fit_bins(mapper: Any, x: Any, y: None = None, **weights: None) -> Any:
+    """The bins of scikit-learn, column by column: its own threads reset the filters of warnings, and cost more."""
+    from sklearn.ensemble._hist_gradient_boosting.binning import _find_binning_thresholds as thresholds
+
+    mapper.is_categorical_ = np.zeros(x.shape[1], dtype=np.uint8)
+    mapper.missing_values_bin_idx_ = mapper.n_bins - 1
+    columns = np.sort(np.ascontiguousarray(x.T), axis=1)  # sorted together, they are binned faster
+    mapper.bin_thresholds_ = [thresholds(column, mapper.n_bins - 1) for column in columns]
+    mapper.n_bins_non_missing_ = np.array([len(one) + 1 for one in mapper.bin_thresholds_], dtype=np.uint32)
+    return mapper
 
 
 @dataclass(frozen=True, eq=False)

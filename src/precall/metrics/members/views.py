@@ -152,8 +152,8 @@ class Seen:
 
     def columns(self, chosen: Tensor) -> Tensor:
         """Some columns of the samples, one per row, shape (columns, n)."""
-        found = self.x.T.index_select(0, chosen)
-        return found.contiguous() if self.index is None else found.index_select(1, self.index)
+        found = self.x.index_select(1, chosen)  # along memory; then only the chosen columns are transposed
+        return (found if self.index is None else found.index_select(0, self.index)).T.contiguous()
 
     def values(self) -> Tensor:
         """The samples themselves."""

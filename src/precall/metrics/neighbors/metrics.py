@@ -52,7 +52,6 @@ SWEPT = "jackknife from the sweep: the expectation at these sample sizes, not th
 
 
 def _found(run: Run, scores: tuple[ScoreInfo, ...]) -> Found:
-    """The scores of one metric."""
     available = run.ball_scores()
     return Found({info.name: available[info.name] for info in scores if info.name in available})
 
@@ -103,7 +102,6 @@ def cover_k(k: int, sizes: tuple[int, int]) -> int:
 def _metric(
     name: str, reads: str, scores: tuple[ScoreInfo, ...], compute: Callable[[Run], Found], **others: Any
 ) -> Metric:
-    """A metric that is read off the sweep."""
     settings = {"interval": SWEPT, "shares": "sweep", "libraries": ("torch",)} | others
     return Metric(name=name, reads=reads, scores=scores, compute=compute, **settings)
 

@@ -89,24 +89,20 @@ class Neighborhoods:
         Its expectation is 1 under P = Q. Values far above 1 are not errors: in high dimension, a fake near the centre
         of the data is inside nearly every ball.
         """
-        return float(
-            self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake)
-        )  # Naeem et al. (2020), eq. 3
+        # Naeem et al. (2020), eq. 3
+        return float(self._column(self.fakes_in_ball, k).sum() / (self._level(k) * self.n_fake))
 
     def coverage(self, k: int | None = None) -> float:
         """Coverage, mean_i 1{∃j: d(Y_j, X_i) ≤ rad_k(X_i)}, in [0, 1]; it equals the recall cover RC_{1,k}.
 
-        Its expectation under P = Q, `chance.expected_coverage`, is less than 1.
-        (Naeem et al., 2020, eq. 4; docs/errata.md, VER-19 and VER-23.)
+        Its expectation under P = Q, `chance.expected_coverage`, is less than 1 (Naeem et al., 2020, eq. 4;
+        docs/errata.md, VER-19 and VER-23).
         """
         return self.recall_cover(1, k)
 
     def recall_cover(self, k: float, k_prime: int | None = None) -> float:
-        """Recall cover RC_{k,k'}: the share of reals whose k'-NN ball contains at least k fakes, in [0, 1].
-
-        References:
-            Cheema and Urner (2023), Def. 2.
-        """
+        """Recall cover RC_{k,k'}: the share of reals whose k'-NN ball contains at least k fakes, in [0, 1]."""
+        # Cheema and Urner (2023), Def. 2
         return float((self._column(self.fakes_in_ball, k_prime) >= checks.nonnegative("k", k)).mean())
 
     def precision_cover(self, k: float, k_prime: int | None = None) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,19 +24,12 @@ LEVEL = 0.95
 COVERS = "the expectation for new prompts"
 
 
-@dataclass(frozen=True, eq=False)
-class Alike:
-    """Similarity of two samples of one prompt, for each prompt; NaN where there are no two."""
+class Alike(NamedTuple):
+    """Similarity of two answers to one prompt, for each prompt, and that of two answers of the data; NaN if unknown."""
 
-    fakes: Array  # mean kernel of two answers
-    reals: Array  # mean kernel of two references
-    between: Array  # mean kernel of a reference and an answer
-
-    @property
-    def expected(self) -> tuple[Array, str]:
-        """The similarity of two answers of the data: as of two references, or of a reference and an answer."""
-        several = np.isfinite(self.reals).mean() > 0.5
-        return (self.reals, "two references") if several else (self.between, "a reference and an answer")
+    fakes: Array
+    expected: Array
+    against: str  # what is expected: the similarity of two references, or of a reference and an answer
 
 
 def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
@@ -61,12 +53,9 @@ def within_scores(real: Side, fake: Side, seed: int) -> dict[str, Score]:
     near = _alike(x, y, rows, lambda squared: (squared <= close**2).astype(np.float64))
     if not np.isfinite(kernel.fakes).any():
         return {}
-    expected, against = near.expected
-    values, settings = (
-        [float(np.nanmean(one)) for one in (near.fakes, expected)],
-        {"distance": close, "against": against},
-    )
-    duplicates = Score(values[0], chance=values[1], settings=settings)  # chance: as many as in the data
+    fakes, expected, against = near
+    value, chance = float(np.nanmean(fakes)), float(np.nanmean(expected))  # chance: as many as in the data
+    duplicates = Score(value, chance=chance, settings={"distance": close, "against": against})
     found = {"answers_per_prompt": _answers(kernel, a, width), "near_duplicates": duplicates}
     distinct = _distinct(fake, rows[1])
     return found if distinct is None else {**found, "distinct_2": distinct}
@@ -125,9 +114,9 @@ def _predicted(
 def _answers(alike: Alike, prompted: Prompted, width: float) -> Score:
     from scipy.special import stdtr, stdtrit
 
-    expected, against = alike.expected
-    known = np.isfinite(alike.fakes) & np.isfinite(expected)
-    s, more = alike.fakes[known], (alike.fakes - expected)[known]
+    fakes, expected, against = alike
+    known = np.isfinite(fakes) & np.isfinite(expected)
+    s, more = fakes[known], (fakes - expected)[known]
     n, mean = len(s), float(s.mean())
     half = float(stdtrit(max(1, n - 1), (1 + LEVEL) / 2) * s.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     error = float(more.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
@@ -167,7 +156,10 @@ def _alike(real: Array, fake: Array, rows: Sequence[Sequence[Index]], kernel: Ca
         return float(kernel(squared).mean()) if squared.size else np.nan
 
     each = [(real[a], fake[b]) for a, b in zip(*rows, strict=True)]
-    return Alike(*np.array([(mean(y, y), mean(x, x), mean(x, y)) for x, y in each]).T)
+    fakes, reals, between = np.array([(mean(y, y), mean(x, x), mean(x, y)) for x, y in each]).T
+    if np.isfinite(reals).mean() > 0.5:
+        return Alike(fakes, reals, "two references")
+    return Alike(fakes, between, "a reference and an answer")
 
 
 def _distinct(fake: Side, rows: Sequence[Index]) -> Score | None:

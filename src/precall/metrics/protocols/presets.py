@@ -1,7 +1,6 @@
 """Protocols of published evaluations by name: every choice that changes a number, in one place.
 
-A preset fixes the encoder, the numbers of samples, k, the balls, the metrics, the clusters, the normalisation and the
-precision. Results carry its name, and every way in which a run departs from it. Parity with the arithmetic of the
+Results carry the name of their preset, and every way in which a run departs from it. Parity with the arithmetic of the
 original evaluators is tested in tests/metrics/test_presets.py and tests/peers.
 """
 

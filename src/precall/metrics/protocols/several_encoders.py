@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,13 +56,8 @@ def disagreements(comparison: Mapping[str, Assessment]) -> list[str]:
     Two encoders disagree about a score if each puts another model first and the intervals of the two models do not
     overlap with either of them. An order that is within the uncertainty is no disagreement.
     """
-    pairs = combinations(comparison.items(), 2)
-    return [line for first, second in pairs for line in _of_pair(first, second)]
-
-
-def _of_pair(first: tuple[str, Assessment], second: tuple[str, Assessment]) -> Iterator[str]:
-    (a, one), (b, other) = first, second
-    for score, sign in ORDERED.items():
+    found = []
+    for ((a, one), (b, other)), (score, sign) in product(combinations(comparison.items(), 2), ORDERED.items()):
         order: dict[bool, str] = {}
         for encoder, mine in each_encoder(one).items():
             theirs = each_encoder(other).get(encoder)
@@ -70,7 +65,8 @@ def _of_pair(first: tuple[str, Assessment], second: tuple[str, Assessment]) -> I
                 order.setdefault(leads, str(encoder))
         if len(order) == 2:
             orders = f"{order[True]} puts {a} before {b}, and {order[False]} puts {b} before {a}"
-            yield f"The encoders disagree: by {score}, {orders}."
+            found.append(f"The encoders disagree: by {score}, {orders}.")
+    return found
 
 
 def _leads(one: Assessment, other: Assessment, score: str, sign: int) -> bool | None:

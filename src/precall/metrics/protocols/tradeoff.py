@@ -1,7 +1,6 @@
 """The trade-off over a sampling knob: one model at several settings, and which setting or model to use.
 
-Every setting is an ordinary assessment, so a `Tradeoff` is a `Comparison` that knows which settings belong to which
-model. Precision and recall are the k-NN scores. What a setting is worth for a trade-off λ is α(λ) of its curve.
+Precision and recall are the k-NN scores. What a setting is worth for a trade-off λ is α(λ) of its curve.
 """
 
 from __future__ import annotations

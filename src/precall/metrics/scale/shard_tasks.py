@@ -189,7 +189,6 @@ def moments_of_arrays(found: Arrays) -> Moments:
 
 
 def arrays_of_moments(found: Moments) -> Arrays:
-    """Moments as arrays by name."""
     return {"n": np.array(found.n), "mean": found.mean, "scatter": found.scatter}
 
 

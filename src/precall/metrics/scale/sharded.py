@@ -243,7 +243,6 @@ class ShardedRun(WholeRun):
 
 
 def _sums(merged: Arrays) -> Sums | None:
-    """The sums of a kernel in a merged result, if they were requested."""
     return (merged["rows"], merged["columns"], float(merged["squares"])) if "rows" in merged else None
 
 

@@ -282,9 +282,9 @@ class Sketcher:
     def fit(cls, real: Side, balls: Balls, *, ties: str, seed: int, notices: Sequence[str]) -> Sketcher:
         """The data and their balls for one k; `notices` are sentences that every report repeats."""
         small = clipped(balls)
-        settings = {"k": balls.k[0], "ties": ties, "seed": seed, "encoder": real.protocol.get("encoder")}
+        settings = {"k": balls.k[0], "ties": ties, "seed": seed, "encoder": real.record.encoder}
         protocol: dict[str, Any] = {"device": device_of(real.features)}
-        protocol |= {"real": dict(real.protocol)} if real.protocol else {}
+        protocol |= {"real": known} if (known := real.record.to_dict()) else {}
         protocol |= {"notices": list(notices)} if notices else {}
         return cls(SketchReference.of(real.features, balls, small, settings, protocol), balls, small)
 
@@ -334,12 +334,10 @@ class SketchedRun(WholeRun):
 
     @property
     def neighborhoods(self) -> Neighborhoods:
-        """Not in a sketch."""
         raise ValueError(f"a metric {BETWEEN_FAKES}")
 
     @property
     def sources(self) -> Mapping[str, Side]:
-        """None: the samples are gone."""
         return {}
 
     @property

@@ -16,6 +16,7 @@ from precall.theory.spectrum import RatioSpectrum
 if TYPE_CHECKING:
     from precall.metrics.tables.column_drift import ColumnDrift
 
+SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
 SEEN = 10  # samples of the other set that would lie beyond a plateau if it were none
 RESOLVED = 5.0  # largest ratio that a calibrated classifier resolves
 BEYOND = 8.0  # ratio at which most of a slope has fallen and a plateau has not, though classifiers blur it
@@ -31,6 +32,8 @@ class Moved:
     wide: float  # the part of those along which they vary more
     cells: float | None = None  # tv between 20 cells of k-means, beyond chance
     matched: float | None = None  # the same with equal means and spreads; None if cells tell too little
+    invented: float = 0.0  # mass of the fakes that Gaussians with these means and variances leave beyond λ = `BEYOND`
+    missed: float = 0.0  # the same of the reals
     draws: tuple[Moved, ...] = field(default=(), repr=False)  # the same of bootstrap samples
 
     @property
@@ -40,10 +43,19 @@ class Moved:
             return None
         return self.matched < MENDED * self.cells
 
+    def explains(self, missed: float, invented: float) -> float:
+        """Which part of the change of means and variances is there: it must show on both sides, as far as expected.
+
+        If modes are dropped, or something is invented, means and variances change as well, but one side shows nothing.
+        """
+        expected = ((missed, self.missed), (invented, self.invented))
+        seen = [share / left for share, left in expected if left > SHARE]
+        return 0.0 if self.mended is False else max(0.0, min([1.0, *seen]))
+
     def to_dict(self) -> dict[str, Any]:
         """The parts as JSON-ready values; the draws as lists of them."""
         parts = {name: value for name, value in vars(self).items() if name != "draws" and value is not None}
-        draws = [[one.shift, one.narrow, one.wide, one.cells, one.matched] for one in self.draws]
+        draws = [list(vars(one).values())[:7] for one in self.draws]
         return parts | ({"draws": draws} if draws else {})
 
     @classmethod

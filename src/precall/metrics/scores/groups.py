@@ -26,16 +26,10 @@ class GroupRows:
     only_fake: tuple[Hashable, ...]  # groups that the model invents: its precision on them is 0
 
 
-def split_groups(*, groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> GroupRows:
+def split_groups(groups_real: Any, groups_fake: Any, n_real: int, n_fake: int) -> GroupRows:
     """Rows of each group in the real and the fake set, from one label per sample.
 
-    Groups that are in one set only are reported separately, never dropped silently. A group with a single sample is
-    refused, because no curve can be estimated from it.
-
-    Example:
-        >>> groups = split_groups(groups_real=list("abab"), groups_fake=list("bbcc"), n_real=4, n_fake=4)
-        >>> groups.rows["b"], groups.only_real, groups.only_fake
-        ((array([1, 3]), array([0, 1])), ('a',), ('c',))
+    Groups that are in one set only are reported separately. A group with a single sample is refused: it has no curve.
     """
     real, fake = _rows_by_group("groups_real", groups_real, n_real), _rows_by_group("groups_fake", groups_fake, n_fake)
     if not real.keys() & fake.keys():
@@ -96,11 +90,9 @@ def fairness(
 
         max_{g,h} max_λ |α_g(λ) − α_h(λ)|,   and the same for β
 
-    The gap is in [0, 1], and 0 if and only if all groups have the same curve. It is computed exactly: α is concave and
-    piecewise linear in λ, and β in 1/λ, so the difference of two curves is largest at a breakpoint of the higher curve.
-    Estimated curves also differ by chance, and those of fewer samples are lower: compare groups of equal sizes. With
-    the intervals of the curves, a gap has an interval too: the groups are independent, so the squares of their
-    half-widths add up, and the level is that of all pairs of groups together.
+    It is exact: α is concave and piecewise linear in λ, and β in 1/λ, so that the difference of two curves is largest
+    at a breakpoint of the higher one. Curves of fewer samples are lower: compare groups of equal sizes. The groups are
+    independent, so that the squares of the half-widths of their intervals add up; the level is that of all pairs.
 
     Example:
         >>> a = RatioSpectrum.from_masses(p=[0.5, 0.5], q=[0.5, 0.5])

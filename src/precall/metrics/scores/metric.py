@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -43,21 +43,6 @@ class Sized(Protocol):  # anything that knows the number of real and of fake sam
 
 
 @dataclass(frozen=True)
-class Card:
-    """What to know before a metric is reported: the text of its page in the documentation."""
-
-    measures: str  # the question that it answers
-    formula: str  # its definition in LaTeX, one formula per line
-    symbols: str  # what the symbols of the formula mean
-    chance: str  # its value if the model were the data
-    protocol: str  # the choices that change its value
-    limits: str  # what it cannot show
-    misleads: str  # when it is far from what a reader would conclude
-    papers: tuple[str, ...]  # papers to cite, as `precall cite` names them
-    figure: Literal["shift", "copies", "none"] = "shift"  # what varies in its figure
-
-
-@dataclass(frozen=True)
 class Metric:
     """A metric: its name, its scores, its requirements and its computation, in one object."""
 
@@ -73,7 +58,6 @@ class Metric:
     fewest: int = 2  # fewest samples per side
     shares: str = ""  # work that it shares with others, which then run one after another
     libraries: tuple[str, ...] = LIBRARIES  # what it imports, which takes seconds
-    card: Card | None = None  # the text of its page in the documentation
 
 
 def curve_found(

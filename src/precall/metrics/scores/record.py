@@ -44,6 +44,10 @@ class SideRecord(Recorded):
     shape: Sequence[int] | None = None  # number of samples and of features
     errors: Sequence[Mapping[str, str]] | None = None  # samples that could not be read, each with `id` and `reason`
     storage: str | None = None  # how the features were rounded, if they were
+    subsample: str | None = None  # which of the samples were taken, if not all
+    statistics: str | None = None  # the file of statistics, if they were given instead of samples
+    reference: str | None = None  # the reference file that the features come from, and what it was made from
+    made_from: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

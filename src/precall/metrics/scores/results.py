@@ -1,7 +1,6 @@
 """The results of `assess`: spectra, curve, certificate, scores, values per sample, and the protocol.
 
-This is the one form of a result: the table, the figures, the page, the notebook display and the results cache all take
-an `Assessment` or a `Comparison`. `to_dict` and `from_dict` convert them to and from JSON (schema: docs/results.md).
+The table, the figures, the page, the notebook display and the results cache all take an `Assessment` or a `Comparison`.
 """
 
 from __future__ import annotations

@@ -187,16 +187,8 @@ def bounded_interval(
     """`value ± half_width`, clipped to the range of the score, and never shorter at an end than n samples justify.
 
     If the interval touches an end of the range, nothing was seen there. An event that n samples never show may still
-    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end. n is
-    the number of samples of the smaller set.
-
-    Example:
-        >>> interval = bounded_interval(0.0, 0.0, low=0.0, high=1.0, n=100, covers="the expectation")
-        >>> interval.low, interval.high
-        (0.0, 0.03)
-
-    References:
-        Hanley and Lippman-Hand (1983), If nothing goes wrong, is everything all right?
+    have a probability of up to 3/n (the rule of three), so the interval extends at least that far from the end:
+    Hanley and Lippman-Hand (1983), If nothing goes wrong, is everything all right?
     """
     start, end = max(low, value - half_width), min(high, value + half_width)
     reach = min(SEEN_NEVER / n, high - low)

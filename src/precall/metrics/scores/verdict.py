@@ -8,22 +8,24 @@ wrong place, spread or proportions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from precall.metrics.scores.evidence import Evidence, Moved, corrected
+from precall.metrics.scores.evidence import SHARE, Evidence, Moved, corrected
 from precall.metrics.scores.score import Score
 from precall.theory.chance import chance_corrected
 
 LEVEL = 0.05  # significance level of the tests
+CLEAR = 0.01  # p-value up to which a difference is described: those of other splits of the same samples vary so much
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
-SHARE = 0.02  # least share of missed or invented mass, or of repeated samples, that is named
-MAIN = {False: 0.2, None: 0.4, True: 0.8}  # part of the total variation from which a plateau is the main thing, by
-# whether equal means and spreads would mend the difference between cells (None if that cannot be told)
+MAIN = 0.3  # part of the total variation from which a plateau is the main thing
 MISPLACED = 0.1  # least total variation that is not "close"
+LARGE = 0.2  # total variation that must be excluded before a model is called indistinguishable
 APART = 0.5  # share of both sets where the other is not, from which they hardly overlap
-SURE = 0.9  # a kind is named if this share of the bootstrap draws has it, too
+SURE = 0.8  # a kind is named if this share of the bootstrap draws has it, too
+KIN = {"wrong proportions": "wrong shape", "wrong shape": "wrong proportions"}  # draws of one do not refute the other
 BETWEEN = 0.5  # part of the total variation that wrong proportions show between cells
+CURVE = ("tv", "missed", "invented")  # the scores that a verdict is about
 FINE = ("auto", "auto_quick")  # estimators that may call a model close: others are blind to whole kinds of differences
 
 
@@ -85,11 +87,11 @@ def verdict(evidence: Evidence) -> Verdict:
     References:
         docs/theory.md, Kinds of differences.
     """
-    copies, found = _copies(evidence.scores), _of_prompts(evidence, _other(evidence))
-    for kind, first in ((Kind.REPEATS, _repeats(evidence)), (Kind.COPIES, copies)):
+    found = _of_prompts(evidence, _other(evidence))
+    for kind, first in ((Kind.REPEATS, _repeats(evidence)), (Kind.COPIES, _copies(evidence.scores))):
         if first is not None:
-            named = _named_kinds(found)
-            found = Verdict(f"{first} {found}" if named else first, (kind, *named))
+            same = found.kind in (Kind.CLOSE, Kind.INDISTINGUISHABLE) or found.startswith("No verdict")
+            found = Verdict(first if same else f"{first} {found}", (kind, *_named_kinds(found)))
     if evidence.storage is None:
         return found
     return Verdict(f"{found} Mixed storage: one side was {evidence.storage}.", (*found.kinds, Kind.STORAGE))
@@ -128,13 +130,10 @@ def _misplaced_pairs(evidence: Evidence, tv: Score) -> Verdict | None:
     """What is lost from answers to pairs, named by its side: precision, or recall alone."""
     pairs, alone = evidence.of_pairs, evidence.scores
     known = evidence.estimator is not None and _rejected(evidence)
-    lost = {
-        name: pairs.beyond_chance(name) - (evidence.beyond_chance(name) if known else 0.0)
-        for name in ("tv", "invented", "missed")
-    }
+    lost = {name: pairs.beyond_chance(name) - (evidence.beyond_chance(name) if known else 0.0) for name in CURVE}
     spread = alone["prompt_spread"]
     elsewhere = spread.interval is not None and 1.0 not in spread.interval  # around what the prompts predict
-    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    most = _most(tv)
     if lost["tv"] < MISPLACED and not (elsewhere and most >= MISPLACED):
         return None
     basis = f"pairs, p = {tv.settings['p_value']:.2g}"
@@ -161,9 +160,8 @@ def _fewer_answers(evidence: Evidence) -> Verdict | None:
     if found is None or found.chance is None or found.settings["p_value"] > LEVEL:
         return None
     fits = evidence.beyond_chance("invented") if tv is None else evidence.of_pairs.beyond_chance("invented")
-    if 1 - found.value / found.chance < MISPLACED or (
-        found.settings["against"] != "two references" and fits >= MISPLACED
-    ):
+    alike = 1 - found.value / found.chance < MISPLACED
+    if alike or (found.settings["against"] != "two references" and fits >= MISPLACED):
         return None
     number = f"{found.value:.3g} different answers in effect, and {found.chance:.3g} in the data"
     said = f"Collapses within prompts: a prompt has {number} (p = {found.settings['p_value']:.2g})."
@@ -176,27 +174,25 @@ def _named_kinds(found: Verdict) -> tuple[Kind, ...]:
 
 
 def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
-    """Indistinguishable, unless an interval excludes chance, or there was no test: then nobody can tell."""
+    """Indistinguishable, if no interval excludes chance and all exclude a large difference; else nobody can tell."""
     scores = evidence.scores
     if "c2st" not in scores and evidence.estimator not in FINE:
-        unseen = (
-            f"Cannot tell: no difference shows, but {evidence.estimator} sees coarse ones only. Add `auto` ({basis})."
-        )
-        return Verdict(unseen, (Kind.CANNOT_TELL,))
-    above = [name for name in ("tv", "missed", "invented") if above_chance(scores[name])]
-    if not above:
-        sentence = f"Indistinguishable from the data at this sample size ({basis})."
-        return Verdict(sentence, (Kind.INDISTINGUISHABLE,))
-    moved = f"{_amount(scores['tv'])} of its samples seem to be misplaced"
-    return Verdict(
-        f"Cannot tell: {moved}, but the two-sample test does not confirm it. Collect more samples ({basis}).",
-        (Kind.CANNOT_TELL,),
-    )
+        said = f"no difference shows, but {evidence.estimator} sees coarse ones only. Add `auto`"
+    elif any(one.low > (scores[name].chance or 0.0) for name in CURVE if (one := scores[name].interval) is not None):
+        seem = f"{_amount(scores['tv'])} of its samples seem to be misplaced"
+        said = f"{seem}, but the two-sample test does not confirm it. Collect more samples"
+    elif (most := _most(scores["tv"])) > LARGE:
+        enough = min(scores["tv"].n_real or 0, scores["tv"].n_fake or 0) * (most / LARGE) ** 2  # widths fall as 1/√n
+        unseen = f"no difference shows, but up to {_percent(most)} of its samples may be misplaced"
+        said = f"{unseen}. About {float(f'{enough:.1g}'):,.0f} samples of each set would decide"
+    else:
+        return Verdict(f"Indistinguishable from the data at this sample size ({basis}).", (Kind.INDISTINGUISHABLE,))
+    return Verdict(f"Cannot tell: {said} ({basis}).", (Kind.CANNOT_TELL,))
 
 
-def above_chance(score: Score) -> bool:
-    """Whether the whole interval of a score lies above its chance level."""
-    return score.interval is not None and score.interval.low > (score.chance or 0.0)
+def _most(tv: Score) -> float:
+    """The largest total variation that is not excluded, beyond chance."""
+    return 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
 
 
 def _copies(scores: Mapping[str, Score]) -> str | None:
@@ -251,10 +247,9 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     """What the difference is, and how large: all in all at least as large as in single columns or pairs of them."""
     scores, misplaced = evidence.scores, max(evidence.beyond_chance("tv"), columns)
     kinds = _kinds(evidence, columns)
-    draws = [_kinds(one, columns) for one in evidence.draws()]
-    sure = tuple(
-        kind for kind in kinds if sum(kind in one for one in draws) >= SURE * len(draws) and _shown(kind, scores)
-    )
+    draws, test = [_kinds(one, columns) for one in evidence.draws()], scores.get("c2st")
+    clear = columns > 0 or test is None or test.settings["p_value"] <= CLEAR
+    sure = tuple(kind for kind in kinds if clear and _agreed(kind, draws) and _shown(kind, scores))
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
     if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
         return _closeness(evidence, misplaced)
@@ -277,6 +272,12 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     return said[sure[0]], sure
 
 
+def _agreed(kind: Kind, draws: Sequence[tuple[Kind, ...]]) -> bool:
+    """Whether the draws have a kind, or some of them its kin."""
+    own, kin = (sum(one in each for each in draws) for one in (kind, KIN.get(kind)))
+    return own + kin >= SURE * len(draws) and own >= 2 * kin
+
+
 def _shown(kind: Kind, scores: Mapping[str, Score]) -> bool:
     """Whether the interval of the score that a kind is about excludes 0."""
     name = {Kind.DROPS: "missed", Kind.INVENTS: "invented"}.get(kind, "tv")
@@ -287,12 +288,13 @@ def _kinds(evidence: Evidence, columns: float) -> tuple[Kind, ...]:
     """The kinds of a difference, by the curve and by how means, variances and cells differ."""
     misplaced, moved = max(evidence.beyond_chance("tv"), columns), evidence.moved or Moved(0.0, 0.0, 0.0)
     missed, invented = evidence.plateau("missed"), evidence.plateau("invented")
-    if min(missed, invented) >= APART:
-        return (Kind.FAR, Kind.DROPS, Kind.INVENTS)
-    if max(missed, invented) >= max(SHARE, misplaced * MAIN[moved.mended]):
-        both = (Kind.DROPS, Kind.INVENTS)
-        return both[:1] if missed > 2 * invented else both[1:] if invented > 2 * missed else both
-    return (Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced),)
+    both = (Kind.DROPS, Kind.INVENTS)
+    far = (Kind.FAR, *both) if min(missed, invented) >= APART else ()
+    part = moved.explains(missed, invented)  # what the change of means and variances leaves there is no plateau
+    missed, invented = missed - part * moved.missed, invented - part * moved.invented
+    if max(missed, invented) >= max(SHARE, misplaced * MAIN):
+        return far or (both[:1] if missed > 2 * invented else both[1:] if invented > 2 * missed else both)
+    return (*far, Kind.CLOSE if misplaced < MISPLACED else _slope(moved, misplaced))
 
 
 def _slope(moved: Moved, misplaced: float) -> Kind:
@@ -310,7 +312,7 @@ def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, .
     if evidence.estimator not in FINE:
         seen = f"{evidence.estimator} sees {_percent(misplaced)} of it, and may miss most. Add `auto`"
         return f"Differs from the data, but nobody can tell how much: {seen}", (Kind.CANNOT_TELL,)
-    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    most = _most(tv)
     if most > MISPLACED:
         unknown = f"up to {_percent(most)} of its samples may be misplaced"
         return f"Differs from the data, but more samples are needed to say how: {unknown}", (Kind.CANNOT_TELL,)

@@ -37,7 +37,7 @@ def with_shared_levels(*sides: Side) -> tuple[Side, ...]:
     tables have an entry each. The rest share entries by the number of rows in which a category occurs: one, two, three,
     4 to 7, 8 to 15, and so on. Further sides are encoded in the same way. Without cells all stay as they are.
     """
-    columns = sides[0].protocol.get("protocol", {}).get("columns", {})
+    columns = (sides[0].record.protocol or {}).get("columns", {})
     codes = {name: one for name, one, _ in _codes(sides) if columns[name]["pooled"]}
     ends = np.cumsum([len(side.features) for side in sides])
     if not codes:
@@ -111,7 +111,7 @@ def _codes(sides: Sequence[Side]) -> Iterator[tuple[str, Counts, Sequence[str]]]
     tables = [side.samples for side in sides]
     if any(side.table is None for side in sides) or not _are_tables(tables):
         return
-    columns = sides[0].protocol["protocol"]["columns"]
+    columns = (sides[0].table or {})["columns"]
     for name in (name for name, column in columns.items() if column["kind"] == "category"):
         missing = missing_spellings(tables[0].cells(name))
         parts = zip(sides, tables, strict=True)
@@ -159,7 +159,7 @@ def _entries(codes: Counts, both: int) -> tuple[Matrix, dict[str, int]]:
 
 def _extended(side: Side, blocks: Mapping[str, Matrix], about: Mapping[str, Mapping[str, int]]) -> Side:
     """A side with new entries for some columns; its protocol says where they are."""
-    plan, features = side.protocol["protocol"], to_numpy(side.features)
+    plan, features = side.table or {}, to_numpy(side.features)
     parts, columns, start = [], {}, 0
     for name, column in plan["columns"].items():
         parts.append(blocks.get(name, features[:, slice(*column["features"])]))
@@ -168,6 +168,6 @@ def _extended(side: Side, blocks: Mapping[str, Matrix], about: Mapping[str, Mapp
         columns[name] = {**known, **about.get(name, {}), "features": [start, stop]}
         start = stop
     matrix = np.column_stack([*parts, features[:, -1:]]).astype(features.dtype)
-    protocol = {**side.protocol, "protocol": {**plan, "columns": columns}, "shape": list(matrix.shape)}
+    record = replace(side.record, protocol={**plan, "columns": columns}, shape=list(matrix.shape))
     both = as_tensor(matrix, side.features.device) if is_tensor(side.features) else matrix
-    return replace(side, features=both, protocol=protocol)
+    return replace(side, features=both, record=record)

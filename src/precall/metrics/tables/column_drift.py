@@ -26,6 +26,7 @@ DRAWS = 400  # samples drawn for the intervals and the chance levels
 MOST_BINS, MOST_COARSE = 20, 8  # cells of a column: by itself, and in pairs
 PER_CELL = 12  # samples per cell of a pair
 MOST_PAIRS = 20  # pairs that are reported
+PAIR_ROWS = 200_000  # rows of each table of which pairs are compared
 MOST_PAIRED = 128  # columns of which all pairs are compared: their number is quadratic
 STEPS = 12  # of iterative proportional fitting
 BENT = 4.0  # features of numbers are linear up to here
@@ -92,7 +93,7 @@ def column_drift(
     fakes that would have to move in this column. Intervals come from samples that are drawn from the masses, and chance
     levels from rows that are exchanged at random between the tables, which is exact for rare categories, too. p-values
     come from a gamma distribution with the mean and variance of the readings of such tables. Pairs are those that
-    differ most among the 128 columns that differ most.
+    differ most among the 128 columns that differ most; of larger tables, 200,000 rows each are compared (`rows`).
 
     Args:
         real: Features of the real rows from the encoder of tables, shape (n, d).
@@ -113,18 +114,29 @@ def column_drift(
     n, m = len(real), len(fake)
     bins = int(np.clip(isqrt(min(n, m)) // 2, 2, MOST_BINS))
     few = int(np.clip(isqrt(min(n, m) // PER_CELL), 2, MOST_COARSE))
-    known = dict(levels or {})
-    binned = {name: one for name, one in columns.items() if name not in known}
-    labels = known | {name: _labels(real, fake, one, bins, grid=True) for name, one in binned.items()}
-    rng = np.random.default_rng(seed)
-    found = {}
+    known, rng = levels or {}, np.random.default_rng(seed)
+    found, coarse = {}, {}
     for name, column in columns.items():
-        own = (names or {}).get(name) if name in known else None
-        texts = _texts(labels[name], real, fake, column, own, is_level=name in known)
-        found[name] = _column_score(*_histograms(labels[name], n), texts, len(columns), rng)
-    rough = known | {name: _labels(real, fake, one, few) for name, one in binned.items()}
-    coarse = {name: _merged(rough[name], few + 1) for name in list(_sorted(found))[:MOST_PAIRED]}
-    return ColumnDrift(_sorted(found), _pairs({name: coarse[name] for name in columns if name in coarse}, n, rng))
+        is_level, own = name in known, (names or {}).get(name)
+        values, fine, rough = (None, known[name], known[name]) if is_level else _labels(real, fake, column, bins, few)
+        texts = _texts(fine, values, column, own if is_level else column.get("names"))
+        found[name] = _column_score(*_histograms(fine, n), texts, len(columns), rng)
+        coarse[name] = _merged(rough, few + 1).astype(np.int16)
+    paired, kept = set(list(_sorted(found))[:MOST_PAIRED]), _rows_for_pairs(n, m, seed)
+    labels = {name: one if kept is None else one[kept] for name, one in coarse.items() if name in paired}
+    pairs = _pairs(labels, n if kept is None else min(n, PAIR_ROWS), rng)
+    part = {} if kept is None else {"rows": PAIR_ROWS}
+    named = {pair: replace(score, settings={**score.settings, **part}) for pair, score in pairs.items()}
+    return ColumnDrift(_sorted(found), named)
+
+
+def _rows_for_pairs(n: int, m: int, seed: int) -> Counts | None:
+    """The rows of both tables of which pairs of columns are compared: at most `PAIR_ROWS` of each; None for all."""
+    if max(n, m) <= PAIR_ROWS:
+        return None
+    rng = np.random.default_rng(seed)
+    sides = [np.sort(rng.choice(size, min(size, PAIR_ROWS), replace=False)) for size in (n, m)]
+    return np.concatenate([sides[0], n + sides[1]])
 
 
 def differing_columns(one: Features, other: Features, columns: Plan) -> dict[str, float]:
@@ -134,26 +146,35 @@ def differing_columns(one: Features, other: Features, columns: Plan) -> dict[str
     return {name: squared[name] / total for name in sorted(squared, key=lambda name: -squared[name]) if squared[name]}
 
 
-def _labels(real: Features, fake: Features, column: Mapping[str, Any], bins: int, *, grid: bool = False) -> Counts:
-    """The cell of each row: category, or bin of its value; −1 has no value. With `grid`, non-integers have one."""
+def _labels(
+    real: Features, fake: Features, column: Mapping[str, Any], bins: int, few: int
+) -> tuple[Array | None, Counts, Counts]:
+    """The values of both tables, and the cell of each row: category, or one of so many bins; −1 has no value.
+
+    Among the first cells, values of a column of integers that are none have one of their own.
+    """
     start, stop = column["features"]
-    block = np.concatenate([real[:, start:stop], fake[:, start:stop]]).astype(np.float64)
     if column["kind"] in ("category", "boolean"):
-        return np.where(block.any(axis=1), block.argmax(axis=1), -1)
-    labels = _binned(block[:, 0], bins)
-    if grid and column["kind"] == "integer":
-        labels[_is_off_grid(block[:, 0], column)] = bins + 1
+        block = np.concatenate([real[:, start:stop], fake[:, start:stop]])
+        labels = np.where(block.any(axis=1), block.argmax(axis=1), -1)
+        return None, labels, labels
+    values = np.concatenate([real[:, start], fake[:, start]]).astype(np.float64)
+    ordered = np.sort(values)
+    fine, rough = (_binned(values, ordered, most) for most in (bins, few))
+    if column["kind"] == "integer":
+        fine[_is_off_grid(values, column)] = bins + 1
     if stop - start - 2 * len(column.get("cycles", ())) > 1:
-        labels[block[:, 1] > 0] = -1
-    return labels
+        absent = np.concatenate([real[:, start + 1], fake[:, start + 1]]) > 0
+        fine[absent] = rough[absent] = -1
+    return values, fine, rough
 
 
-def _binned(values: Array, bins: int) -> Counts:
+def _binned(values: Array, ordered: Array, bins: int) -> Counts:
     """Quantile bins of the values of both tables, or one cell per value if there are few."""
-    distinct = np.unique(values)
+    distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     if len(distinct) <= bins:
         return np.searchsorted(distinct, values)
-    edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+    edges = np.unique(np.quantile(ordered, np.arange(1, bins) / bins))
     return np.searchsorted(edges, values, side="right")
 
 
@@ -189,22 +210,12 @@ def _histograms(labels: Counts, n: int) -> tuple[Counts, Counts]:
     return np.bincount(cells[:n], minlength=size), np.bincount(cells[n:], minlength=size)
 
 
-def _texts(
-    labels: Counts,
-    real: Features,
-    fake: Features,
-    column: Mapping[str, Any],
-    names: Sequence[str] | None,
-    *,
-    is_level: bool,
-) -> list[str]:
+def _texts(labels: Counts, values: Array | None, column: Mapping[str, Any], names: Sequence[str] | None) -> list[str]:
     """What the cells of a column are called: values, ranges or categories; names only if these may be shown."""
     cells, index = _numbered(labels)
     present = cells.tolist()
-    names = names if is_level else column.get("names")
-    if is_level or column["kind"] in ("category", "boolean"):
+    if values is None:
         return ["unknown" if i < 0 else names[i] if names else f"category {i + 1}" for i in present]
-    values = np.concatenate([side[:, column["features"][0]] for side in (real, fake)]).astype(np.float64)
     least, most = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
     np.minimum.at(least, index, values)
     np.maximum.at(most, index, values)

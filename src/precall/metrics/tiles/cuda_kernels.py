@@ -35,13 +35,6 @@ def _tile(pid, n, m, HIGH: tl.constexpr, WIDE: tl.constexpr):
 
 
 @jit
-def _outer(of_rows, of_columns, i, j, n, m, missing):
-    """Values of some rows and of some columns of a tile as a column and a row; `missing` beyond their ends."""
-    left = tl.load(of_rows + i, mask=i < n, other=missing)[:, None]
-    return left, tl.load(of_columns + j, mask=j < m, other=missing)[None, :]
-
-
-@jit
 def _products(total, x, y, i, j, n, m, d, DEPTH: tl.constexpr):
     """`total` plus the products of some rows of both factors, accumulated in float32."""
     step = tl.arange(0, DEPTH)
@@ -52,16 +45,6 @@ def _products(total, x, y, i, j, n, m, d, DEPTH: tl.constexpr):
         left += DEPTH
         right += DEPTH
     return total
-
-
-@jit
-def _bounds(x, y, norm_x, norm_y, scale_x, scale_y, i, j, n, m, d, DEPTH: tl.constexpr):
-    """Bounds of d² in a tile: norms, with their slack, less twice the products; ∞ beyond the ends."""
-    total = tl.zeros((i.shape[0], j.shape[0]), tl.float32)
-    products = _products(total, x, y, i, j, n, m, d, DEPTH)
-    of_row, of_column = _outer(norm_x, norm_y, i, j, n, m, float("inf"))
-    scale_row, scale_column = _outer(scale_x, scale_y, i, j, n, m, 0.0)
-    return (of_row + of_column) - 2 * products * (scale_row * scale_column)
 
 
 # The arguments of a kernel stand in groups: tensors, sizes, constants.
@@ -78,8 +61,10 @@ def round(
     largest = tl.max(tl.abs(z), 0)
     # 2ᵉ is more than the largest value and at most twice as much; the bits of a float64 are its exponent plus 1023
     exponent = tl.minimum(tl.maximum((largest.to(tl.int64, bitcast=True) >> 52) - 1022, -900), 900) - 15
-    scale = ((1023 + exponent) << 52).to(tl.float64, bitcast=True)
-    inverse = ((1023 - exponent) << 52).to(tl.float64, bitcast=True)
+    scale, inverse = (
+        ((1023 + exponent) << 52).to(tl.float64, bitcast=True),
+        ((1023 - exponent) << 52).to(tl.float64, bitcast=True),
+    )
     half = (z * inverse).to(tl.float32).to(tl.float16)
     tl.store(values + row * padded + term, half, mask=term < padded)
     error = z - half.to(tl.float64) * scale
@@ -98,7 +83,10 @@ def minima(
     """Smallest weighted upper bound of d² per row and group of columns, for each of several weights."""
     row, column = _tile(tl.program_id(0), n, m, HIGH, WIDE)
     i, j = row * HIGH + tl.arange(0, HIGH), column * WIDE + tl.arange(0, WIDE)
-    high = _bounds(x, y, high_x, high_y, scale_x, scale_y, i, j, n, m, d, DEPTH)
+    products = _products(tl.zeros((HIGH, WIDE), tl.float32), x, y, i, j, n, m, d, DEPTH)
+    scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
+    norms = tl.load(high_x + i, mask=i < n, other=0.0)[:, None] + tl.load(high_y + j, mask=j < m, other=0.0)[None, :]
+    high = norms - 2 * products * scales
     itself = tl.load(chosen + j, mask=j < m, other=-1)[None, :] == (i + first)[:, None]
     group = column * (WIDE // GROUP) + tl.arange(0, WIDE // GROUP)
     groups = tl.cdiv(m, GROUP)
@@ -126,11 +114,19 @@ def collect(
     if tl.load(part) > room:  # the list is full: it will be made again, or not at all
         return
     i, j = row * HIGH + tl.arange(0, HIGH), column * WIDE + tl.arange(0, WIDE)
-    low = _bounds(x, y, low_x, low_y, scale_x, scale_y, i, j, n, m, d, DEPTH)
-    of_row, of_column = _outer(limit_x, limit_y, i, j, n, m, -1.0)
-    limit = tl.maximum(of_row, of_column)
-    for k in tl.static_range(FACTORS):  # a product of two missing factors is 0; the bounds there are ∞
-        of_row, of_column = _outer(factor_x + k * n, factor_y + k * m, i, j, n, m, 0.0)
+    products = _products(tl.zeros((HIGH, WIDE), tl.float32), x, y, i, j, n, m, d, DEPTH)
+    scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
+    norms = (
+        tl.load(low_x + i, mask=i < n, other=float("inf"))[:, None]
+        + tl.load(low_y + j, mask=j < m, other=float("inf"))[None, :]
+    )
+    low = norms - 2 * products * scales
+    limit = tl.maximum(
+        tl.load(limit_x + i, mask=i < n, other=-1.0)[:, None], tl.load(limit_y + j, mask=j < m, other=-1.0)[None, :]
+    )
+    for k in tl.static_range(FACTORS):
+        of_row = tl.load(factor_x + k * n + i, mask=i < n, other=-1.0)[:, None]
+        of_column = tl.load(factor_y + k * m + j, mask=j < m, other=0.0)[None, :]
         limit = tl.maximum(limit, of_row * of_column)
     hit = low <= limit
     if SAME:
@@ -171,9 +167,9 @@ def sums(
         products = _products(products, x, rest_y, i, j, n, m, d, DEPTH)
         products = _products(products, rest_x, y, i, j, n, m, d, DEPTH) * 2.0**-11
     products = _products(products, x, y, i, j, n, m, d, DEPTH)
-    scale_row, scale_column = _outer(scale_x, scale_y, i, j, n, m, 0.0)
-    term_row, term_column = _outer(term_x, term_y, i, j, n, m, 0.0)
-    u = products * (scale_row * scale_column) * factor + (term_row + term_column)
+    scales = tl.load(scale_x + i, mask=i < n, other=0.0)[:, None] * tl.load(scale_y + j, mask=j < m, other=0.0)[None, :]
+    terms = tl.load(term_x + i, mask=i < n, other=0.0)[:, None] + tl.load(term_y + j, mask=j < m, other=0.0)[None, :]
+    u = products * scales * factor + terms
     value = u
     for _ in tl.static_range(DEGREE - 1):
         value = value * (1 + u) + u

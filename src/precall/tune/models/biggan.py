@@ -87,12 +87,10 @@ class BigGANGenerator(nn.Module):
 
     Args:
         size: 32 or 64, the side of the images.
-        ch: channel multiplier.
         classes: number of classes, 0 for an unconditional model.
         latent: dimension of z; if None, 128, or 120 for five parts at size 64.
         shared: dimension of the class embedding shared by all normalisations, 0 for one-hot labels.
         hierarchical: whether equal parts of z condition the normalisations.
-        channels: number of channels of the images.
 
     Example:
         >>> G = BigGANGenerator(32, ch=64, classes=10, shared=0, hierarchical=False)
@@ -155,12 +153,6 @@ class BigGANGenerator(nn.Module):
 
 class BigGANDiscriminator(nn.Module):
     """The projection discriminator of BigGAN at 32 or 64 pixels: logit = linear(h) + ⟨embedding(class), h⟩.
-
-    Args:
-        size: 32 or 64, the side of the images.
-        ch: channel multiplier.
-        classes: number of classes, 0 for an unconditional model.
-        channels: number of channels of the images.
 
     Example:
         >>> D = BigGANDiscriminator(32, ch=64, classes=10)

@@ -37,11 +37,6 @@ class Flow(nn.Module):
     Args:
         shape: shape of one sample.
         layers: invertible maps on flat vectors, in the order from the latent to the sample.
-
-    Example:
-        >>> flow = Flow((2,), [Coupling(2, [8], parity=0)])  # the identity, before training
-        >>> round(flow.log_prob(torch.zeros(1, 2)).item(), 4), round(-math.log(2 * math.pi), 4)
-        (-1.8379, -1.8379)
     """
 
     classes = 0

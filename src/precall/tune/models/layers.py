@@ -1,8 +1,6 @@
 """Layers shared by several models: spectral normalisation, and one-hot labels.
 
-Spectral normalisation is implemented here because of two limits of torch's parametrisations: under autocast on CUDA
-their power iteration runs in reduced precision, and they turn a layer into a class that cannot be pickled. This
-implementation uses float32, needs no synchronisation with the device, and leaves a plain layer that can be copied.
+Under autocast on CUDA, torch's own spectral normalisation runs in reduced precision, and its layers cannot be pickled.
 """
 
 from __future__ import annotations

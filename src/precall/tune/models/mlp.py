@@ -31,14 +31,7 @@ class MLPGenerator(nn.Module):
     Args:
         shape: shape of one sample: `(d,)` for points, `(c, h, w)` for images in [-1, 1].
         latent: dimension of z; if None, that of the points, or 100 for images.
-        widths: widths of the hidden layers.
         classes: number of classes, 0 for an unconditional model; one-hot labels are appended to z.
-
-    Example:
-        >>> sum(p.numel() for p in MLPGenerator((2,)).parameters())
-        659714
-        >>> MLPGenerator((1, 28, 28)).latent_shape
-        (100,)
 
     References:
         Verine (2024), App. C.2.1 and C.2.3.
@@ -70,15 +63,7 @@ class MLPDiscriminator(nn.Module):
     The default widths are the published ones: 2-1024-512-256-1 (659,457 parameters) for points in the plane,
     784-1024-512-256-1 (1,460,225) for 28 × 28 images, 1024-1024-512-256-1 (1,705,985) for 32 × 32.
 
-    Args:
-        shape: shape of one sample.
-        widths: widths of the hidden layers.
-        classes: number of classes, 0 for an unconditional model; one-hot labels are appended to x.
-        spectral: whether every layer is spectrally normalised.
-
-    Example:
-        >>> sum(p.numel() for p in MLPDiscriminator((1, 32, 32)).parameters())
-        1705985
+    With `spectral`, every layer is spectrally normalised. One-hot labels are appended to x.
 
     References:
         Verine (2024), App. C.1.2, C.1.3, C.2.1 and C.2.3.
@@ -111,16 +96,8 @@ def _quarter(shape: tuple[int, int, int]) -> tuple[int, int]:
 class ConvGenerator(nn.Module):
     """A small DCGAN generator: a linear layer to a quarter of the resolution, two transposed convolutions, and tanh.
 
-    Args:
-        shape: shape of one image, with sides divisible by 4, such as (1, 8, 8), (1, 28, 28) or (3, 32, 32).
-        latent: dimension of z.
-        ch: channels at full resolution; 2 ch at half, 4 ch at a quarter.
-        classes: number of classes, 0 for an unconditional model; one-hot labels are appended to z.
-
-    Example:
-        >>> import torch
-        >>> ConvGenerator((1, 28, 28))(torch.zeros(5, 64)).shape
-        torch.Size([5, 1, 28, 28])
+    The sides of an image must be divisible by 4. It has `ch` channels at full resolution, 2 ch at half and 4 ch at a
+    quarter. One-hot labels are appended to z.
 
     References:
         Radford et al. (2016).
@@ -160,17 +137,6 @@ class ConvDiscriminator(nn.Module):
 
     It has no batch normalisation, so that the logit of an image does not depend on the rest of its batch. With classes
     it is a projection discriminator: the inner product of the class vector with the features is added to the logit.
-
-    Args:
-        shape: shape of one image, with sides divisible by 4.
-        ch: channels at full resolution; 2 ch at half, 4 ch at a quarter.
-        classes: number of classes, 0 for an unconditional model.
-        spectral: whether every layer is spectrally normalised.
-
-    Example:
-        >>> import torch
-        >>> ConvDiscriminator((1, 8, 8), spectral=True)(torch.zeros(5, 1, 8, 8)).shape
-        torch.Size([5])
     """
 
     def __init__(
