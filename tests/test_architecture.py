@@ -232,7 +232,6 @@ OTHERWISE = {
     "precall.cli.results_cache",  # reads precall's own source and its cache
     "precall.cli.tune",  # reads its run folder
     "precall.encoders.inventory",  # lists the cache
-    "precall.improve.sampling",  # writes a file that grows
     "precall.report.page",  # reads its own template
     "precall.schemas",  # reads its own schema
     "precall.samples.arrays",  # opens a member of an archive

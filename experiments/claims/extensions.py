@@ -5,8 +5,6 @@ Precision and recall are those of k nearest neighbours (k = 5) unless a sentence
 
 from __future__ import annotations
 
-from statistics import mean
-
 from scipy.stats import spearmanr
 
 from experiments.claims import by_setting, differences, entry, num, nums, ordered, pm, points, said, spread
@@ -14,7 +12,7 @@ from experiments.common.summaries import Row
 
 TILTS = ("-1", "-0.5", "0", "0.5", "1", "2", "9")
 STRENGTHS = (",central=-1", ",central=-0.5", "", *(f",central={c}" for c in ("0.5", "1", "1.5", "2", "3")))
-H200 = "one H200"
+H200 = "H200"
 
 
 def ends(table: dict[str, list[float]], first: str, last: str) -> list[float]:
@@ -119,9 +117,9 @@ def tune_digits(r: Row) -> str:
         for seed in r["seeds"].values()
     )
     return (
-        f"Four runs of three seeds with `tail`: precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
+        f"{len(r['seeds'])} runs with `tail`, on two machines: precision is {pm(p[0], 2)}, {pm(p[1], 2)} and {pm(p[2], 2)}, recall {pm(q[0], 2)}, {pm(q[1], 2)} and {pm(q[2], 2)}. "
         + said("In every run the intervals of λ = .1 and 10 are disjoint.", apart)
-        + f" The default loss, two seeds: {nums([mean(one) for one in log[0]], 2)} and {nums([mean(one) for one in log[1]], 2)}."
+        + f" The default loss, {len(r['default loss'])} runs: {', '.join(pm(one, 2) for one in log[0])} and {', '.join(pm(one, 2) for one in log[1])}."
     )
 
 
@@ -560,7 +558,7 @@ def text_dial(r: Row) -> str:
     "own question",
     "benchmarks.tune",
     files=("tune_h200", "tune"),
-    run="one H200, and two threads of aarch64",
+    run="H200, and two threads of aarch64",
 )
 def steps_per_second(h200: Row, cpu: Row) -> str:
     rates = {(row["data"], row["model"]): row["steps/s"] for row in h200["recipes"]}

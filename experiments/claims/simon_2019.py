@@ -91,7 +91,7 @@ def figure_4(r: Row) -> str:
     "sajjadi_2018.figure_7_population",
     why="own small models; CelebA-HQ, VGG-Face, ImageNet and the published networks are missing",
     options="--data-dir DIR --device cuda --jobs 5",
-    run="one H200 and 5 cores, 6 min",
+    run="H200 and 5 cores, 6 min",
     caption="The population of Figs 7, 10, 12.",
 )
 def own_gans(r: Row) -> str:

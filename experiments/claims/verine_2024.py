@@ -422,7 +422,7 @@ def published(r: Row) -> str:
     why="recall falls, but by less, and precision barely moves; fine-tuned for minutes instead of trained for days; CelebA and the training curves "
     "were not run",
     files=("table_5_2_cifar", "table_5_2_cifar-rate-1e-4"),
-    run="one H200, 15 min",
+    run="H200, 15 min",
     caption="A stand-in for Fig. 5.13: samples of a small BigGAN of CIFAR-10, fine-tuned at each λ.",
 )
 def table_5_2(r: Row, fast: Row) -> str:
@@ -474,8 +474,8 @@ def table_6_1(r: Row) -> str:
     chains = r["chain by chain"]
     alone = chains["seconds"] / chains["obrs"]["seconds"]
     return (
-        f"precision {listed} (plain {spread(t['none']['precision'])}), recall 1 except DGflow {num(t['dgflow']['recall'][0])}; 10 to 100 generations of "
-        f"2,500. {said('OBRS is ahead of DRS at every budget from 1.5 to 6', ahead)}. Time for its precision: DRS {e['drs']['times']:.1f} times, MH-GAN "
+        f"precision {listed} (plain {spread(t['none']['precision'])}), recall 1 except DGflow {num(t['dgflow']['recall'][0])}. "
+        f"{said('OBRS is ahead of DRS at every budget from 1.5 to 6', ahead)}. Time for its precision: DRS {e['drs']['times']:.1f} times, MH-GAN "
         f"{e['metropolis']['times']:.1f} (chain after chain {alone:.0f}), DOT more than {e['dot']['more_than']:.0f}, DGflow more than "
         f"{e['dgflow']['more_than']:.0f} and {e['dgflow, small steps']['times']:.1f} at a tenth of the step"
     )
@@ -619,7 +619,7 @@ def updates(r: Row) -> str:
         + said("with 1,000 nothing is learnt before the first update", min(late) > 1.38)
         + ". "
         + said("The printed loss, not an exact gradient (VER-51), is lower at K = 2", max(printed[0]) < min(exact[0]))
-        + f": {pm(printed[0])}; at K = 5 {pm(printed[1])} and {pm(exact[1])}; without R1 at K = 2 {pm(bare[1])} and {pm(bare[0])}. Eight Gaussians, no FID"
+        + f": {pm(printed[0])}; at K = 5 {pm(printed[1])} and {pm(exact[1])}; without R1 at K = 2 {pm(bare[1])} and {pm(bare[0])}; no FID"
     )
 
 

@@ -93,7 +93,7 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
 
 
 def test_unknown_data_is_refused_before_heavy_imports(run, monkeypatch):
-    monkeypatch.setattr("precall.cli.tune.fabric_of", lambda *_: pytest.fail("Lightning was imported"))
+    monkeypatch.setattr("precall.cli.tune_run.fabric_of", lambda *_: pytest.fail("Lightning was imported"))
     done = run("--data", "nowhere", "--out", "x")
     assert done.exit_code == 1
     assert "or a path that exists; got `nowhere`" in done.output

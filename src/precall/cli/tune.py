@@ -113,13 +113,15 @@ def tune(options: TuneOptions) -> None:
       precall tune --data digits --steps 30 --lam 5 --out runs/lam5
       precall tune --data digits --steps 30 --lam 0.1 --lam 10 --out runs/dial
     """
-    from precall.integrations.loggers import checked_target
     from precall.tune.data import check_known
 
     log = (*(options.log or ()), *([f"tensorboard:{options.out / 'tensorboard'}"] if options.tensorboard else []))
-    with blaming("--log"):
-        for target in log:
-            checked_target(target)
+    if log:
+        from precall.integrations.loggers import checked_target
+
+        with blaming("--log"):
+            for target in log:
+                checked_target(target)
     out, resume = options.out, options.resume
     given = {name: getattr(options, name, None) for name in DEFAULTS}
     given["lam"] = options.lam[0] if options.lam is not None and len(options.lam) == 1 else options.lam

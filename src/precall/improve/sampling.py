@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
@@ -272,9 +273,8 @@ def _sampler(method: str | Sampler) -> Sampler:
         return method
     if method in FORMER:
         raise ValueError(f'`method` {method} does worse than "obrs", and is in `experiments/common` now. Use "obrs".')
-    from precall.improve import rejection
-
-    return getattr(rejection, METHODS[checks.choice("method", method, METHODS)])()  # type: ignore[no-any-return]
+    name = METHODS[checks.choice("method", method, METHODS)]
+    return getattr(import_module("precall.improve.rejection"), name)()  # type: ignore[no-any-return]
 
 
 def _settings(sampler: Sampler) -> dict[str, Any]:

@@ -68,8 +68,9 @@ def _outermost(
         yield place, objective
         return
     for name, value in _attributes(objective).items():
-        several = isinstance(value, list | tuple | dict)
-        pairs = (value.items() if isinstance(value, dict) else enumerate(value)) if several else [(None, value)]
+        pairs: Any = [(None, value)]
+        if isinstance(value, list | tuple | dict):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, one in pairs:
             if _is_objective(one) and id(one) not in (*above, id(objective)):
                 inside = f"{place}{name}." if key is None else f"{place}{name}.{key}."

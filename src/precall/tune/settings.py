@@ -20,7 +20,6 @@ class Settings:
         accumulate: number of batches whose gradients are averaged before each step.
         betas: β₁ and β₂ of Adam, which has the rates `generator_lr` and `discriminator_lr`.
         cooldown: final share of the run during which both learning rates decrease linearly to zero.
-        clip: maximum norm of a gradient; None for no clipping.
         ema: decay of the generator's moving average, from which samples are drawn.
         r1: weight of the gradient penalty `½ E_P|∇D|²`.
         r1_every: steps between two evaluations of the penalty, whose weight is multiplied by this number.
@@ -31,7 +30,6 @@ class Settings:
         warmup: number of first steps in which a flow is trained by likelihood alone.
         refresh_every: steps between two updates of τ, for objectives with `refresh`.
         assess_every: steps between two assessments on held-out data; 0 for none.
-        checkpoint_every: steps between two checkpoints; 0 for a single one at the end.
     """
 
     batch_size: int = 256
