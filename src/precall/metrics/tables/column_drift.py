@@ -310,7 +310,9 @@ def _sorted(scores: Mapping[Any, Score]) -> dict[Any, Score]:
     return dict(sorted(scores.items(), key=lambda item: (item[1].chance or 0.0) - item[1].value))
 
 
-def _pairs(labels: Mapping[str, Counts], n: int, rng: np.random.Generator) -> dict[tuple[str, str], Score]:
+def _pairs(
+    labels: Mapping[str, np.ndarray[Any, Any]], n: int, rng: np.random.Generator
+) -> dict[tuple[str, str], Score]:
     """The pairs whose dependence differs most, by the excess over a rough chance level."""
     varied = {name: one for name, one in labels.items() if one.max() > 0}
     tables = {pair: _joint(varied[pair[0]], varied[pair[1]], n) for pair in combinations(varied, 2)}
