@@ -228,7 +228,7 @@ class _FromLevels(nn.Sequential):
     """A network of images from 0 to 255, as one of images in [−1, 1]."""
 
     def forward(self, x: Tensor) -> Any:
-        return super().forward(_levels(x))
+        return super().forward(_levels(x))  # type: ignore[no-untyped-call]
 
 
 def critic_on(encoder: Encoder, data: Any, *, classes: int = 0) -> FeatureCritic | MapCritic:

@@ -123,12 +123,13 @@ def check_known(name: str | Path) -> None:
 def _gaussians(name: str, data_dir: Path | None) -> TrainingData:
     """Eight on a circle, or a 5 × 5 grid divided by √8 to have about unit variance. The label is the mode."""
     modes, unit = (eight_modes(), 1.0) if name == "8-gaussians" else (grid_modes(), math.sqrt(8))
-    centers, sides = modes.centers / unit, []
+    centers = modes.centers / unit
+    sides: list[Numbers] = []
     for seed, n in enumerate((POINTS, HELD_OUT_POINTS)):
         rng = np.random.default_rng(seed)
         labels = rng.integers(len(centers), size=n)
         sides += [(centers[labels] + modes.scale / unit * rng.normal(size=(n, 2))).astype(np.float32), labels]
-    return TrainingData(*sides, len(centers), name)
+    return TrainingData(sides[0], sides[1], sides[2], sides[3], len(centers), name)
 
 
 def _digits(name: str, data_dir: Path | None) -> TrainingData:
