@@ -77,6 +77,7 @@ SHARES = {"members": 0.4, "coverage": 0.5, "search": 1.0}  # of the time after w
 SCORES = ("area", "tv", "missed", "invented")
 LARGE = 0.2  # total variation that a verdict must not call indistinguishable
 LEVEL = 0.05
+SILENT = ("Indistinguishable", "Cannot tell")  # how verdicts without an alarm begin
 PUBLISHED = {f"{toy.name}, d={dim}": toy for dim in (1, 8, 64, 512) for toy in toys.pairs(dim)} | FAMILIES
 
 
@@ -454,7 +455,7 @@ def coverage_table(rows: Sequence[Row]) -> Iterator[str]:
     for n in sorted({row["n"] for row in rows}):
         here = [row for row in rows if row["n"] == n]
         silent = [row["verdict"].startswith("Indistinguishable") for row in here if row["truth"]["tv"] >= LARGE]
-        alarms = [not row["verdict"].startswith("Indistinguishable") for row in here if row["truth"]["tv"] == 0]
+        alarms = [not row["verdict"].startswith(SILENT) for row in here if row["truth"]["tv"] == 0]
         off = [max(abs(row["alpha_10"]), abs(row["beta_01"])) > 0.1 for row in here if row["truth"]["tv"] > 0]
         yield line(n, share(silent), share(alarms), share(off))
 

@@ -7,8 +7,8 @@ Parts:
 
 - cases: differences with known names, five draws of each, on every road that takes them. A verdict is right if it has
   the right kinds, and honest if it says less: `differs`, or `cannot tell`.
-- laws: 300 random pairs of laws. The default road and a merged sketch answer for all of them; other roads and other
-  seeds for some. `contradictions` are the rules that answers about the same samples must obey.
+- laws: 300 random pairs of laws. The default road with five seeds and a merged sketch answer for all of them; other
+  roads for every sixth. `contradictions` are the rules that answers about the same samples must obey.
 
 The roads: "default", "quick", "reference" (`Reference.assess`), "sketch" (three sketches, merged) and "shards".
 """
@@ -41,6 +41,7 @@ METRICS = ("auto", "copies", "c2st")
 QUICK = ("auto_quick", "copies", "c2st")
 ROADS = ("default", "quick", "reference", "sketch", "shards")
 LAWS, SEEDS = 300, 5
+FIRST_LAW = 300  # rules were made on smaller numbers
 HONEST = {Kind.DIFFERS, Kind.CANNOT_TELL}  # kinds that say less than others; who says less does not contradict
 SHOWN = ("area", "tv", "missed", "invented", "copies", "memorized")
 PUBLISHED = "one_answer.json"
@@ -446,16 +447,16 @@ def _least_gap(found: Assessment) -> float:
 
 def tasks_of(parts: Sequence[str], laws: int) -> list[Task]:
     """All questions, in the order in which they are asked."""
-    tasks = [Task("laws", str(k), road, 0) for k in range(laws) for road in ("default", "sketch")]
+    asked_laws = range(FIRST_LAW, FIRST_LAW + laws)
+    tasks = [
+        Task("laws", str(k), road, 0) for k in asked_laws for road in (ROADS if k % 6 == 0 else ("default", "sketch"))
+    ]
     tasks = tasks if "laws" in parts else []
     if "cases" in parts:
         asked = [(name, road, s) for s in range(SEEDS) for name, one in CASES.items() for road in one.roads]
         tasks += [Task("cases", *at) for at in asked if at[1] == "default" or at[2] < 2]
-    for k in range(laws if "laws" in parts else 0):
-        roads = ("reference",) * (k % 4 == 0) + ("shards",) * (k % 4 == 1) + ("quick",) * (k % 10 == 7)
-        tasks += [Task("laws", str(k), road, 0) for road in roads]
-        tasks += [Task("laws", str(k), "default", s) for s in range(1, SEEDS) if k % 6 == 2]
-    return tasks
+    more = [Task("laws", str(k), "default", seed) for seed in range(1, SEEDS) for k in asked_laws]
+    return tasks + (more if "laws" in parts else [])
 
 
 # ---------------------------------------------------------------------------------------------------------- the summary

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 import precall
 from experiments.common.cover_curve import cover_curve_of
+from precall.metrics.assessing import prepared
 from precall.metrics.assessing.assessment import Reference, assess
 from precall.metrics.assessing.requests import AssessArguments, Request
 from precall.metrics.distances.moments import Moments
@@ -76,11 +77,12 @@ def test_the_verdict_names_missed_and_invented_mass_with_its_interval_and_what_i
 def test_the_verdict_follows_from_the_test_and_from_chance():
     p, q = [0.9, 0.1], [1.0, 0.0]
     assert found(p, q, p_value=0.06).verdict.kind == "cannot tell"  # the intervals exclude chance
-    assert found(p, q, p_value=0.06, half=0.2).verdict.kind == "indistinguishable"
+    assert found(p, q, p_value=0.06, half=0.1).verdict.kind == "indistinguishable"
+    assert found(p, q, p_value=0.06, half=0.2).verdict.kind == "cannot tell"  # the intervals allow for much
     wide = found(p, q, half=0.2)  # the total variation is not clear
     assert wide.verdict.startswith("Differs from the data, but more samples are needed to say how: up to 30 %")
     untested = {name: score for name, score in wide.scores.items() if name != "c2st"}
-    assert replace(wide, scores=untested).verdict == "Indistinguishable from the data at this sample size (auto)."
+    assert replace(wide, scores=untested).verdict.startswith("Cannot tell: no difference shows, but up to 30 %")
     likely = {name: replace(score, chance=score.value) for name, score in found(p, q).scores.items()}
     assert replace(wide, scores={**likely, "c2st": wide.scores["c2st"]}).verdict.startswith("Close")
 
@@ -168,8 +170,9 @@ def test_same_seed_same_numbers(modes):
 def test_a_reference_is_fitted_once_and_agrees_with_assess(modes, compared, monkeypatch):
     reference = Reference.fit(modes["real"])
     calls = []
-    within = neighbors._within
-    monkeypatch.setattr(neighbors, "_within", lambda *a: calls.append(len(a[1])) or within(*a))
+    around = neighbors.balls_around
+    for place in (neighbors, prepared):
+        monkeypatch.setattr(place, "balls_around", lambda x, **how: calls.append(len(x)) or around(x, **how))
     found = [reference.assess(modes[name], metrics=("neighbors",)) for name in ("dropped", "invented")]
     assert calls.count(300) == 1  # the real balls were not computed again
     for one, name in zip(found, ("dropped", "invented"), strict=True):

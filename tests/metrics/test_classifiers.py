@@ -13,17 +13,21 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks import curve_error as benchmark
 from benchmarks import toys
+from benchmarks.odd_families import PAIRS
 from precall import assess
 from precall.metrics.classifiers import calibration, held_out, stacking
 from precall.metrics.classifiers import simon as paper
 from precall.metrics.classifiers.estimators import PANELS, auto, classify, classify_pair, cross_fitted
 from precall.metrics.classifiers.folds import spread
 from precall.metrics.classifiers.permutation import feature_p_value, permutation_p_value
+from precall.metrics.classifiers.result import certified
 from precall.metrics.classifiers.simon import simon_ensemble
 from precall.metrics.inputs.features import Pair
 from precall.metrics.members.panel import FITTED, MEMBERS, PANEL, Panel, TrainedPanel, scored
 from precall.metrics.members.panel_members import boosted_trees
 from precall.metrics.members.views import Views, most_different, tasks_of, varies
+from precall.metrics.scores.score import READ, read
+from precall.theory.bands import upper_band
 from precall.theory.hull import few_blocks, score_blocks
 from precall.theory.spectrum import RatioSpectrum
 from strategies import pairs as masses
@@ -756,3 +760,32 @@ def test_boosted_trees_are_those_of_scikit_learn():
     how = {"max_iter": 5, "max_bins": 63, "early_stopping": True, "random_state": 0}
     models = [kind(**how).fit(x, x[:, 0] > 0.3 * x[:, 2]) for kind in (HistGradientBoostingClassifier, boosted_trees())]
     np.testing.assert_array_equal(*(model.decision_function(x) for model in models))
+
+
+def test_an_estimate_above_its_certificate_is_lowered_and_its_intervals_reach_the_end():
+    rng = np.random.default_rng(0)
+    s, real = rng.normal(size=400), np.arange(400) < 200
+    band = upper_band(real=s[real] + 1.5, fake=s[~real])
+    curve = certified(RatioSpectrum.from_counts(real=[1.0], fake=[1.0]), band)  # P = Q, which the band excludes
+    assert curve.total_variation == pytest.approx(1 - band.alpha(1.0), abs=0.02)  # the band is not concave
+    scores = held_out.HeldOutScores(s, real, np.arange(400) % 5, np.tile(s, (3, 1)), 0.3, 0.8)
+    values, drawn = read(curve), scores.resampled(seed=0)
+    kept, failed = (scores.intervals(values, drawn, failed=one)["tv"] for one in (False, True))
+    assert failed.high == 1.0 > kept.high
+    assert failed.low == kept.low > 0
+
+
+def test_no_interval_is_shorter_than_that_of_a_share_of_the_samples():
+    s, real = np.repeat([2.0, -2.0], 100), np.repeat([True, False], 100)  # every draw has the same scores
+    scores = held_out.HeldOutScores(s, real, np.arange(200) % 5, np.tile(s, (3, 1)), 0.3, 0.8)
+    values = dict.fromkeys((info.name for info in READ), 0.5)
+    interval = scores.intervals(values, scores.resampled(seed=0))["tv"]
+    assert interval.high - interval.low > 2 * 1.96 * np.sqrt(0.25 / 100)
+
+
+def test_dependence_of_many_columns_is_seen():
+    pair = PAIRS["Clayton copula, uniform, d=5"]
+    found = assess(**dict(zip(("real", "fake"), pair.sample(800, np.random.default_rng(3)), strict=True)),
+                   metrics=("auto",)).scores["area"]  # fmt: skip
+    assert pair.truth["area"] in found.interval
+    assert found.value < 0.95  # without `summaries`: .98

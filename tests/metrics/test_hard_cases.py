@@ -160,7 +160,7 @@ def test_values_that_recur_in_one_set_are_still_a_difference(side):
     half[:, 1:] = gaussian(600, 3, 64)
     real, fake = (few, half) if side else (half, few)
     result = auto(real=real, fake=fake)
-    assert result.p_value < 0.01
+    assert result.p_value < 0.05
     assert result.spectrum.area < 0.85
 
 
@@ -225,7 +225,7 @@ def test_rows_repeated_with_a_little_noise_are_not_a_difference(d, noise):
     real, fake = real + noise * gaussian(600, d, 33), fake + noise * gaussian(600, d, 34)
     one = assess(real=real, fake=fake, metrics=["auto"])
     assert one.classifiers["auto"].settings["identical_rows"] > 850
-    assert one.verdict.startswith(("Indistinguishable", "Close"))
+    assert one.verdict.startswith(("Indistinguishable", "Close", "Cannot tell: no difference shows"))
 
 
 def linked(real, fake):

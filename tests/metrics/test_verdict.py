@@ -33,7 +33,7 @@ def scores(tv, missed=0.0, invented=0.0, **others):
     ("tv", "differs"),
     [
         (score(0.3, 0.2, 0.4, chance=0.15), True),
-        (score(0.3, 0.2, 0.4, chance=0.25), False),
+        (score(0.3, 0.2, 0.35, chance=0.25), False),
         (score(0.3, 0.2, 0.4, chance=None), True),
         (score(0.3, chance=0.25), True),
         (score(0.3, chance=0.35), False),
@@ -42,6 +42,14 @@ def scores(tv, missed=0.0, invented=0.0, **others):
 def test_without_a_test_the_interval_must_exclude_chance(tv, differs):
     assert verdict("auto", scores(tv), None).startswith("Indistinguishable") is not differs
     assert verdict("clusters", scores(tv), None).startswith("Cannot tell") is not differs
+
+
+@pytest.mark.parametrize(("high", "kind"), [(0.19, Kind.INDISTINGUISHABLE), (0.4, Kind.CANNOT_TELL)])
+def test_a_model_is_indistinguishable_only_if_a_large_difference_is_excluded(high, kind):
+    test = score(0.5, chance=0.5, p_value=0.6)
+    said = verdict("auto", scores(score(0.0, 0.0, high), c2st=test), None)
+    assert said.kind == kind
+    assert ("About 2,000 samples of each set would decide" in said) == (kind == Kind.CANNOT_TELL)
 
 
 def test_clusters_alone_never_call_a_model_close_or_indistinguishable():

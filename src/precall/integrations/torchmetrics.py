@@ -242,9 +242,9 @@ class ReferenceScores(_Scores):
 
     def _one_way(self) -> dict[str, float]:
         frozen, unused = self.reference.frozen, np.zeros(0, dtype=np.int64)  # only intervals need it
-        rest = unused, unused, frozen.k, frozen.neighbors, unused
+        rest: dict[str, Any] = {"k": frozen.k, "neighbors": frozen.neighbors, "nearest": unused}
         counts = [(self._array(f"{of}inside"), self._array(f"{of}histogram")) for of in ("", "clipped_")]
-        balls, clipped = (BallTotals(*own, *rest) for own in counts)
+        balls, clipped = (BallTotals(*own, unused, unused, **rest) for own in counts)
         coverage, sizes = cover_share(balls, 1), {"n_real": frozen.n, "n_fake": balls.points}
         found = {"precision": member_share(balls), "density": ball_rate(balls), "coverage": coverage}
         found["corrected_coverage"] = chance_corrected(coverage, expected_coverage(**sizes, k=frozen.k))

@@ -101,7 +101,7 @@ def _default_field(members: Sequence[Member], fields: Counter[str], name: str) -
     if samples and max(samples.values()) > 1:
         known = f"the image fields in `{shown(name)}` ({_listed(repeated)})"
         raise ValueError(f"`key` must be one of {known}, since a sample has several; got no name.")
-    choices = [None] if pictures else [field for field in ("txt", "json") if field in fields]
+    choices: list[str | None] = [None] if pictures else [field for field in ("txt", "json") if field in fields]
     if choices:
         return choices[0], "text" if choices[0] == "json" else ""
     got = f"{_listed(fields) or 'none'}. Check the path"

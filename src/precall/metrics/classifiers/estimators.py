@@ -23,6 +23,7 @@ from precall.metrics.classifiers.permutation import feature_p_value
 from precall.metrics.classifiers.result import (
     OF_SCORES_AND_FEATURES,
     ClassifierResult,
+    certified,
     certify,
 )
 from precall.metrics.classifiers.stacking import stacked, stacking_weights, weighted
@@ -114,7 +115,7 @@ def _cross_fitted(pair: Pair, classifier: object, folds: int, seed: int) -> Clas
 def auto(
     *, real: object, fake: object, folds: int = 5, seed: int = 0, progress: StageProgress | None = None
 ) -> ClassifierResult:
-    """Curve of a stacked panel: eleven classifiers of different kinds, weighted by their fit to held-out samples.
+    """Curve of a stacked panel: twelve classifiers of different kinds, weighted by their fit to held-out samples.
 
     1. Every member estimates a log-ratio for every sample, by K-fold cross-fitting. Features are standardised, and
        projected to 512 principal axes if there are more dimensions; neither uses the labels.
@@ -165,7 +166,10 @@ def _auto(pair: Pair, panel: Panel, seed: int, progress: StageProgress | None) -
     p_value = min(1.0, 2 * min(result.p_value, feature_test(samples, rows, fit, seed)))
     columns, real = zip(panel.members, log_ratios.T, strict=True), samples.real
     members = {name: RatioSpectrum.from_scores(real=one[real], fake=one[~real]) for name, one in columns}
-    found = replace(result, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained)
+    curve = certified(result.spectrum, result.certificate)
+    found = replace(
+        result, spectrum=curve, p_value=p_value, test=OF_SCORES_AND_FEATURES, members=members, panel=trained
+    )
     # the models of all folds take five times as long as one of them
     return _of_all(found, trained if panel.rows == ROWS else replace(trained, models=trained.models[:1]), pair, chosen)
 
@@ -187,12 +191,14 @@ def _of_all(
 
 def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
     """P-value of the labels of features that were computed without them, from all samples."""
-    points, scores = rows.points.double(), NormalScores.of_task(rows, fit).of(rows)
+    normal = NormalScores.of_task(rows, fit)
+    points, scores = rows.points.double(), normal.of(rows)
     i, j = torch.triu_indices(scores.shape[1], scores.shape[1])
     kinds = (ModeWeights, IslandWeights)
     cells = [kind.densities(rows, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
     members = [torch.nn.functional.one_hot(one) for one in cells]
-    blocks = [points, points**2, scores, scores[:, i] * scores[:, j], torch.cat(members, dim=1)]
+    products = scores[:, i] * scores[:, j]
+    blocks = [points, points**2, scores, products, normal.summaries(rows), torch.cat(members, dim=1)]
     counted = slice(None) if samples.independent.all() else samples.independent  # without a copy
     return feature_p_value([to_numpy(one.double())[counted] for one in blocks], samples.real[counted])
 
@@ -267,7 +273,7 @@ def _estimator(name: str, reads: str, *, default: bool = False) -> Metric:
     )
 
 
-AUTO = _estimator("auto", "a stacked panel of eleven classifiers, cross-fitted and calibrated", default=True)
+AUTO = _estimator("auto", "a stacked panel of twelve classifiers, cross-fitted and calibrated", default=True)
 AUTO_QUICK = _estimator("auto_quick", "`auto` with at most 2,000 samples of each set")
 MLP = _estimator("mlp", "a multilayer perceptron with two hidden layers, cross-fitted")
 BOOSTING = _estimator("boosting", "gradient-boosted trees, cross-fitted")

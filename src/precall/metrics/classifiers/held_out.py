@@ -25,7 +25,7 @@ TRAINING = 1.0  # variance of the training of the whole panel, over that between
 FEW = 40  # half-widths grow by 1 + FEW/n, because small samples vary more than resampling them shows (simulations)
 GIVEN_TRAINING = "the expectation of this score at these sample sizes, given the trained classifier"
 COVERS = "the true score: sampling, training, and on the worse side what a better classifier may find"
-UNSEEN = 2.0  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
+UNSEEN = 1.7  # how much farther an interval reaches on the worse side (benchmarks.ablation, coverage)
 SLOPES = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 801)])  # slopes λ at which the learning curve is extrapolated
 
 
@@ -85,27 +85,34 @@ class HeldOutScores:
         samples = [unshrunk.rows(self._bootstrap(rng)) for _ in range(BOOTSTRAPS)]
         return list(side_by_side([partial(_read_spectrum, one) for one in samples]))
 
-    def intervals(self, values: Mapping[str, float], drawn: list[dict[str, float]]) -> dict[str, Interval]:
+    def intervals(
+        self, values: Mapping[str, float], drawn: list[dict[str, float]], *, failed: bool = False
+    ) -> dict[str, Interval]:
         """Intervals of the curve's scores and points: a bootstrap of the samples, plus the variance of training.
 
         `values` and `drawn` have the scores and points of the curve and of bootstrap samples, by the names in `READ`.
+        With calibrated ratios, the variance is at least that of a share of n samples. If an estimate `failed` and was
+        replaced by its certificate, a bound on one side only, intervals extend to the worse end of their range.
         """
         from scipy.special import stdtrit
 
         variance = _variances(drawn) + TRAINING * self._inner_variances()
         n = int(min(self.real.sum(), (~self.real).sum())) if self.unit is None else len(np.unique(self.unit))
+        if self.inner is not None:
+            shares = np.array([values[info.name] for info in READ])
+            variance = np.maximum(variance, shares * (1 - shares) / n)
         half_widths = (1 + FEW / n) * stdtrit(BOOTSTRAPS - 1, 0.975) * np.sqrt(variance)
         return {
-            info.name: self._interval(info, values[info.name], half, n)
+            info.name: self._interval(info, values[info.name], half, np.inf if failed else UNSEEN * half, n)
             for info, half in zip(READ, half_widths.tolist(), strict=True)
         }
 
-    def _interval(self, info: ScoreInfo, value: float, half: float, n: int) -> Interval:
+    def _interval(self, info: ScoreInfo, value: float, half: float, reach: float, n: int) -> Interval:
         """The interval of one score. A classifier may miss a difference, but finds none where there is none."""
         within = partial(bounded_interval, value, low=info.low, high=info.high, n=n)
         if self.inner is None:
             return within(half, covers=GIVEN_TRAINING)
-        near, far = within(half, covers=COVERS), within(UNSEEN * half, covers=COVERS)
+        near, far = within(half, covers=COVERS), within(reach, covers=COVERS)
         return replace(near, high=far.high) if info.better == "lower" else replace(near, low=far.low)
 
     def chance(self, *, seed: int) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precall.metrics.classifiers.held_out import SLOPES, HeldOutScores
 from precall.metrics.classifiers.permutation import log_e_value, permutation_p_value, unit_p_value
 from precall.metrics.scores.score import Interval, Score, read
 from precall.printing import brief
@@ -16,7 +17,6 @@ from precall.theory.bands import Certificate, upper_band
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
-    from precall.metrics.classifiers.held_out import HeldOutScores
     from precall.metrics.members.panel import TrainedPanel
 
 LEVEL = 0.95
@@ -57,15 +57,29 @@ class ClassifierResult:
         n, m = self.certificate.n_real, self.certificate.n_fake
         return tested(self.name, accuracy=self.accuracy, p_value=self.p_value, n=n, m=m, test=self.test)
 
+    @property
+    def failed(self) -> bool:
+        """Whether the curve is kept from being too high by its certificate only (see `certified`)."""
+        most = self.certificate.alpha(SLOPES)
+        return bool((self.spectrum.alpha(SLOPES) > most - 1e-9)[most < np.minimum(1.0, SLOPES)].any())
+
     def uncertainty(self, *, seed: int) -> dict[str, Any]:
         """Intervals, bootstrap draws, chance levels and settings of the curve, as `curve_found` takes them."""
         drawn = self.held_out.resampled(seed=seed)
         return {
-            "intervals": self.held_out.intervals(read(self.spectrum), drawn),
+            "intervals": self.held_out.intervals(read(self.spectrum), drawn, failed=self.failed),
             "draws": drawn,
             "chance": self.held_out.chance(seed=seed),
             "settings": {"estimator": self.name, **self.settings},
         }
+
+
+def certified(spectrum: RatioSpectrum, certificate: Certificate) -> RatioSpectrum:
+    """The curve, lowered to its certificate wherever it lies above: such an estimate has failed."""
+    alpha, most = spectrum.alpha(SLOPES), certificate.alpha(SLOPES)
+    if (alpha <= most).all():
+        return spectrum
+    return RatioSpectrum.from_curve(lam=SLOPES, alpha=np.minimum(alpha, most))
 
 
 def tested(classifier: str, *, accuracy: float, p_value: float, n: int, m: int, test: str) -> Score:

@@ -26,6 +26,8 @@ PRODUCTS = 150_000  # most entries of the matrix product that gives the means of
 SEARCHED_ROWS = 4000  # training rows in which products are searched
 KEPT = 24  # largest number of products in the logistic regression
 FAR = 5.0  # number of standard deviations to which a product is clipped
+OUTERMOST = 10  # ranks at each end of a column that summaries do not tell apart
+BENDS = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of a summary at which its function may bend
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,17 @@ class NormalScores:
         z = (_normal(self.knots, rows.narrow) - self.scale[0]) / self.scale[1]
         radius = (mahalanobis(self.mean, self.root, z) + 1e-9).log()
         return torch.cat([z, ((radius - self.radius[0]) / self.radius[1])[:, None]], dim=1)
+
+    def summaries(self, rows: Seen) -> Tensor:
+        """Mean, mean square, mean cube, spread, least, largest and largest absolute score of each row.
+
+        The outermost ranks of a column count as one, because values that recur would move them.
+        """
+        most = float(torch.special.ndtri(torch.tensor(1 - OUTERMOST / (self.knots.shape[1] + 1.0))))
+        z = self.of(rows)[:, :-1].clamp(-most, most)
+        low, high = torch.aminmax(z, dim=1)
+        powers = [(z**k).mean(dim=1) for k in (1, 2, 3)]
+        return torch.stack([*powers, z.std(dim=1, correction=0), low, high, torch.maximum(-low, high)], dim=1)
 
 
 def _normal(knots: Tensor, x: Tensor) -> Tensor:
@@ -122,11 +135,46 @@ def interactions(task: Task, seed: int) -> Interactions:
     found = _differing_products(z, task)
     filled = [[*term, *([z.shape[1]] * (LARGEST - len(term)))] for term in found]
     terms = torch.tensor(filled, dtype=torch.long, device=z.device).reshape(-1, LARGEST)
-    products = _products(z[task.train], terms)
-    mean = products.mean(dim=0)
-    scale = torch.stack([mean, (products - mean).square().mean(dim=0).sqrt() + 1e-12])
-    w, b = ridge_logistic(_standardised(products, scale), task.labels, ridge=1.0)
-    return Interactions(scores, terms, scale, torch.cat([w, (b - task.log_odds)[None]]))
+    return Interactions(scores, terms, *_regression(_products(z[task.train], terms), task, ridge=1.0))
+
+
+def _regression(x: Tensor, task: Task, ridge: float) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each column of the training rows, and the weights of a logistic regression."""
+    mean = x.mean(dim=0)
+    scale = torch.stack([mean, (x - mean).square().mean(dim=0).sqrt() + 1e-12])
+    w, b = ridge_logistic(_standardised(x, scale), task.labels, ridge=ridge)
+    return scale, torch.cat([w, (b - task.log_odds)[None]])
+
+
+@dataclass(frozen=True, eq=False)
+class Summaries:
+    """A sum of functions of what a row shows as a whole: mean, spread, powers and ends of its normal scores."""
+
+    scores: NormalScores = field(metadata={"of": NormalScores})
+    knots: Tensor  # where each function may bend, shape (bends, summaries)
+    scale: Tensor  # mean and standard deviation of each piece, shape (2, pieces)
+    weights: Tensor  # weight of each piece, and the offset
+
+    def log_ratio(self, rows: Seen) -> Tensor:
+        pieces = _standardised(_pieces(self.scores.summaries(rows), self.knots), self.scale)
+        return pieces @ self.weights[:-1] + self.weights[-1]
+
+
+def summaries(task: Task, seed: int) -> Summaries:
+    """Logistic regression on piecewise linear functions of summaries of a row, for copulas that treat columns alike.
+
+    A common factor, and tails that occur in many columns at once, change how the scores of one row are spread. No
+    product of few columns shows this.
+    """
+    scores = NormalScores.of_task(task.rows, task.fit)
+    found = scores.summaries(task.rows)
+    knots = torch.quantile(found[task.fit], found.new_tensor(BENDS), dim=0)
+    return Summaries(scores, knots, *_regression(_pieces(found[task.train], knots), task, ridge=10.0))
+
+
+def _pieces(x: Tensor, knots: Tensor) -> Tensor:
+    """Each column, and its part above each of its knots: together, piecewise linear functions."""
+    return torch.cat([x, *((x - knot).clamp(min=0) for knot in knots)], dim=1)
 
 
 def _products(z: Tensor, terms: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ CLEAR = 0.01  # p-value up to which a difference is described: those of other sp
 COPIED = 0.2  # share of near-copies beyond chance that is named without a holdout
 MAIN = 0.3  # part of the total variation from which a plateau is the main thing
 MISPLACED = 0.1  # least total variation that is not "close"
+LARGE = 0.2  # total variation that must be excluded before a model is called indistinguishable
 APART = 0.5  # share of both sets where the other is not, from which they hardly overlap
 SURE = 0.8  # a kind is named if this share of the bootstrap draws has it, too
 KIN = {"wrong proportions": "wrong shape", "wrong shape": "wrong proportions"}  # draws of one do not refute the other
@@ -132,7 +133,7 @@ def _misplaced_pairs(evidence: Evidence, tv: Score) -> Verdict | None:
     lost = {name: pairs.beyond_chance(name) - (evidence.beyond_chance(name) if known else 0.0) for name in CURVE}
     spread = alone["prompt_spread"]
     elsewhere = spread.interval is not None and 1.0 not in spread.interval  # around what the prompts predict
-    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    most = _most(tv)
     if lost["tv"] < MISPLACED and not (elsewhere and most >= MISPLACED):
         return None
     basis = f"pairs, p = {tv.settings['p_value']:.2g}"
@@ -173,16 +174,25 @@ def _named_kinds(found: Verdict) -> tuple[Kind, ...]:
 
 
 def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
-    """Indistinguishable, unless an interval excludes chance, or there was no test: then nobody can tell."""
+    """Indistinguishable, if no interval excludes chance and all exclude a large difference; else nobody can tell."""
     scores = evidence.scores
     if "c2st" not in scores and evidence.estimator not in FINE:
         said = f"no difference shows, but {evidence.estimator} sees coarse ones only. Add `auto`"
     elif any(one.low > (scores[name].chance or 0.0) for name in CURVE if (one := scores[name].interval) is not None):
         seem = f"{_amount(scores['tv'])} of its samples seem to be misplaced"
         said = f"{seem}, but the two-sample test does not confirm it. Collect more samples"
+    elif (most := _most(scores["tv"])) > LARGE:
+        enough = min(scores["tv"].n_real or 0, scores["tv"].n_fake or 0) * (most / LARGE) ** 2  # widths fall as 1/√n
+        unseen = f"no difference shows, but up to {_percent(most)} of its samples may be misplaced"
+        said = f"{unseen}. About {float(f'{enough:.1g}'):,.0f} samples of each set would decide"
     else:
         return Verdict(f"Indistinguishable from the data at this sample size ({basis}).", (Kind.INDISTINGUISHABLE,))
     return Verdict(f"Cannot tell: {said} ({basis}).", (Kind.CANNOT_TELL,))
+
+
+def _most(tv: Score) -> float:
+    """The largest total variation that is not excluded, beyond chance."""
+    return 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
 
 
 def _copies(scores: Mapping[str, Score]) -> str | None:
@@ -302,7 +312,7 @@ def _closeness(evidence: Evidence, misplaced: float) -> tuple[str, tuple[Kind, .
     if evidence.estimator not in FINE:
         seen = f"{evidence.estimator} sees {_percent(misplaced)} of it, and may miss most. Add `auto`"
         return f"Differs from the data, but nobody can tell how much: {seen}", (Kind.CANNOT_TELL,)
-    most = 0.0 if tv.interval is None else chance_corrected(tv.interval.high, tv.chance or 0.0)
+    most = _most(tv)
     if most > MISPLACED:
         unknown = f"up to {_percent(most)} of its samples may be misplaced"
         return f"Differs from the data, but more samples are needed to say how: {unknown}", (Kind.CANNOT_TELL,)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.metrics.inputs.features import tile_rows
-from precall.metrics.neighbors.ball_scores import copy_score
-from precall.metrics.neighbors.copies import CopySums, Nearest, copy_ratios, expected_copies
+from precall.metrics.neighbors.ball_scores import CopySums, Nearest, copy_ratios, copy_score, expected_copies
 from precall.metrics.scores.score import Score
 from precall.theory.arrays import Array, Counts, Flags, to_numpy
 
