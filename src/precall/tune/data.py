@@ -124,13 +124,12 @@ def _gaussians(name: str, data_dir: Path | None) -> TrainingData:
     """Eight on a circle, or a 5 × 5 grid divided by √8 to have about unit variance. The label is the mode."""
     modes, unit = (eight_modes(), 1.0) if name == "8-gaussians" else (grid_modes(), math.sqrt(8))
     centers = modes.centers / unit
-
-    def drawn(seed: int, n: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    sides: list[Numbers] = []
+    for seed, n in enumerate((POINTS, HELD_OUT_POINTS)):
         rng = np.random.default_rng(seed)
         labels = rng.integers(len(centers), size=n)
-        return (centers[labels] + modes.scale / unit * rng.normal(size=(n, 2))).astype(np.float32), labels
-
-    return TrainingData(*drawn(0, POINTS), *drawn(1, HELD_OUT_POINTS), len(centers), name)
+        sides += [(centers[labels] + modes.scale / unit * rng.normal(size=(n, 2))).astype(np.float32), labels]
+    return TrainingData(sides[0], sides[1], sides[2], sides[3], len(centers), name)
 
 
 def _digits(name: str, data_dir: Path | None) -> TrainingData:
