@@ -121,7 +121,7 @@ def table(folder: Path) -> Path:
 
     real = written(folder / "real.csv", people(lambda age: 1000 + 40 * age + rng.normal(0, 200, 500)))
     fake = written(folder / "fake.csv", people(lambda age: 1000 + 40 * rng.permutation(age) + rng.normal(0, 200, 500)))
-    return reported(folder / "table", "assess", "--real", real, "--fake", f"our model={fake}", "--show-rows")
+    return reported(folder / "table", "assess", "--real", real, "--fake", f"our model={fake}", "--show-rows", "--quick")
 
 
 if __name__ == "__main__":
