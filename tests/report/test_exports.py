@@ -44,6 +44,13 @@ def test_tables_are_escaped(found):
     assert r"a\_1 &" in exports.as_latex(found)
 
 
+def test_a_model_card_is_yaml(found):
+    yaml = pytest.importorskip("yaml")
+    (first, _) = yaml.safe_load(exports.as_model_card(found))["model-index"]
+    metrics = {one["type"]: one["value"] for one in first["results"][0]["metrics"]}
+    assert metrics["recall"] == found["a_1"].scores["recall"].value
+
+
 def test_gates_are_test_cases(found):
     suite = ET.fromstring(exports.as_junit(found))
     failed = [case.get("classname") for case in suite if case.find("failure") is not None]

@@ -349,7 +349,7 @@ def _logger(target: str, name: str) -> Any:
         "mlflow": lambda: loggers.MLFlowLogger(place, run_name=name),
         "comet": lambda: loggers.CometLogger(project=place),
     }
-    return made[tracker]()
+    return made[tracker]()  # type: ignore[no-untyped-call]
 
 
 def _facts(made: Recipe, trainer: Trainer, total: int) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Ratio:
         """
         row, offset = table_row(divergence), _prior_odds(prior)
         row.log_ratio(np.zeros(1))  # raises the row's own error if it carries no ratio
-        return cls(lambda x: row.log_ratio(_applied(discriminator, x)) - offset)
+        return cls(lambda x: row.log_ratio(_applied(discriminator, x)) - offset)  # type: ignore[type-var]
 
     @classmethod
     def from_classifier(

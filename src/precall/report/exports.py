@@ -1,9 +1,10 @@
-"""Results for other programs: tables for papers and spreadsheets, test reports, and runs over time."""
+"""Results for other programs: tables for papers and spreadsheets, model cards, test reports, and runs over time."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,18 @@ def _grid(comparison: Comparison) -> list[list[str]]:
     return [["model", *labels], *([shown(name), *row] for name, *row in zip(comparison, *by_column, strict=True))]
 
 
+def as_model_card(comparison: Comparison) -> str:
+    """Results for the head of a model card on the Hugging Face hub, as YAML."""
+    models = []
+    for name, one in comparison.items():
+        known = {score: one.scores[score] for score in columns(comparison) if score in one.scores}
+        metrics = [{"type": score, "value": found.value, "name": f"{score} {found}"} for score, found in known.items()]
+        data = {"name": f"{one.record.n_real} real samples", "type": "precall"}
+        results = [{"task": {"type": "unconditional-generation"}, "dataset": data, "metrics": metrics}]
+        models.append({"name": name, "results": results})
+    return json.dumps({"model-index": models}, indent=1) + "\n"  # JSON is YAML
+
+
 def as_junit(comparison: Comparison) -> str:
     """The gates as JUnit XML: one test case per model and gate."""
     found = [  # model, gate, and what is wrong
@@ -95,7 +108,7 @@ def as_junit(comparison: Comparison) -> str:
     return f'<?xml version="1.0"?>\n{head}{"".join(cases)}<system-out>{verdicts}</system-out></testsuite>\n'
 
 
-EXPORTS = {".csv": as_csv, ".md": as_markdown, ".tex": as_latex, ".xml": as_junit}
+EXPORTS = {".csv": as_csv, ".md": as_markdown, ".tex": as_latex, ".yaml": as_model_card, ".xml": as_junit}
 
 
 def history(runs: Mapping[str, Comparison], level: float = 0.05) -> str:

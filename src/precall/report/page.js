@@ -19,6 +19,14 @@ function watchPrint() {
   $("print-all").addEventListener("click", () => { document.body.classList.add("whole"); print(); document.body.classList.remove("whole"); });
 }
 
+// a page that `precall report --serve` shows reloads when the results have changed
+function watch(version) {
+  setInterval(async () => {
+    const answer = await fetch("version").catch(() => null);
+    if (answer && answer.ok && (await answer.text()) !== version) location.reload();
+  }, 2000);
+}
+
 function start() {
   drawHead();
   drawFacts();
@@ -45,5 +53,6 @@ function start() {
   else $("detail").remove();
   drawContents();
   watchPrint();
+  if (data.version) watch(data.version);
 }
 start();

@@ -79,15 +79,18 @@ def write(comparison: Comparison, path: str | Path, *, command: str | None = Non
     return Path(path)
 
 
-def render(comparison: Comparison, *, command: str | None = None) -> str:
-    """The page as a string, with the command that reproduces it."""
+def render(comparison: Comparison, *, command: str | None = None, version: str | None = None) -> str:
+    """The page as a string, with the command that reproduces it.
+
+    A page that is served has a `version`, and reloads when the server reports another one.
+    """
     folder = files("precall.report")
     template, css = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
     js = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     # "<" cannot appear in the JSON, so no string in it can close its script element
-    data = json.dumps(page_data(comparison, command), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    policy = f"script-src {_hash(js)}; style-src {_hash(css)}"
-    parts = {"css": css, "js": js, "data": data, "policy": policy}
+    data = json.dumps(page_data(comparison, command) | {"version": version}, allow_nan=False, separators=(",", ":"))
+    policy = f"script-src {_hash(js)}; style-src {_hash(css)}" + ("" if version is None else "; connect-src 'self'")
+    parts = {"css": css, "js": js, "data": data.replace("<", "\\u003c"), "policy": policy}
     head, *rest = template.split("{{")
     return head + "".join(parts[piece.split("}}", 1)[0]] + piece.split("}}", 1)[1] for piece in rest)
 
