@@ -3,8 +3,7 @@
 What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
 file that computes it and listed in `registry.py`.
 
-    assessing   from samples to an assessment: `assess`, `Reference`, the run of one model, its assembly, and the
-                registry
+    assessing   from samples to an assessment: `assess`, `Reference`, the run of one model, and the registry
     scores      what a result is: scores with intervals, curves, verdicts, gates and groups
     inputs      from the arguments of `assess` to checked features: matrices, sides, equal rows, notices about samples
     tables      what is special about tables: categories of both sides together, drift of columns, notices
@@ -13,12 +12,11 @@ file that computes it and listed in `registry.py`.
     tiles       squared distances of many pairs with bounds of their errors, on the CPU and on CUDA
     classifiers curves of cross-fitted classifiers, with certificates and a two-sample test
     members     the classifiers of the panel, and what each of them looks at
-    cells       curves from counts near each sample: k-means cells, kernels, and densities that are known
+    cells       curves from counts near each sample: k-means cells and kernels
     distances   one number from means, covariances, kernels or projections: FID, KID, MIND, MMD, RKE, …
     copies      memorisation: whether fakes are closer to the training set than to a holdout
     prompts     samples with prompts
-    protocols   published protocols, several encoders, settings of a knob, and comparisons beside a score: real against
-                real, other k and n
+    protocols   published protocols, several encoders, settings of a knob, and real against real
     scale       samples that are not in one process: shards through an engine, and sketches
 
 What does not belong here: exact mathematics without samples (`precall.theory`), reading files (`precall.samples`),

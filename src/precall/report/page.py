@@ -80,10 +80,7 @@ def write(comparison: Comparison, path: str | Path, *, command: str | None = Non
 
 
 def render(comparison: Comparison, *, command: str | None = None, version: str | None = None) -> str:
-    """The page as a string, with the command that reproduces it.
-
-    A page that is served has a `version`, and reloads when the server reports another one.
-    """
+    """The page as a string. A page that is served has a `version`, and reloads when the server reports another one."""
     folder = files("precall.report")
     template, css = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
     js = "".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)

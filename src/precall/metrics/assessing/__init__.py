@@ -1,4 +1,1 @@
-"""From samples to an assessment: `assess`, `Reference`, the run of one model, its assembly, and the registry.
-
-No metric is computed here itself.
-"""
+"""From samples to an assessment: `assess`, `Reference`, runs and the registry. No metric is computed here itself."""

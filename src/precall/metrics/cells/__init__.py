@@ -1,4 +1,1 @@
-"""Curves from counts near each sample: k-means cells, kernels, and densities that are known.
-
-Classifiers do not belong here.
-"""
+"""Curves from counts near each sample: k-means cells and kernels. Classifiers do not belong here."""

@@ -1,5 +1,4 @@
-"""Curves from classifiers: cross-fitted scores, calibrated density ratios, certificates and a two-sample test.
+"""Curves from classifiers: cross-fitted scores, calibrated ratios, certificates and a two-sample test.
 
-The public estimators are in `estimators` (`auto`, `cross_fitted`) and `simon`. A classifier only has to rank samples;
-the exact mathematics of curves from scores lives in `precall.theory.hull`.
+The public estimators are in `estimators` and `simon`. Curves from exact scores do not belong here (`precall.theory`).
 """

@@ -1,4 +1,1 @@
-"""Memorisation: whether fakes are closer to the training set than to a holdout.
-
-Near-copies without a holdout do not belong here, but in neighbors.
-"""
+"""Memorisation, judged by a holdout. Near-copies without one do not belong here, but in neighbors."""

@@ -1,4 +1,1 @@
-"""One number from means, covariances or kernels: FID, sFID, KID, and the Inception Score.
-
-Nothing here estimates a curve.
-"""
+"""One number from means, covariances or kernels: FID, sFID, KID, MMD and others. Nothing here estimates a curve."""

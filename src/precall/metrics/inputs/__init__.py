@@ -1,4 +1,1 @@
-"""From the arguments of `assess` to checked features: matrices, sides, equal rows, notices about samples.
-
-No score belongs here.
-"""
+"""From the arguments of `assess` to checked features: sides, equal rows, notices. No score belongs here."""

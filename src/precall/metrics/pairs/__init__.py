@@ -1,4 +1,1 @@
-"""All pairs of two sample sets, read block by block: tallies, shortlists, kernel sums, soft supports.
-
-No score belongs here.
-"""
+"""All pairs of two sample sets, block by block: tallies, shortlists, kernel sums. No score belongs here."""

@@ -1,4 +1,1 @@
-"""Published protocols, several encoders, and comparisons beside a score: real against real, other k and n.
-
-No metric belongs here.
-"""
+"""Published protocols, several encoders, and comparisons beside a score. No metric belongs here."""

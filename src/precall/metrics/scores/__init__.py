@@ -1,4 +1,1 @@
-"""What a result is: scores with intervals, curves, verdicts, gates, groups and trade-offs.
-
-No estimator belongs here.
-"""
+"""What a result is: scores, curves, verdicts, gates and groups. No estimator belongs here."""

@@ -1,4 +1,1 @@
-"""What is special about tables: categories of both sides together, drift of columns, notices.
-
-Reading tables is not done here.
-"""
+"""What is special about tables: categories of both sides, drift of columns. Reading tables is not done here."""

@@ -1,4 +1,1 @@
-"""Squared distances of many pairs with bounds of their errors, on the CPU and on CUDA.
-
-What is counted does not belong here.
-"""
+"""Squared distances of many pairs with bounds of their errors. What is counted does not belong here."""
