@@ -126,23 +126,23 @@ def test_a_clinic_is_judged_rightly_and_no_identifier_leaves(run, tmp_path, seed
 
 def test_rows_are_written_only_if_requested(run, tmp_path):
     files = tables(tmp_path, 0)
-    words = (*words_of(files, "copula"), *QUICK, "--metrics", "clusters,neighbors,copies,linear")
+    words = (*words_of(files, "jittered"), *QUICK, "--metrics", "clusters,neighbors,copies,linear")
     hidden = run(*words, "--out", tmp_path / "hidden")
     shown = run(*words, "--out", tmp_path / "shown", "--show-rows")
     assert "no rows and no names of categories" in hidden.stderr
     assert "contains rows of the tables and names of categories" in shown.stderr
     for name, said in (("hidden", "no rows"), ("shown", "contains rows")):
         results = json.loads((tmp_path / name / "results.json").read_text())
-        assert said in results["models"]["copula"]["protocol"]["contains"]
+        assert said in results["models"]["jittered"]["protocol"]["contains"]
         assert said in (tmp_path / name / "report.html").read_text()
-    first = [
-        json.loads((tmp_path / name / "galleries.json").read_text())["copula"]["invented"][0]
-        for name in ("hidden", "shown")
+    galleries = [
+        json.loads((tmp_path / name / "galleries.json").read_text())["jittered"] for name in ("hidden", "shown")
     ]
+    first = [one["copies"][0] for one in galleries]
     assert re.fullmatch(r"row \d+", first[0]["sample"]["text"])
     assert set(first[0]["differs"][0]) == {"column", "share"}
     assert "ward" in dict(first[1]["sample"]["row"])
-    assert "map" not in json.loads((tmp_path / "hidden" / "galleries.json").read_text())["copula"]
+    assert "map" not in json.loads((tmp_path / "hidden" / "galleries.json").read_text())["jittered"]
     assert set(first[1]["differs"][0]) == {"column", "share", "sample", "nearest"}
     content = b"".join(path.read_bytes() for path in (tmp_path / "shown").iterdir())
     assert b"cardiology" in content

@@ -78,13 +78,18 @@ def _texts(_):
 
 
 def _table(directory):
-    """Four models of a table with numbers, categories and a long column name."""
+    """Four models of a table with numbers, categories and a long column name; the ages of one are wrong."""
     rng = np.random.default_rng(0)
     header = ["age", "monthly_income_before_taxes", "job", "city"]
     jobs, cities = ["nurse", "teacher", "software engineer"], ["Paris", "London"]
     for name, spread in {"real": 0.5, "a": 0.5, "b": 0.2, "c": 0.9, "d": 0.4}.items():
         rows = [
-            [int(rng.normal(40, 10)), round(rng.lognormal(8, spread), 2), rng.choice(jobs), rng.choice(cities)]
+            [
+                int(rng.normal(85 if name == "c" else 40, 10)),
+                round(rng.lognormal(8, spread), 2),
+                rng.choice(jobs),
+                rng.choice(cities),
+            ]
             for _ in range(90)
         ]
         with open(directory / f"{name}.csv", "w", newline="") as file:
@@ -143,7 +148,7 @@ def _prompts(_):
 
     def answered(subjects):
         ends = rng.choice(["in the morning", "at night", "by the sea", "of long ago", "again"], size=(160, 2))
-        return [f"The {words[i % 16]} {a} and {b}." for i, (a, b) in zip(subjects, ends, strict=True)]
+        return [f"The {words[i % 16]} {a} and {b}, {i}." for i, (a, b) in zip(subjects, ends, strict=True)]
 
     fakes = {"answers": answered(range(160)), "answers another prompt": answered(rng.permutation(160))}
     prompts = {"real": asked, "fake": dict.fromkeys(fakes, asked)}

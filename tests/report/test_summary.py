@@ -64,7 +64,7 @@ RARE = assessed([0.6, 0.4], [0.95, 0.05])  # estimated: the samples may also be 
         (PROPORTIONS, "draw 2 samples for each one that you keep (`precall improve`): total variation 20 % → 0 %"),
         (assessed([0.6, 0.4, 0.0], [0.0, 0.4, 0.6]), "Train longer"),
         (assessed([0.5, 0.5], [0.52, 0.48]), "Nothing urgent"),
-        (assessed([0.5, 0.5], [0.6, 0.4], p_value=0.5, width=0.3), "interval of the total variation spans 25 points"),
+        (assessed([0.5, 0.5], [0.6, 0.4], p_value=0.5, width=0.3), "Collect more samples"),
         (replace(PERFECT, estimator=None), "Add `auto`"),
     ],
 )

@@ -225,7 +225,7 @@ def test_a_zip_member_without_a_name_is_no_image(tmp_path):
 
 def test_json_that_is_nested_deeply_is_a_sentence(tmp_path):
     (tmp_path / "results.json").write_text('{"a":' * 100_000)
-    with pytest.raises(ValueError, match="must be JSON"):
+    with pytest.raises(ValueError, match="must be a JSON object"):
         folder.load(tmp_path)
     (tmp_path / "a.jsonl").write_text("[" * 100_000 + '\n"a text"\n')
     samples = open_samples(tmp_path / "a.jsonl", on_error="skip")

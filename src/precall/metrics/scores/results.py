@@ -116,7 +116,7 @@ class Drawn:
         return str(drawing("table").text(self.compared))
 
     def _repr_html_(self) -> str:
-        return str(drawing("figures").inline(self.compared))
+        return str(drawing("notebook").inline(self.compared))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,8 @@
 
 A copy whose gaps are elsewhere than those of its original differs from it in every such column, although no value was
 changed. The distance on the shared columns S of C is d² = C/|S| Σ_S |x_c − y_c|². Rows that share fewer than half of
-the columns are compared by all features. The chance level is computed from the reals with the same distance.
+the columns are compared by all features. A copy by this distance or by that of all features is one, and the chance
+level is the sum of both, from the reals.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ def copies_with_gaps(real: Side, fake: Side, ties: str) -> Score | None:
     assert real.table is not None  # tables have columns
     places = [slice(*column["features"]) for column in real.table["columns"].values()]
     rows, others = (_Rows.of(side, have, places) for side, have in zip((real, fake), known, strict=True))
-    to_real, within = _nearest(others, rows, itself=False), _nearest(rows, rows, itself=True)
-    sums = CopySums.of(copy_ratios(to_real, within), to_real, within)
-    score = copy_score(sums, n_fake=len(others.x), expected=expected_copies(within), ties=ties)
-    return replace(score, settings={**score.settings, "compared": "on the columns that both rows have"})
+    shared, whole = ((_nearest(b, a, itself=False), _nearest(a, a, itself=True)) for a, b in
+                     ((rows, others), (rows.without_gaps(), others.without_gaps())))  # fmt: skip
+    sums = CopySums.of(np.minimum(copy_ratios(*shared), copy_ratios(*whole)), *shared)
+    expected = sum(expected_copies(within) or 0.0 for _, within in (shared, whole))
+    score = copy_score(sums, n_fake=len(others.x), expected=min(1.0, expected), ties=ties)
+    return replace(score, settings={**score.settings, "compared": "on the columns that both rows have, or on all"})
 
 
 def _known_cells(real: Side, fake: Side) -> tuple[Flags, Flags] | None:
@@ -71,6 +74,10 @@ class _Rows:
         wide = np.repeat(known, [one.stop - one.start for one in places], axis=1)
         x = to_numpy(side.features)[:, : wide.shape[1]]
         return cls(x.astype(np.float64), known.astype(np.float64), wide.astype(np.float64))
+
+    def without_gaps(self) -> _Rows:
+        """The same features, as if no value were missing."""
+        return _Rows(self.x, np.ones_like(self.known), np.ones_like(self.wide))
 
     def part(self, rows: slice) -> _Rows:
         return _Rows(self.x[rows], self.known[rows], self.wide[rows])
