@@ -109,7 +109,8 @@ class Cell:
         return pair.sample_real(self.n, rng), pair.sample_fake(fakes, rng)
 
     def path(self, folder: Path) -> Path:
-        return folder / f"{self.half}-{self.n}-{self.seed}-{zlib.crc32(self.pair.encode()):08x}.npz"
+        kept = zlib.crc32(" ".join([self.pair, *ALL]).encode())  # other members need other files
+        return folder / f"{self.half}-{self.n}-{self.seed}-{kept:08x}.npz"
 
 
 # -------------------------------------------------------------------------------------------------------------- members
