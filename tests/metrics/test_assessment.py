@@ -113,7 +113,7 @@ def test_fresh_data_in_few_dimensions_are_not_called_copies():
     assert fresh.scores["copies"].chance == pytest.approx(0.25, abs=0.08)
     assert not fresh.verdict.startswith("Copies")
     copied = replace(fresh, scores={**fresh.scores, "copies": Score(0.7, chance=0.25)})
-    assert copied.verdict == "Copies: 60 % of its samples nearly coincide with a real sample."
+    assert copied.verdict.startswith("Copies: 60 % of its samples nearly coincide with a real sample.")
     for chance in (0.95, 1.0):  # data with many duplicates
         other = replace(fresh, scores={**fresh.scores, "copies": Score(1.0, chance=chance)})
         assert not other.verdict.startswith("Copies")

@@ -331,8 +331,10 @@ def _own_labels(samples: SampleSet, given: str) -> list[str]:
 def _lines(path: str) -> list[str]:
     from precall.samples import reading
 
-    with blaming("--groups"):
+    try:
         return [line.strip() for line in reading.read_text(Path(path)).splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be UTF-8 text with one label per line.") from None
 
 
 def _gates(options: AssessOptions, metrics: Iterable[str] | None) -> tuple[Gate, ...]:

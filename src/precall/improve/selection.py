@@ -215,11 +215,8 @@ def select(
             faster.
         encoder: encoder of samples that are not features, as in `precall.assess`.
         seed: seed of folds, classifiers and choice. The same seed gives the same samples.
-        device: where encoders, perceptrons and neighbours run, as in `precall.assess`.
-        progress: called with (stage, done, total).
 
-    Returns:
-        The selection. Its notes are also issued as warnings (`RatioWarning`).
+    The notes of the selection are also issued as warnings (`RatioWarning`).
 
     Example:
         >>> rng = np.random.default_rng(0)
