@@ -1,7 +1,6 @@
 """Spectra and scores, estimated from two sample sets.
 
-What belongs here: everything that estimates something from samples. One metric is one `Metric` object, declared in the
-file that computes it and listed in `registry.py`.
+Everything that estimates something from samples. A metric is declared in its file and listed in `registry.py`.
 
     assessing   from samples to an assessment: `assess`, `Reference`, the run of one model, and the registry
     scores      what a result is: scores with intervals, curves, verdicts, gates and groups
