@@ -311,7 +311,7 @@ def test_fresh_samples_in_many_dimensions_are_not_told_from_the_data():
     rng = np.random.default_rng(10)
     reference = Reference.fit(rng.normal(size=(200, 50)))
     found = reference.sketch(rng.normal(size=(200, 50))).assessment(metrics=("auto", "c2st"))
-    assert found.verdict.startswith("Indistinguishable")
+    assert found.verdict.kind in ("indistinguishable", "cannot tell")
 
 
 # ------------------------------------------------------------------------------------------------------------- parts

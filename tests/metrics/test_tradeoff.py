@@ -13,7 +13,7 @@ from benchmarks import tradeoff as benchmark
 from precall.metrics.protocols.tradeoff import Ahead, Tradeoff, named
 from precall.metrics.scores.record import RunRecord
 from precall.metrics.scores.results import Assessment, Comparison, PerSample
-from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, Score, read
+from precall.metrics.scores.score import SLOPES, CurveIntervals, Interval, Score, read, readings
 from precall.theory.spectrum import RatioSpectrum
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"
@@ -28,6 +28,7 @@ def setting(p, q, *, half=0.02, precision=(0.5, 0.1), recall=(0.5, 0.1), known=T
         name: Score(value, Interval(value - width, value + width, 0.95, "the mean"))
         for name, (value, width) in {"precision": precision, "recall": recall}.items()
     }
+    scores |= {name: Score(value, chance=0.0) for name, value in readings(spectrum).items()}
     settings = {"metrics": [], "k": 5, "ties": "closed", "seed": 0, "dimension": 2, "versions": {}}
     record = RunRecord(n_real=100, n_fake=100, **settings)
     empty = PerSample(), PerSample()

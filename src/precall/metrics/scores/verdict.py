@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from math import ceil
 
 from precall.metrics.scores.evidence import SHARE, Evidence, Moved, corrected
 from precall.metrics.scores.score import Score
@@ -184,7 +185,7 @@ def _unconfirmed(evidence: Evidence, basis: str) -> Verdict:
     elif (most := _most(scores["tv"])) > LARGE:
         enough = min(scores["tv"].n_real or 0, scores["tv"].n_fake or 0) * (most / LARGE) ** 2  # widths fall as 1/√n
         unseen = f"no difference shows, but up to {_percent(most)} of its samples may be misplaced"
-        said = f"{unseen}. About {float(f'{enough:.1g}'):,.0f} samples of each set would decide"
+        said = f"{unseen}. About {100 * ceil(enough / 100):,} samples of each set would decide"
     else:
         return Verdict(f"Indistinguishable from the data at this sample size ({basis}).", (Kind.INDISTINGUISHABLE,))
     return Verdict(f"Cannot tell: {said} ({basis}).", (Kind.CANNOT_TELL,))
