@@ -58,9 +58,8 @@ def page_server(results: str | Path) -> ThreadingHTTPServer:
 
 def _version(results: Path) -> str:
     """The time and size of the results on disk, or "none"."""
-    file = results / folder.RESULTS if results.is_dir() else results
     try:
-        found = file.stat()
+        found = (results / folder.RESULTS if results.is_dir() else results).stat()
     except OSError:
         return "none"
     return f"{found.st_mtime_ns}-{found.st_size}"
