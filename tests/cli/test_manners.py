@@ -11,7 +11,7 @@ from precall import improve
 from precall.cli import app
 from precall.cli.results_cache import naming
 from precall.metrics.scores.score import Interval, Score
-from precall.report.table import cells
+from precall.report.table import most_decimals
 from precall.theory.spectrum import RatioSpectrum
 
 
@@ -142,7 +142,8 @@ def test_progress_rows_stop_when_the_next_stage_begins(monkeypatch):
 
 def test_a_column_has_one_number_format():
     scores = [Score(0.5, Interval(0.4, 0.6, 0.95, "")), None, Score(0.25, Interval(0.249, 0.251, 0.95, ""))]
-    assert cells(scores) == ["0.500 [0.400, 0.600]", "–", "0.250 [0.249, 0.251]"]
+    decimals = most_decimals(scores)
+    assert [one and one.text(decimals) for one in scores] == ["0.500 [0.400, 0.600]", None, "0.250 [0.249, 0.251]"]
 
 
 def test_copies_are_shown_when_they_are_requested():
