@@ -131,8 +131,8 @@ def auto(
     The test of P = Q permutes the scores of this half. A second one permutes the labels of features of all samples that
     were computed without them. The p-value is twice the smaller of the two.
 
-    `settings["weights"]` of the result holds the weight of each member, and `panel` scores any other rows. See
-    docs/theory.md, Classifiers, and docs/how_well.md for its error on pairs with known curves.
+    `settings["weights"]` of the result holds the weight of each member, and `panel` scores any other rows. Its error on
+    pairs with known curves is in docs/how_well.md. See docs/theory.md, Classifiers.
     """
     return _auto(Pair.checked(real=real, fake=fake), Panel(folds=folds), seed, progress)
 
