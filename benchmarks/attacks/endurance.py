@@ -23,10 +23,15 @@ MOST_MEMORY, CPU = 12 << 30, 3000.0
 Verdict = tuple[str, str]
 
 
+def _temporary() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob("precall-*")}
+
+
 def many_assessments(folder: Path, rng: Random) -> Verdict:
     """Assess again and again: arrays, texts, files and pages; memory grows by less than 5 % after the tenth time."""
     import precall
 
+    before = _temporary()  # other processes may have left some
     data = np.random.default_rng(rng.randrange(10**6))
     (folder / "texts.txt").write_text("".join(f"text {i}\n" for i in range(60)))
     np.save(folder / "real.npy", data.normal(size=(200, 8)))
@@ -41,7 +46,7 @@ def many_assessments(folder: Path, rng: Random) -> Verdict:
         if index == WARM_UP - 1:
             start, seen = _memory(), _open_files()
     end, files = _memory(), _open_files()
-    left = sorted(path.name for path in Path(tempfile.gettempdir()).glob("precall-*"))
+    left = sorted(_temporary() - before)
     told = f"{start >> 20} MiB after {WARM_UP}, {end >> 20} MiB after {ASSESSMENTS}; {seen} open files, then {files}"
     if left:
         return "left over", ", ".join(left)[:200]
