@@ -25,7 +25,7 @@ FEW = 0.02  # share of the examined rows with a twin up to which no rows were re
 RARE = 0.05  # share of rows up to which a value of a column with two values is rare
 SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 SKETCH = 32  # number of dimensions in which neighbours are searched
-SCALE_ROWS = 2000  # rows from which the scale of each column is computed
+SCALE_ROWS = 500  # rows from which the scale of each column is computed
 BLOCK = 512  # rows whose distances are in memory at the same time
 TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
 
