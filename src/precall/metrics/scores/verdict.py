@@ -117,11 +117,11 @@ def _of_prompts(evidence: Evidence, answers: Verdict) -> Verdict:
     scores = evidence.scores
     seen, tv = scores.get("prompt_dependence"), scores.get("pairs_tv")
     beyond = None if tv is None or tv.settings["p_value"] > LEVEL else _misplaced_pairs(evidence, tv)
+    beyond = beyond or _fewer_answers(evidence)  # which shows whether or not answers depend on prompts
     if beyond is None and seen is not None and seen.settings["p_value"] > LEVEL:
         why = f"real answers do not show to which prompt they belong, p = {seen.settings['p_value']:.2g}"
         sentence = f"Blind to the prompt: in these features {why}. Answers alone: {answers}"
         return Verdict(sentence, (Kind.BLIND_TO_THE_PROMPT, *answers.kinds))
-    beyond = beyond or _fewer_answers(evidence)
     if beyond is None:
         return answers
     return Verdict(f"{beyond} Answers alone: {answers}", (*beyond.kinds, *_named_kinds(answers)))
