@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precall.lazy import torch
-from precall.metrics.inputs.features import Features, as_tensor, device_of
 from precall.theory.arrays import Array, Counts, Flags, Index, Matrix, to_numpy
 
 if TYPE_CHECKING:
@@ -37,9 +36,9 @@ BLOCK = 512  # rows whose distances are in memory at the same time
 TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
 
 
-def first_equal_row(x: Features) -> Index:
+def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
-    rows = as_tensor(x, device_of(x))
+    rows = torch.as_tensor(x)
     places = torch.arange(len(rows), device=rows.device)
     for seed in count():
         _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
@@ -54,8 +53,7 @@ def _numbers(rows: Tensor, seed: int) -> Tensor:
     """A number for each row, which equal rows share: the bits of its values times random integers, modulo 2^64."""
     kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[(rows[:1] + 0.0).element_size()]
     drawn = np.random.default_rng(seed).integers(-(2**63), 2**63, rows.shape[1])
-    factors = torch.as_tensor(drawn, device=rows.device)
-    parts = torch.split(rows, BLOCK)
+    factors, parts = torch.as_tensor(drawn, device=rows.device), torch.split(rows, BLOCK)
     return torch.cat([((part + 0.0).view(kind).long() * factors).sum(dim=1) for part in parts])  # −0 becomes 0
 
 
@@ -65,7 +63,7 @@ def row_keys(x: Matrix) -> list[bytes]:
     return [blake2b(row, digest_size=16).digest() for block in blocks for row in block]
 
 
-def kept_together(x: Features, first: Index, real: Flags) -> Index:
+def kept_together(x: Matrix | Tensor, first: Index, real: Flags) -> Index:
     """The row that each row must stay with: the first equal one, or itself if the row is an atom of the distribution.
 
     An atom occurs `RECURRING` times or more, and its set was not repeated as a whole, or its values are categories; or
@@ -77,7 +75,7 @@ def kept_together(x: Features, first: Index, real: Flags) -> Index:
     return np.where(atom[first], np.arange(len(first)), first)
 
 
-def _copied(x: Features, own: Index, other: Index) -> Flags:
+def _copied(x: Matrix | Tensor, own: Index, other: Index) -> Flags:
     """Which rows are in this set alone, if it was repeated as a whole: nearly all of its rows recur in it alone."""
     repeated = (own > 1) & (other == 0)
     if own[repeated].sum() <= WHOLE * own.sum():
@@ -98,7 +96,7 @@ def of_categories(x: Matrix, count: Index) -> Flags:
     return found
 
 
-def linked_rows(x: Features, together: Index, real: Flags) -> Index:
+def linked_rows(x: Matrix | Tensor, together: Index, real: Flags) -> Index:
     """`together`, extended by twins: rows of one set that are far closer to each other than to their surroundings.
 
     Copies with a little noise repeat a row as much as identical ones do. Two rows are twins if their distance is below
@@ -110,8 +108,7 @@ def linked_rows(x: Features, together: Index, real: Flags) -> Index:
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
         return together
-    seen = as_tensor(x, device_of(x))
-    rows = _sketched(_without_rare_entries(seen)[torch.as_tensor(single, device=seen.device)])
+    rows = _sketched(_without_rare_entries(torch.as_tensor(x))[single])
     queries = np.random.default_rng(0).permutation(len(rows))[:QUERIES]
     a, b = _twins(rows, queries)
     same, (n, m) = real[single[a]] == real[single[b]], (real.sum(), (~real).sum())
@@ -145,8 +142,8 @@ def _sketched(x: Tensor) -> Array:
     """The rows with columns on one scale, in `SKETCH` random directions if they have more; distances change little."""
     some = x[:: -(-len(x) // SCALE_ROWS)].double()
     low, centre, high = torch.quantile(some, some.new_tensor((0.05, 0.5, 0.95)), dim=0)
-    spread = some.std(dim=0, correction=0)
-    scale = torch.where(high > low, high - low, torch.where(spread > 0, spread, torch.inf))
+    scale = torch.where(high > low, high - low, some.std(dim=0, correction=0))
+    scale[scale == 0] = torch.inf
     directions = np.eye(x.shape[1])
     if x.shape[1] > SKETCH:
         directions = np.random.default_rng(0).normal(size=(x.shape[1], SKETCH))
