@@ -22,8 +22,11 @@ QUANTILE_ROWS, TAIL = 500, 0.01  # rows of each set that show the ends of column
 VISIBLE = 0.1  # least difference between cells from which it can be told what mends it
 
 
-def moved(pair: Pair, seed: int) -> Moved:
-    """The parts of at most `ROWS` samples of each set, less what is expected if P = Q, with bootstrap draws of them."""
+def moved(pair: Pair, seed: int = 0) -> Moved:
+    """The parts of at most `ROWS` samples of each set, less what is expected if P = Q, with bootstrap draws of them.
+
+    Its seed is not that of an assessment: the same samples have the same cells, and so the same names.
+    """
     p, q = (one.astype(np.float64) for one in pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy())
     between = partial(_between, device=device_of(pair.real), seed=seed)
     parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), between(p, q)
