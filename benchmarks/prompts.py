@@ -152,11 +152,12 @@ def main() -> None:
     made = parser(__doc__, smoke="one seed of 100 prompts, one law")
     add_options(made)
     made.add_argument("--seeds", type=int, default=20)
+    made.add_argument("--first-seed", type=int, default=0)
     options = made.parse_args()
     sizes = ((100, 1),) if options.smoke else ((100, 1), (500, 1), (100, 8), (500, 4))
     tasks = [
         Task(law, model, prompts, answers, seed)
-        for seed in range(1 if options.smoke else options.seeds)
+        for seed in range(options.first_seed, options.first_seed + (1 if options.smoke else options.seeds))
         for prompts, answers in sizes
         for law in (("gaussian",) if options.smoke else ("gaussian", "discrete"))
         for model in EXPECTED

@@ -665,17 +665,18 @@ def test_the_test_of_features_has_its_level_for_any_features():
     rng = np.random.default_rng(0)
     labels = np.arange(90) < 30
     blocks = [rng.normal(size=(90, 5)), rng.exponential(size=(90, 40)) ** 3, np.eye(7)[rng.integers(0, 7, 90)]]
+    blocks = [torch.as_tensor(one) for one in blocks]
     p = np.array([feature_p_value(blocks, rng.permutation(labels), seed=i) for i in range(200)])
     for level in (0.05, 0.2):
         assert (p <= level).mean() < level + 3 * np.sqrt(level * (1 - level) / 200)
-    assert feature_p_value([np.zeros((90, 2))], labels) == 1.0
+    assert feature_p_value([torch.zeros(90, 2)], labels) == 1.0
 
 
 def test_the_test_of_features_is_exact():
     """With one feature and two values, its p-value is that of Fisher's test on both sides, up to permutations."""
     from scipy.stats import hypergeom
 
-    labels, feature = np.arange(60) < 30, np.zeros((60, 1))
+    labels, feature = np.arange(60) < 30, torch.zeros(60, 1)
     feature[:14], feature[30:36] = 1.0, 1.0  # 14 of the reals and 6 of the fakes
     expected = 2 * hypergeom(60, 20, 30).sf(13)
     assert feature_p_value([feature], labels) == pytest.approx(expected, abs=4 * np.sqrt(expected / 999))
@@ -684,7 +685,7 @@ def test_the_test_of_features_is_exact():
 def test_the_test_of_features_sees_a_small_shift_of_many_columns_in_few_samples():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(200, 100)) + 0.15 * (np.arange(200) < 100)[:, None]
-    assert feature_p_value([x], np.arange(200) < 100) < 0.01
+    assert feature_p_value([torch.as_tensor(x)], np.arange(200) < 100) < 0.01
 
 
 @pytest.mark.parametrize("dim", [2, 32])

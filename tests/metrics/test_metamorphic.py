@@ -42,7 +42,7 @@ EXCHANGED |= {second: first for first, second in EXCHANGED.items()}
 # scores without a counterpart in the other direction
 ONE_SIDED = {
     *("density", "coverage", "corrected_coverage", "realism", "clipped_density", "clipped_coverage", "copies"),
-    *("memorized", "closer_to_train", "generalization_gap", "inception_score", "kad", "rke", "vendi"),
+    *("memorized", "closer_to_train", "inception_score", "kad", "rke", "vendi"),
     *(info.name for info in METRICS["prompts"].scores),  # with prompts, see test_prompts
 }
 

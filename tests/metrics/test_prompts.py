@@ -203,10 +203,14 @@ def test_verdicts_about_prompts(model, answers, kind):
 
 
 def test_features_that_do_not_show_the_prompt_are_named():
-    real, fake, prompts = laws("same")
-    rng = np.random.default_rng(1)
-    found = precall.assess(real=rng.normal(size=real.shape), fake=rng.normal(size=fake.shape), prompts=prompts)
+    real, fake, prompts = laws("same", answers=4)
+    rng = np.random.default_rng(2)
+    real, answers = rng.normal(size=real.shape), rng.normal(size=(len(fake) // 4, fake.shape[1]))
+    found = precall.assess(real=real, fake=rng.normal(size=fake.shape), prompts=prompts)
     assert found.verdict.kind == "blind to the prompt"
+    alike = np.repeat(answers, 4, axis=0) + 0.02 * rng.normal(size=fake.shape)
+    repeated = precall.assess(real=real, fake=alike, prompts=prompts)
+    assert repeated.verdict.kind == "collapses within prompts"
 
 
 def test_classes_are_prompts_with_many_samples():

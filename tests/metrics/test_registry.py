@@ -74,7 +74,7 @@ def test_quick_is_a_name_for_metrics_that_take_little_time():
 
 def test_direction_is_declared_for_every_score():
     lower = {"fid", "sfid", "kid", "mind", "kad", "cmmd", "copies", "c2st", "tv", "invented", "missed"}
-    lower |= {"memorized", "closer_to_train", "generalization_gap", "near_duplicates"}
+    lower |= {"memorized", "closer_to_train", "near_duplicates"}
     lower |= {"pairs_tv", "pairs_invented", "pairs_missed"}
     neither = {"prompt_dependence", "prompt_spread"}
     assert {name for name, info in SCORES.items() if info.better == "lower"} == lower

@@ -308,7 +308,7 @@ def _computed(run: Run, metrics: Sequence[Metric], curve: bool) -> tuple[dict[st
 
 def _moved(run: Run) -> Moved:
     with timed("verdict"):
-        return moved(run.pair, run.seed)
+        return moved(run.pair)
 
 
 def _in_turn(run: Run, metrics: Sequence[Metric]) -> dict[str, Found]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from precall.metrics.cells.histograms import CELLS, Clusters, histograms_of_pair
-from precall.metrics.inputs.features import Pair, uniform_rows
+from precall.metrics.inputs.features import Pair, as_tensor, device_of, uniform_rows
 from precall.metrics.scores.evidence import BEYOND, Moved
 from precall.theory.arrays import Array
 from precall.theory.chance import chance_corrected
@@ -21,18 +22,22 @@ QUANTILE_ROWS, TAIL = 500, 0.01  # rows of each set that show the ends of column
 VISIBLE = 0.1  # least difference between cells from which it can be told what mends it
 
 
-def moved(pair: Pair, seed: int) -> Moved:
-    """The parts of at most `ROWS` samples of each set, less what is expected if P = Q, with bootstrap draws of them."""
+def moved(pair: Pair, seed: int = 0) -> Moved:
+    """The parts of at most `ROWS` samples of each set, less what is expected if P = Q, with bootstrap draws of them.
+
+    Its seed is not that of an assessment: the same samples have the same cells, and so the same names.
+    """
     p, q = (one.astype(np.float64) for one in pair.rows(*uniform_rows(pair.sizes, ROWS, seed)).to_numpy())
-    parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), _between(p, q, seed)
+    between = partial(_between, device=device_of(pair.real), seed=seed)
+    parts, cells = _moments(*_standardised(p, q), np.random.default_rng(seed)), between(p, q)
     matched: Sequence[float | None] = [None] * len(cells)
     if cells[0] >= VISIBLE:
         spread = q.std(axis=0)
         factor = np.divide(p.std(axis=0), spread, out=np.ones_like(spread), where=spread > 0)
         # q with the mean and the spread of p in every column
-        matched = _between(p, p.mean(axis=0) + (q - q.mean(axis=0)) * factor, seed)
+        matched = between(p, p.mean(axis=0) + (q - q.mean(axis=0)) * factor)
     rows = zip(parts.tolist(), cells, matched, strict=True)
-    whole, *draws = (Moved(s, n, w, between, after, *left) for (s, n, w, *left), between, after in rows)
+    whole, *draws = (Moved(s, n, w, before, after, *left) for (s, n, w, *left), before, after in rows)
     return replace(whole, draws=tuple(draws))
 
 
@@ -90,10 +95,12 @@ def _drawn_moments(x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     return mean, weights @ x**2 - mean**2
 
 
-def _between(p: Array, q: Array, seed: int) -> list[float]:
+def _between(p: Array, q: Array, device: str, seed: int) -> list[float]:
     """Total variation between cells beyond chance: of all samples, then of bootstrap samples."""
-    cells = min(CELLS, len(p), len(q))
-    found: Clusters = histograms_of_pair(Pair(p, q), n_clusters=cells, repeats=1, seed=seed, starts=STARTS)
+    cells, pair = min(CELLS, len(p), len(q)), Pair(p, q)
+    if device == "cuda":
+        pair = Pair(as_tensor(p, device), as_tensor(q, device))
+    found: Clusters = histograms_of_pair(pair, n_clusters=cells, repeats=1, seed=seed, starts=STARTS)
     rng = np.random.default_rng(seed)
     chance = float(np.mean([one.total_variation for one in found.permuted(PERMUTED, rng)]))
     drawn = [one.total_variation for one in found.resampled(DRAWS, rng)]

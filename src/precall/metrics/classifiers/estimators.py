@@ -19,7 +19,7 @@ from precall.lazy import torch
 from precall.metrics.classifiers.calibration import calibrated
 from precall.metrics.classifiers.folds import FEWEST, FoldedSamples
 from precall.metrics.classifiers.held_out import HeldOutScores, plugged_in
-from precall.metrics.classifiers.permutation import feature_p_value
+from precall.metrics.classifiers.permutation import compared_rows, feature_p_value
 from precall.metrics.classifiers.result import (
     OF_SCORES_AND_FEATURES,
     ClassifierResult,
@@ -37,7 +37,7 @@ from precall.metrics.scores.metric import Found, Metric, curve_found
 from precall.metrics.scores.score import CURVE_SCORES, ScoreInfo
 from precall.progress import StageProgress
 from precall.theory import checks
-from precall.theory.arrays import Array, Index, to_numpy
+from precall.theory.arrays import Array, Index
 from precall.theory.spectrum import RatioSpectrum
 
 if TYPE_CHECKING:
@@ -187,17 +187,18 @@ def _of_all(
 
 
 def feature_test(samples: FoldedSamples, rows: Seen, fit: Tensor, seed: int) -> float:
-    """P-value of the labels of features that were computed without them, from all samples."""
+    """P-value of the labels of features that were computed without them."""
+    counted = np.flatnonzero(samples.independent)
+    chosen = counted[compared_rows(samples.real[counted])]
+    some = rows.part(torch.as_tensor(chosen, device=rows.x.device))
     normal = NormalScores.of_task(rows, fit)
-    points, scores = rows.points.double(), normal.of(rows)
+    points, scores = some.points.double(), normal.of(some)
     i, j = torch.triu_indices(scores.shape[1], scores.shape[1])
     kinds = (ModeWeights, IslandWeights)
-    cells = [kind.densities(rows, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
-    members = [torch.nn.functional.one_hot(one) for one in cells]
-    products = scores[:, i] * scores[:, j]
-    blocks = [points, points**2, scores, products, normal.summaries(rows), torch.cat(members, dim=1)]
-    counted = slice(None) if samples.independent.all() else samples.independent  # without a copy
-    return feature_p_value([to_numpy(one.double())[counted] for one in blocks], samples.real[counted])
+    cells = [kind.densities(some, kind.found(rows, fit, seed)).argmax(dim=1) for kind in kinds]
+    members = torch.cat([torch.nn.functional.one_hot(one) for one in cells], dim=1).double()
+    blocks = [points, points**2, scores, scores[:, i] * scores[:, j], normal.summaries(some), members]
+    return feature_p_value(blocks, samples.real[chosen])
 
 
 def _committee(samples: FoldedSamples, log_ratios: list[Array]) -> Array:

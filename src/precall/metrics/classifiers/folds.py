@@ -12,7 +12,7 @@ from precall.lazy import torch
 from precall.metrics.inputs.features import Pair, as_tensor, device_of
 from precall.metrics.inputs.records import first_equal_row, independent_rows, kept_together, linked_rows
 from precall.metrics.members.views import Seen, Task, Views, tasks_of
-from precall.theory.arrays import Array, Flags, Index, to_numpy
+from precall.theory.arrays import Array, Flags, Index
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,11 +44,10 @@ class FoldedSamples:
         most = min(pair.sizes)
         if not 2 <= folds <= most:
             raise ValueError(f"`folds` must be between 2 and {most}, the size of the smaller set; got {folds}.")
-        rows = to_numpy(x)
-        first = first_equal_row(rows)
+        first = first_equal_row(x)
         unit = None if pair.units is None else np.concatenate(pair.units)
         if unit is None:
-            together = linked_rows(rows, kept_together(rows, first, is_real), is_real)
+            together = linked_rows(x, kept_together(x, first, is_real), is_real)
             independent = independent_rows(together, is_real)
         else:
             together, independent = _first_of(unit), _first_of(2 * unit + is_real) == np.arange(len(x))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.theory.arrays import Array, Flags, Index, Matrix
+from precall.lazy import torch
+from precall.theory.arrays import Array, Flags, Index, to_numpy
 from precall.theory.logistic import CAP
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 VALUES = 4_000_000  # scores that are permuted in all: about a fifth of a second
 DRAWS = 999  # permutations of the labels of features
@@ -77,7 +82,13 @@ def _share_as_large(drawn: Array, observed: float) -> float:
     return float((1 + (drawn >= observed).sum()) / (1 + len(drawn)))
 
 
-def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> float:
+def compared_rows(real: Flags, seed: int = 0) -> Index:
+    """Rows whose features are compared: a random part of each set, of at most `MOST`."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.permutation(np.flatnonzero(side))[:MOST] for side in (real, ~real)])
+
+
+def feature_p_value(blocks: Sequence[Tensor], real: Flags, seed: int = 0) -> float:
     """P-value of the hypothesis P = Q, from blocks of features that were computed without the labels.
 
     Two statistics of each block are compared with those of permuted labels: the sum of t² over its features, and the
@@ -85,13 +96,11 @@ def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> floa
     compared with that of the permutations. Nothing is trained, so all samples count, and the labels are exchangeable
     given the features: the test is exact. It sees a small difference of many features in a hundred samples.
     """
-    rng = np.random.default_rng(seed)
-    some = np.concatenate([rng.permutation(np.flatnonzero(side))[:MOST] for side in (real, ~real)])
-    labels = np.tile(real[some], (DRAWS + 1, 1))
-    labels[1:] = rng.permuted(labels[1:], axis=1)
-    n, m = int(labels[0].sum()), int((~labels[0]).sum())
-    contrast = np.where(labels, 1 / n, -1 / m).astype(np.float32)
-    statistics = np.hstack([_statistics(contrast, block[some]) for block in blocks])
+    labels = np.tile(real, (DRAWS + 1, 1))
+    labels[1:] = np.random.default_rng([seed, 1]).permuted(labels[1:], axis=1)
+    n, m = int(real.sum()), int((~real).sum())
+    contrast = torch.as_tensor(np.where(labels, 1 / n, -1 / m), dtype=torch.float32, device=blocks[0].device)
+    statistics = to_numpy(torch.cat([_statistics(contrast, block) for block in blocks], dim=1).double())
     ordered = np.sort(statistics, axis=0)
     rounding = 1e-5 * np.abs(ordered[-1])
     columns = zip(ordered.T, (statistics - rounding).T, strict=True)
@@ -100,10 +109,10 @@ def feature_p_value(blocks: Sequence[Array], real: Flags, seed: int = 0) -> floa
     return float((smallest <= smallest[0]).mean())
 
 
-def _statistics(contrast: Matrix, x: Array) -> Array:
+def _statistics(contrast: Tensor, x: Tensor) -> Tensor:
     """Sum and maximum of t² over the features, for each permutation, shape (permutations, 2)."""
-    centred = x - x.mean(axis=0)
-    spread = np.sqrt((centred * centred).sum(axis=0) / len(x))
-    centred /= np.where(spread > 1e-9, spread, np.inf)
-    squares = (contrast @ centred.astype(np.float32)) ** 2
-    return np.column_stack([squares.sum(axis=1), squares.max(axis=1)]).astype(np.float64)
+    centred = x - x.mean(dim=0)
+    spread = centred.square().mean(dim=0).sqrt()
+    centred /= torch.where(spread > 1e-9, spread, torch.inf)
+    squares = (contrast @ centred.float()) ** 2
+    return torch.stack([squares.sum(dim=1), squares.amax(dim=1)], dim=1)

@@ -20,7 +20,7 @@ from precall.metrics.inputs.features import Features, Pair, as_features, same_di
 from precall.metrics.inputs.records import twin_records
 from precall.metrics.neighbors.ball_scores import Nearest
 from precall.metrics.scores.metric import Found, Metric
-from precall.metrics.scores.score import INFINITY, Interval, Score, ScoreInfo, normal_quantile
+from precall.metrics.scores.score import Interval, Score, ScoreInfo, normal_quantile
 from precall.theory import checks
 from precall.theory.arrays import Array, Counts, is_tensor, to_numpy
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 LISTED = 16  # number of nearest samples kept per sample
 MOST_LISTED = 64  # the same if one set is much smaller than the other
 NEIGHBOURS = 3  # neighbours of each row that show whether training samples and holdout are of one law
-STEPS = 25  # steps of expectation maximisation
-NARROWEST = 1e-4  # smallest variance of a component, as a share of the typical squared distance per dimension
 COPIES_COVERED = (
     "the share of the model's samples that are copies, over fresh draws of all samples; copies of samples that have a "
     "twin in the holdout are assumed to be as frequent as others"
@@ -86,8 +84,6 @@ class Closest:
     record: Counts  # the record of each row: rows that are twins have the same one, shape (p,)
     within: Nearest  # the nearest other rows of each row
     of_fakes: Nearest  # the nearest rows of each fake
-    to_fakes: Nearest  # the nearest fakes of each row
-    dimension: int  # number of features
 
     @classmethod
     def of(cls, train: Features, holdout: Features, fake: Features) -> Closest:
@@ -104,10 +100,10 @@ class Closest:
             raise ValueError("`real` and `holdout` must hold at least two different rows; got one row, repeated.")
         size = _list_size(n, len(holdout), len(rows), len(fake))
         within, _ = _listed(rows, None, size)
-        of_fakes, to_fakes = _listed(fake, rows, size)
+        of_fakes, _ = _listed(fake, rows, size)
         in_train, in_holdout = (np.bincount(one, minlength=len(rows)) for one in (row_of[:n], row_of[n:]))
         record = twin_records(within.index, within.distance)
-        return cls(in_train, in_holdout, record, within, of_fakes, to_fakes, int(train.shape[1]))
+        return cls(in_train, in_holdout, record, within, of_fakes)
 
     @property
     def n_fake(self) -> int:
@@ -263,52 +259,6 @@ def _closer_to_train(closest: Closest, seed: int, level: float) -> Score:
     return _score(closest, value, interval, share, {**settings, "p_value": p_value, "permutations": PERMUTATIONS})
 
 
-def _generalization_gap(closest: Closest, level: float) -> Score:
-    """The difference of mean log-likelihoods, training minus holdout, in nats per dimension."""
-    each = _log_likelihoods(closest) / closest.dimension
-    (train, var_train), (held, var_held) = (_mean(each, one) for one in (closest.in_train, closest.in_holdout))
-    value, half = train - held, normal_quantile(level) * np.sqrt(var_train + var_held)
-    covers = "the expectation of the gap, over fresh draws of the training and holdout samples"
-    interval = Interval(float(value - half), float(value + half), level, covers)
-    settings = {"unit": "nats per dimension", "components": closest.n_fake, "variances": "fitted to both sets"}
-    return _score(closest, value, interval, 0.0, settings)
-
-
-def _mean(values: Array, weight: Counts) -> tuple[float, float]:
-    """The weighted mean and its variance, for rows that occur `weight` times."""
-    n = weight.sum()
-    mean = float(weight @ values / n)
-    return mean, float(((weight * (values - mean)) ** 2).sum() / n**2)
-
-
-def _log_likelihoods(closest: Closest) -> Array:
-    """log 1/m Σ_j N(x | Y_j, s_j I) of each row x from the K nearest fakes; s_j by expectation maximisation."""
-    d, index = closest.dimension, closest.to_fakes.index
-    squared = closest.to_fakes.distance**2
-    scale = float(np.quantile(squared[:, 0], 0.75)) or float(squared.max()) or 1.0
-    squared = squared / scale * d  # the unit of s is the typical squared distance per dimension
-    weight = (closest.in_train + closest.in_holdout)[:, None]
-    variance = np.maximum(closest.of_fakes.distance[:, 0] ** 2 / scale, NARROWEST)
-    for _ in range(STEPS):
-        terms = _log_terms(squared, variance[index], d)
-        share = weight * np.exp(terms - _log_sum(terms)[:, None])  # responsibilities
-        mass, spread = (np.bincount(index.ravel(), one.ravel(), len(variance)) for one in (share, share * squared))
-        # s_j = Σ_x r_j(x) |x − Y_j|² / (d Σ_x r_j(x)); a component without rows keeps its variance
-        fitted = np.divide(spread, d * mass, out=variance.copy(), where=mass > 1e-12)
-        variance = np.maximum(fitted, NARROWEST)
-    return _log_sum(_log_terms(squared, variance[index], d))
-
-
-def _log_terms(squared: Array, variance: Array, d: int) -> Array:
-    """log N(x | Y_j, s_j I) = −d/2 log s_j − |x − Y_j|²/2s_j, without constants."""
-    return np.asarray(-d / 2 * np.log(variance) - squared / (2 * variance))
-
-
-def _log_sum(terms: Array) -> Array:
-    most = terms.max(1)
-    return np.asarray(most + np.log(np.exp(terms - most[:, None]).sum(1)))
-
-
 def _score(closest: Closest, value: float, interval: Interval, chance: float, settings: dict[str, object]) -> Score:
     sizes = {"n_holdout": int(closest.in_holdout.sum())}
     return Score(value, interval, chance, int(closest.in_train.sum()), closest.n_fake, {**settings, **sizes})
@@ -318,7 +268,6 @@ def _scores(closest: Closest, seed: int, level: float) -> dict[str, Score]:
     return {
         "memorized": _memorized(closest, seed, level),
         "closer_to_train": _closer_to_train(closest, seed, level),
-        "generalization_gap": _generalization_gap(closest, level),
     }
 
 
@@ -329,17 +278,13 @@ def _compute(run: Run) -> Found:
     return Found(_scores(closest, run.seed, 0.95))
 
 
-CLOSER, GAP = (
-    "share of fakes closest to a training sample",
-    "log-likelihood per dimension, training minus holdout samples",
-)
+CLOSER = "share of fakes closest to a training sample"
 MEMORIZATION = Metric(
     name="memorization",
     reads="distances of the fakes to training samples, compared with distances to a holdout",
     scores=(
         ScoreInfo("memorized", "memorized", 0.0, 1.0, "lower", "share of fakes that copy a training sample", "table"),
         ScoreInfo("closer_to_train", "closer to train", 0.0, 1.0, "lower", CLOSER),
-        ScoreInfo("generalization_gap", "generalization gap", -INFINITY, INFINITY, "lower", GAP, "page"),
     ),
     interval="normal and Wilson, with the noise of the holdout: the share of copies; the expectation at these sizes",
     compute=_compute,

@@ -9,10 +9,16 @@ distribution, and each of its rows counts. A model must not be tested on copies 
 from __future__ import annotations
 
 from hashlib import blake2b
+from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precall.theory.arrays import Array, Counts, Flags, Index, Matrix
+from precall.lazy import torch
+from precall.theory.arrays import Array, Counts, Flags, Index, Matrix, to_numpy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RECURRING = 10  # a row that occurs so often may be an atom of the distribution
 WHOLE = 0.9  # share of a set's rows that recur in it alone from which the set was repeated as a whole
@@ -25,15 +31,30 @@ FEW = 0.02  # share of the examined rows with a twin up to which no rows were re
 RARE = 0.05  # share of rows up to which a value of a column with two values is rare
 SCREENED_ROWS = 1000  # rows in which columns with two values are looked for
 SKETCH = 32  # number of dimensions in which neighbours are searched
-SCALE_ROWS = 2000  # rows from which the scale of each column is computed
+SCALE_ROWS = 500  # rows from which the scale of each column is computed
 BLOCK = 512  # rows whose distances are in memory at the same time
 TWIN = 0.1  # in `twin_records`: distance of twins, as a share of the distance to the fourth neighbour
 
 
-def first_equal_row(x: Matrix) -> Index:
+def first_equal_row(x: Matrix | Tensor) -> Index:
     """Index of the first row that is equal to each row, which is the row itself if all rows differ."""
-    first: dict[bytes, int] = {}
-    return np.array([first.setdefault(key, i) for i, key in enumerate(row_keys(x))], dtype=np.int64)
+    rows = torch.as_tensor(x)
+    places = torch.arange(len(rows), device=rows.device)
+    for seed in count():
+        _, group = torch.unique(_numbers(rows, seed), return_inverse=True)
+        first = torch.full_like(places, len(rows)).scatter_reduce_(0, group, places, "amin")[group]
+        later = torch.nonzero(first != places)[:, 0]
+        if bool((rows[later] == rows[first[later]]).all()):  # otherwise two rows share a number by chance
+            break
+    return np.asarray(first.cpu())
+
+
+def _numbers(rows: Tensor, seed: int) -> Tensor:
+    """A number for each row, which equal rows share: the bits of its values times random integers, modulo 2^64."""
+    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[(rows[:1] + 0.0).element_size()]
+    drawn = np.random.default_rng(seed).integers(-(2**63), 2**63, rows.shape[1])
+    factors, parts = torch.as_tensor(drawn, device=rows.device), torch.split(rows, BLOCK)
+    return torch.cat([((part + 0.0).view(kind).long() * factors).sum(dim=1) for part in parts])  # −0 becomes 0
 
 
 def row_keys(x: Matrix) -> list[bytes]:
@@ -42,7 +63,7 @@ def row_keys(x: Matrix) -> list[bytes]:
     return [blake2b(row, digest_size=16).digest() for block in blocks for row in block]
 
 
-def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
+def kept_together(x: Matrix | Tensor, first: Index, real: Flags) -> Index:
     """The row that each row must stay with: the first equal one, or itself if the row is an atom of the distribution.
 
     An atom occurs `RECURRING` times or more, and its set was not repeated as a whole, or its values are categories; or
@@ -54,12 +75,12 @@ def kept_together(x: Matrix, first: Index, real: Flags) -> Index:
     return np.where(atom[first], np.arange(len(first)), first)
 
 
-def _copied(x: Matrix, own: Index, other: Index) -> Flags:
+def _copied(x: Matrix | Tensor, own: Index, other: Index) -> Flags:
     """Which rows are in this set alone, if it was repeated as a whole: nearly all of its rows recur in it alone."""
     repeated = (own > 1) & (other == 0)
     if own[repeated].sum() <= WHOLE * own.sum():
         return np.zeros(len(own), dtype=bool)
-    return np.asarray((other == 0) & ~of_categories(x, own))
+    return np.asarray((other == 0) & ~of_categories(to_numpy(x), own))
 
 
 def of_categories(x: Matrix, count: Index) -> Flags:
@@ -75,7 +96,7 @@ def of_categories(x: Matrix, count: Index) -> Flags:
     return found
 
 
-def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
+def linked_rows(x: Matrix | Tensor, together: Index, real: Flags) -> Index:
     """`together`, extended by twins: rows of one set that are far closer to each other than to their surroundings.
 
     Copies with a little noise repeat a row as much as identical ones do. Two rows are twins if their distance is below
@@ -87,7 +108,7 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     single = np.flatnonzero(together == np.arange(len(x)))
     if len(single) < 2 * NEIGHBORS:
         return together
-    rows = _sketched(_without_rare_entries(x)[single])
+    rows = _sketched(_without_rare_entries(torch.as_tensor(x))[single])
     queries = np.random.default_rng(0).permutation(len(rows))[:QUERIES]
     a, b = _twins(rows, queries)
     same, (n, m) = real[single[a]] == real[single[b]], (real.sum(), (~real).sum())
@@ -100,29 +121,34 @@ def linked_rows(x: Matrix, together: Index, real: Flags) -> Index:
     return np.asarray(linked[together])
 
 
-def _without_rare_entries(x: Matrix) -> Matrix:
+def _without_rare_entries(x: Tensor) -> Tensor:
     """The columns without two values of which one is rare: rows of a rare category are close, but no copies."""
-    chosen = np.flatnonzero(_are_rare_entries(x[:: -(-len(x) // SCREENED_ROWS)], np.inf))
-    chosen = chosen[_are_rare_entries(x[:, chosen], RARE)]
-    return x if len(chosen) in (0, x.shape[1]) else np.delete(x, chosen, axis=1)
+    chosen = torch.nonzero(_are_rare_entries(x[:: -(-len(x) // SCREENED_ROWS)], torch.inf))[:, 0]
+    chosen = chosen[_are_rare_entries(x[:, chosen], RARE)] if len(chosen) else chosen
+    if len(chosen) in (0, x.shape[1]):
+        return x
+    kept = torch.ones(x.shape[1], dtype=torch.bool, device=x.device)
+    kept[chosen] = False
+    return x[:, kept]
 
 
-def _are_rare_entries(x: Matrix, most: float) -> Flags:
+def _are_rare_entries(x: Tensor, most: float) -> Tensor:
     """Whether a column has at most two values, one of which is in at most this share of the rows."""
-    low, high = x == x.min(axis=0), x == x.max(axis=0)
-    return np.asarray((low | high).all(axis=0) & (np.minimum(low.mean(axis=0), high.mean(axis=0)) <= most))
+    low, high = x == x.amin(dim=0), x == x.amax(dim=0)
+    return (low | high).all(dim=0) & (torch.minimum(low.sum(dim=0), high.sum(dim=0)) <= most * len(x))
 
 
-def _sketched(x: Matrix) -> Array:
+def _sketched(x: Tensor) -> Array:
     """The rows with columns on one scale, in `SKETCH` random directions if they have more; distances change little."""
-    some = x[:: -(-len(x) // SCALE_ROWS)].astype(np.float64)
-    low, centre, high = np.quantile(some, (0.05, 0.5, 0.95), axis=0)
-    scale = np.where(high > low, high - low, np.where(some.std(axis=0) > 0, some.std(axis=0), np.inf))
+    some = x[:: -(-len(x) // SCALE_ROWS)].double()
+    low, centre, high = torch.quantile(some, some.new_tensor((0.05, 0.5, 0.95)), dim=0)
+    scale = torch.where(high > low, high - low, some.std(dim=0, correction=0))
+    scale[scale == 0] = torch.inf
     directions = np.eye(x.shape[1])
     if x.shape[1] > SKETCH:
         directions = np.random.default_rng(0).normal(size=(x.shape[1], SKETCH))
-    parts = np.array_split(x, -(-len(x) // BLOCK))
-    return np.concatenate([((part - centre) / scale) @ directions for part in parts])
+    onto = torch.as_tensor(directions, device=x.device)
+    return to_numpy(torch.cat([((part - centre) / scale) @ onto for part in torch.split(x, BLOCK)]))
 
 
 def _twins(rows: Matrix, queries: Index) -> tuple[Index, Index]:

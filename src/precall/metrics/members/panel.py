@@ -43,7 +43,7 @@ _TABLE: dict[str, tuple[Member, type[Any]]] = {  # by name, from the least to th
     "modes": (each(panel_members.ModeWeights.fit), panel_members.ModeWeights),
     "islands": (each(panel_members.IslandWeights.fit), panel_members.IslandWeights),
     "rank_quadratic": (each(ranks.rank_quadratic), ranks.RankQuadratic),
-    "interactions": (each(ranks.interactions), ranks.Interactions),
+    "interactions": (ranks.interactions, ranks.Interactions),
     "summaries": (each(ranks.summaries), ranks.Summaries),
     "boosting": (panel_members.boosting, panel_members.Trees),
     "mlp": (mlp, Perceptron),

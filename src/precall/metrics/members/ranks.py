@@ -5,8 +5,10 @@ What is left after that does not depend on the distributions of the single colum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations_with_replacement
+from functools import reduce
+from itertools import combinations_with_replacement, groupby
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 RANKS = 1024  # largest number of ranks
 LARGEST = 8  # largest number of columns in a product
 PRODUCTS = 150_000  # most entries of the matrix product that gives the means of products of k columns
-SEARCHED_ROWS = 4000  # training rows in which products are searched
+SEARCHED_ROWS = 5000  # rows in which products are searched: 4,000 train each of five folds
 KEPT = 24  # largest number of products in the logistic regression
 FAR = 5.0  # number of standard deviations to which a product is clipped
 OUTERMOST = 10  # ranks at each end of a column that summaries do not tell apart
@@ -49,7 +51,7 @@ class NormalScores:
         ordered = sorted_values(rows.narrow[fit].T.contiguous())
         n = ordered.shape[1]
         knots = ordered[:, np.arange(min(n, RANKS)) * n // min(n, RANKS)].contiguous()
-        z = _normal(knots, rows.narrow)
+        z = _normal(knots, rows)
         spread, middle = torch.std_mean(z[fit], dim=0, correction=0)
         scale = torch.stack([middle, torch.where(spread > 0, spread, torch.inf)])
         z = (z - scale[0]) / scale[1]
@@ -68,7 +70,7 @@ class NormalScores:
         return rows.view("normal scores", self._of_all)
 
     def _of_all(self, rows: Seen) -> Tensor:
-        z = (_normal(self.knots, rows.narrow) - self.scale[0]) / self.scale[1]
+        z = (_normal(self.knots, rows) - self.scale[0]) / self.scale[1]
         radius = (mahalanobis(self.mean, self.root, z) + 1e-9).log()
         return torch.cat([z, ((radius - self.radius[0]) / self.radius[1])[:, None]], dim=1)
 
@@ -77,6 +79,9 @@ class NormalScores:
 
         The outermost ranks of a column count as one, because values that recur would move them.
         """
+        return rows.view("summaries", self._summaries_of_all)
+
+    def _summaries_of_all(self, rows: Seen) -> Tensor:
         most = float(torch.special.ndtri(torch.tensor(1 - OUTERMOST / (self.knots.shape[1] + 1.0))))
         z = self.of(rows)[:, :-1].clamp(-most, most)
         low, high = torch.aminmax(z, dim=1)
@@ -84,12 +89,17 @@ class NormalScores:
         return torch.stack([*powers, z.std(dim=1, correction=0), low, high, torch.maximum(-low, high)], dim=1)
 
 
-def _normal(knots: Tensor, x: Tensor) -> Tensor:
+def _normal(knots: Tensor, rows: Seen) -> Tensor:
     """Normal score of each value from its mean rank r among n knots: the quantile of (r + ½)/(n + 1)."""
-    columns = x.T.contiguous()
+    return rows.view("normal quantiles", lambda whole: _quantiles(knots, whole.narrow.T.contiguous()).T)
+
+
+def _quantiles(knots: Tensor, columns: Tensor) -> Tensor:
     twice = torch.searchsorted(knots, columns) + torch.searchsorted(knots, columns, right=True)
-    scores: Tensor = torch.special.ndtri((twice.double() / 2 + 0.5) / (knots.shape[1] + 1))
-    return scores.T
+    n = knots.shape[1]
+    of_twice = torch.special.ndtri((torch.arange(2 * n + 1, dtype=torch.float64) / 2 + 0.5) / (n + 1))
+    found: Tensor = of_twice.to(knots.device)[twice]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +125,7 @@ class Interactions:
     """A linear function of products of normal scores."""
 
     scores: NormalScores = field(metadata={"of": NormalScores})  # the normal scores, and the log radius
-    terms: Tensor  # columns of each product, filled with the index of a column of ones, shape (products, LARGEST)
+    terms: Tensor  # columns of each product, filled with the index of a column of ones, shape (products, columns)
     scale: Tensor  # mean and standard deviation of each product, shape (2, products)
     weights: Tensor  # weight of each product, and the offset
 
@@ -124,18 +134,24 @@ class Interactions:
         return products @ self.weights[:-1] + self.weights[-1]
 
 
-def interactions(task: Task, seed: int) -> Interactions:
+def interactions(tasks: Sequence[Task], seed: int) -> list[Interactions]:
     """Logistic regression on the products of two or more columns whose means differ beyond doubt.
 
     The columns are normal scores, and the log radius beside them. With t the difference of the means of a product over
     its standard error, `t²/2 − 1 − log(number of products)` is a gain in log-likelihood, net of the search.
     """
-    scores = NormalScores.of_task(task.rows, task.fit)
-    z = scores.of(task.rows)
-    found = _differing_products(z, task)
-    filled = [[*term, *([z.shape[1]] * (LARGEST - len(term)))] for term in found]
-    terms = torch.tensor(filled, dtype=torch.long, device=z.device).reshape(-1, LARGEST)
-    return Interactions(scores, terms, *_regression(_products(z[task.train], terms), task, ridge=1.0))
+    learnt = []
+    for _, sharing in groupby(tasks, lambda task: id(task.rows)):  # tasks with the same rows follow each other
+        some = list(sharing)
+        scores = NormalScores.of_task(some[0].rows, some[0].fit)
+        z = scores.of(some[0].rows)
+        for task, found in zip(some, _differing_products(z, some), strict=True):
+            longest = max(map(len, found), default=1)
+            filled = [[*term, *([z.shape[1]] * (longest - len(term)))] for term in found]
+            terms = torch.tensor(filled, dtype=torch.long, device=z.device).reshape(-1, longest)
+            products = _products(z[task.train], terms)
+            learnt.append(Interactions(scores, terms, *_regression(products, task, ridge=1.0)))
+    return learnt
 
 
 def _regression(x: Tensor, task: Task, ridge: float) -> tuple[Tensor, Tensor]:
@@ -179,41 +195,54 @@ def _pieces(x: Tensor, knots: Tensor) -> Tensor:
 
 def _products(z: Tensor, terms: Tensor) -> Tensor:
     """The product of the columns of each term, shape (n, terms)."""
-    padded = torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
-    return padded[:, terms].prod(dim=2)
+    padded = torch.cat([z.T, torch.ones_like(z[:, :1].T)])
+    return reduce(torch.mul, (padded[column] for column in terms.T)).T
 
 
 def _standardised(products: Tensor, scale: Tensor) -> Tensor:
     return ((products - scale[0]) / scale[1]).clamp(-FAR, FAR)
 
 
-def _differing_products(z: Tensor, task: Task) -> list[tuple[int, ...]]:
-    """Columns of each product whose mean differs most between the classes, net of the search; at most `KEPT`.
+def _differing_products(z: Tensor, tasks: Sequence[Task]) -> list[list[tuple[int, ...]]]:
+    """For each task, columns of each product whose mean differs most between the classes, net of the search.
 
-    Products of k columns are products of ⌊k/2⌋ and of the others: one matrix product gives all their means, and k ends
-    where it would have more than `PRODUCTS` entries.
+    There are at most `KEPT`. Products of k columns are products of ⌊k/2⌋ and of the others: a matrix product gives all
+    their means, and k ends where it would have more than `PRODUCTS` entries. A row is multiplied once for all tasks.
     """
-    sides = [side[:: -(-2 * len(side) // SEARCHED_ROWS)] for side in (task.real, task.fake)]
-    x, d = z[torch.cat(sides)].float(), z.shape[1]
-    weight = torch.cat([x.new_full((len(one), 1), sign / len(one)) for one, sign in zip(sides, (1, -1), strict=True)])
+    blocks, shares = _blocks(tasks)
+    x, d, sizes = z[torch.cat(blocks)].float(), z.shape[1], [*map(len, blocks)]
     counts = [comb(d + k - 1, k) for k in range(LARGEST + 1)]
     most = max(k for k in range(2, LARGEST + 1) if k == 2 or counts[k // 2] * counts[k - k // 2] <= PRODUCTS)
     tried = np.log(sum(counts[2 : most + 1]))
     terms = [list(combinations_with_replacement(range(d), k)) for k in range(1, (most + 1) // 2 + 1)]
-    factors = [_products(x, torch.tensor(of, device=z.device)) for of in terms]
-    found: dict[tuple[int, ...], float] = {}
+    factors = [torch.split(_products(x, torch.tensor(of, device=z.device)).T, sizes, dim=1) for of in terms]
+    found: list[dict[tuple[int, ...], float]] = [{} for _ in tasks]
     for k in range(2, most + 1):
         a, b = k // 2 - 1, k - k // 2 - 1
-        gain = (_statistic(factors[a], factors[b], weight) ** 2 / 2 - 1 - tried).flatten()
-        largest = gain.topk(min(8 * KEPT, len(gain)))
-        for value, index in zip(largest.values.tolist(), largest.indices.tolist(), strict=True):
-            if value > 0:
-                i, j = divmod(index, len(terms[b]))
-                found[tuple(sorted([*terms[a][i], *terms[b][j]]))] = value
-    return sorted(found, key=lambda term: -found[term])[:KEPT]
+        gain = _statistics(factors[a], factors[b], shares) ** 2 / 2 - 1 - tried
+        largest = gain.topk(min(8 * KEPT, gain.shape[1]))
+        for known, values, places in zip(found, largest.values.tolist(), largest.indices.tolist(), strict=True):
+            for value, (i, j) in zip(values, (divmod(place, len(terms[b])) for place in places), strict=True):
+                if value > 0:
+                    known[tuple(sorted([*terms[a][i], *terms[b][j]]))] = value
+    return [sorted(known, key=lambda term, of=known: -of[term])[:KEPT] for known in found]  # type: ignore[misc]
 
 
-def _statistic(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """Difference of the class means of each product x_i y_j, over its standard error (an upper bound of it)."""
-    x = x * weight
-    return (x.T @ y) / (((x**2).T @ y**2) + 1e-12).sqrt()
+def _blocks(tasks: Sequence[Task]) -> tuple[list[Tensor], Tensor]:
+    """Rows of one class that the same tasks are trained on, and the signed share of a row in the means of each task."""
+    blocks, shares = [], []
+    for sides, sign in (([task.real for task in tasks], 1), ([task.fake for task in tasks], -1)):
+        rows = torch.unique(torch.cat(list(sides)))
+        rows = rows[:: -(-2 * len(rows) // SEARCHED_ROWS)]
+        trained = torch.stack([torch.isin(rows, side) for side in sides])
+        patterns, pattern = torch.unique(trained, dim=1, return_inverse=True)
+        blocks += [rows[pattern == i] for i in range(patterns.shape[1])]
+        shares.append(sign * patterns / trained.sum(dim=1, keepdim=True))
+    return blocks, torch.cat(shares, dim=1)
+
+
+def _statistics(x: Sequence[Tensor], y: Sequence[Tensor], shares: Tensor) -> Tensor:
+    """Difference of the class means of each product x_i y_j over (an upper bound of) its standard error, by task."""
+    sums = torch.stack([(one @ other.T).flatten() for one, other in zip(x, y, strict=True)])
+    squares = torch.stack([(one**2 @ (other**2).T).flatten() for one, other in zip(x, y, strict=True)])
+    return (shares @ sums) / (shares**2 @ squares + 1e-12).sqrt()

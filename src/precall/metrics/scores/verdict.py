@@ -117,11 +117,11 @@ def _of_prompts(evidence: Evidence, answers: Verdict) -> Verdict:
     scores = evidence.scores
     seen, tv = scores.get("prompt_dependence"), scores.get("pairs_tv")
     beyond = None if tv is None or tv.settings["p_value"] > LEVEL else _misplaced_pairs(evidence, tv)
+    beyond = beyond or _fewer_answers(evidence)  # which shows whether or not answers depend on prompts
     if beyond is None and seen is not None and seen.settings["p_value"] > LEVEL:
         why = f"real answers do not show to which prompt they belong, p = {seen.settings['p_value']:.2g}"
         sentence = f"Blind to the prompt: in these features {why}. Answers alone: {answers}"
         return Verdict(sentence, (Kind.BLIND_TO_THE_PROMPT, *answers.kinds))
-    beyond = beyond or _fewer_answers(evidence)
     if beyond is None:
         return answers
     return Verdict(f"{beyond} Answers alone: {answers}", (*beyond.kinds, *_named_kinds(answers)))
@@ -251,6 +251,8 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
     draws, test = [_kinds(one, columns) for one in evidence.draws()], scores.get("c2st")
     clear = columns > 0 or test is None or test.settings["p_value"] <= CLEAR
     sure = tuple(kind for kind in kinds if clear and _agreed(kind, draws) and _shown(kind, scores))
+    if {Kind.DROPS, Kind.INVENTS} <= set(kinds) and sure == (_smaller_side(evidence),):
+        sure = ()  # the larger side would remain unnamed
     moved = f"{_amount(scores['tv'], misplaced)} of its samples would have to move"
     if kinds == (Kind.CLOSE,) or (not sure and misplaced < MISPLACED):
         return _closeness(evidence, misplaced)
@@ -271,6 +273,10 @@ def _difference(evidence: Evidence, columns: float) -> tuple[str, tuple[Kind, ..
         Kind.SHAPE: f"Covers the data with a wrong shape: {moved}",
     }
     return said[sure[0]], sure
+
+
+def _smaller_side(evidence: Evidence) -> Kind:
+    return Kind.INVENTS if evidence.plateau("missed") >= evidence.plateau("invented") else Kind.DROPS
 
 
 def _agreed(kind: Kind, draws: Sequence[tuple[Kind, ...]]) -> bool:
