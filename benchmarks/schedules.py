@@ -16,18 +16,15 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.common import Row, machine, parser, save
+from benchmarks.common import Row, machine, parser, save, workers
 from precall.metrics.classifiers.estimators import classify
 from precall.theory.arrays import Array
 from precall.tune import PRObjective, Schedule, Scheduled
@@ -235,11 +232,12 @@ def main(argv: list[str] | None = None) -> None:
     tasks = [(task, arm) for arm in arms(100) for task in options.data]
     if options.smoke:
         tasks = [("ring", arm) for arm in arms(100)] + [("digits", arm) for arm in list(arms(100))[:2]]
-    rows, spawned = [], partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
-    workers = ThreadPoolExecutor if options.smoke else spawned
-    size = 100 if options.smoke else DRAWS
+    rows, size = [], 100 if options.smoke else DRAWS
     halves = max(1, options.processes // 2), max(1, (options.processes + 1) // 2)
-    with workers(halves[1]) as trainers, workers(halves[0]) as readers:
+    with (
+        workers(halves[1], smoke=options.smoke) as trainers,
+        workers(halves[0], smoke=options.smoke) as readers,
+    ):
         steps = [3 if options.smoke else TASKS[task].steps for task, _ in tasks]
         trainings = [
             trainers.submit(run, *pair, options.device, n, seeds, size) for pair, n in zip(tasks, steps, strict=True)
