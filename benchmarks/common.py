@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +64,11 @@ def save(results: Mapping[str, Any], path: Path | None) -> None:
     """Write the numbers as JSON; do nothing if there is no path."""
     if path is not None:
         path.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def workers(processes: int, *, smoke: bool) -> Executor:
+    """New processes; for `--smoke`, threads of this one, because the imports of a process take longer than the work."""
+    return ThreadPoolExecutor(processes) if smoke else ProcessPoolExecutor(processes, get_context("spawn"))
 
 
 def seconds(work: Callable[[], object], device: torch.device | None = None) -> float:

@@ -268,7 +268,7 @@ def coverage(repetitions: int, n: int) -> str:
 def cases_of(options: argparse.Namespace) -> list[Case]:
     """All combinations of sample size, dimension, pair and seed, the longest ones first."""
     if options.smoke:
-        return [Case(200, "mode dropping", 2, FIRST_SEED)]
+        return [Case(100, "mode dropping", 2, FIRST_SEED)]
     chosen = [(name, dim) for name in PAIRS for dim in options.dims] if "toys" in options.only else []
     chosen += [(family.name, family.dim) for family in FAMILIES.values()] if "families" in options.only else []
     counts = options.seeds * (len(options.n) if len(options.seeds) == 1 else 1)
@@ -294,7 +294,7 @@ def publish(rows: list[Row]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, smoke="one pair in two dimensions, 200 samples", parts=tuple(PUBLISHED))
+    made = parser(__doc__, smoke="one pair in two dimensions, 100 samples", parts=tuple(PUBLISHED))
     pool.add_options(made)
     made.add_argument("--n", type=int, nargs="+", default=[2000, 10_000], help="sample sizes")
     made.add_argument("--dims", type=int, nargs="+", default=[1, 8, 64, 512], help="dimensions of the toys")

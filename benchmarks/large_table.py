@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import common
 from benchmarks.common import Row, machine, parser, print_table, save
 
 ROWS, COLUMNS = 1_000_000, 30
@@ -55,7 +55,7 @@ def measured(rows: int) -> Row:
         command = ["assess", "--real", "real.parquet", "--fake", "fake.parquet", "--quick", "--out", "out"]
         surroundings = {**os.environ, "PRECALL_CACHE": str(Path(folder) / "cache")}
         start = time.perf_counter()
-        done = subprocess.Popen([sys.executable, "-m", "precall", *command], cwd=folder, env=surroundings)
+        done = subprocess.Popen([*common.PYTHON, "-m", "precall", *command], cwd=folder, env=surroundings)
         _, status, used = os.wait4(done.pid, 0)
         done.returncode = os.waitstatus_to_exitcode(status)
         if status:
@@ -75,10 +75,10 @@ def measured(rows: int) -> Row:
 
 
 def main() -> None:
-    made = parser(__doc__, smoke="tables of 2,000 rows")
+    made = parser(__doc__, smoke="tables of 300 rows")
     made.add_argument("--rows", type=int, default=ROWS)
     options = made.parse_args()
-    found = measured(2000 if options.smoke else options.rows)
+    found = measured(300 if options.smoke else options.rows)
     print_table("large table", [found])
     save({"machine": machine(), **found}, options.out)
 

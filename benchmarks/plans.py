@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 from scipy.special import logsumexp
 
-from benchmarks.common import Row, parser, save
+from benchmarks.common import Row, parser, save, workers
 from precall.improve.evidence import capped
 from precall.improve.judging import judge
 from precall.theory.arrays import Array
@@ -199,14 +197,14 @@ def summarised(rows: list[Row]) -> Row:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the benchmark from the command line."""
-    made = parser(__doc__, smoke="two cases of 500 samples")
+    made = parser(__doc__, smoke="two cases of 200 samples, one seed")
     made.add_argument("--processes", type=int, default=1, help="number of processes")
     options = made.parse_args(argv)
-    cases, sizes = (CASES[:2], SIZES[:1]) if options.smoke else (CASES, SIZES)
+    cases, sizes, seeds = (CASES[:2], (200,), 1) if options.smoke else (CASES, SIZES, SEEDS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tasks = [(index, n, seed) for seed in range(SEEDS) for n in sizes for index in range(len(cases))]
-        with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+        tasks = [(index, n, seed) for seed in range(seeds) for n in sizes for index in range(len(cases))]
+        with workers(options.processes, smoke=options.smoke) as pool:
             rows = [row for found in pool.map(measured, *zip(*tasks, strict=True)) for row in found]
     found = summarised(rows)
     print(json.dumps(found, indent=1))

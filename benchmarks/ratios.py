@@ -11,12 +11,10 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import numpy as np
 
-from benchmarks.common import Row, parser, save
+from benchmarks.common import Row, parser, save, workers
 from benchmarks.plans import CASES
 from precall.improve import Ratio
 from precall.improve.judging import judge
@@ -35,10 +33,10 @@ def realised(log_ratio: Array, exact: Array, budget: float) -> float:
     return float(np.minimum(np.exp(exact), kept / kept.mean()).mean())
 
 
-def measured(index: int, seed: int) -> list[Row]:
+def measured(index: int, seed: int, size: int, draws: int) -> list[Row]:
     """The deployed ratio on new draws and the selection among given ones."""
     case, rng = CASES[index], np.random.default_rng([seed, index])
-    real, fake, new = case.real.sample(SIZE, rng), case.fake.sample(SIZE, rng), case.fake.sample(DRAWS, rng)
+    real, fake, new = case.real.sample(size, rng), case.fake.sample(size, rng), case.fake.sample(draws, rng)
     selected = judge(real=real, fake=fake, seed=seed).result.log_ratio_fake
     deployed = np.asarray(Ratio.fitted(real=real, fake=fake, seed=seed)(new))
     at_fake, at_new = case.log_ratio(fake), case.log_ratio(new)
@@ -66,11 +64,12 @@ def speed(dim: int = 64) -> float:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the benchmark from the command line."""
-    made = parser(__doc__, smoke="one case")
+    made = parser(__doc__, smoke="one case of 200 samples")
     made.add_argument("--processes", type=int, default=1, help="number of processes")
     options = made.parse_args(argv)
-    tasks = [(index, seed) for seed in range(SEEDS) for index in WHICH][: 1 if options.smoke else None]
-    with warnings.catch_warnings(), ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+    tasks = [(index, seed, SIZE, DRAWS) for seed in range(SEEDS) for index in WHICH]
+    tasks = [(WHICH[0], 0, 200, 500)] if options.smoke else tasks
+    with warnings.catch_warnings(), workers(options.processes, smoke=options.smoke) as pool:
         warnings.simplefilter("ignore")
         rows = [row for found in pool.map(measured, *zip(*tasks, strict=True)) for row in found]
         worse = [row["deployed_loss"] - row["selected_loss"] for row in rows]

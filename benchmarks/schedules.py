@@ -16,17 +16,15 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.common import Row, machine, parser, save
+from benchmarks.common import Row, machine, parser, save, workers
 from precall.metrics.classifiers.estimators import classify
 from precall.theory.arrays import Array
 from precall.tune import PRObjective, Schedule, Scheduled
@@ -104,7 +102,7 @@ def images(name: str) -> Array:
 # ------------------------------------------------------------------------------------------------------------ training
 
 
-def trained(task: Task, objective: Any, device: str, steps: int, seeds: int) -> list[Array]:
+def trained(task: Task, objective: Any, device: str, steps: int, seeds: int, draws: int) -> list[Array]:
     """Draws of the moving average of each seed's generator after `steps` steps."""
     rng = torch.Generator(device).manual_seed(0)
     start = torch.Generator().manual_seed(1)
@@ -150,7 +148,7 @@ def trained(task: Task, objective: Any, device: str, steps: int, seeds: int) -> 
             for mean, value in zip(average.parameters(), G.parameters(), strict=True):
                 mean.lerp_(value, 1 - task.ema)
     with torch.no_grad():
-        parts = [made(average, 2000).cpu() for _ in range(DRAWS // 2000 if data is None else 1)]
+        parts = [made(average, min(draws, 2000)).cpu() for _ in range(max(1, draws // 2000) if data is None else 1)]
     return list(torch.cat(parts, 1).numpy())
 
 
@@ -172,7 +170,7 @@ def on_the_ring(draws: Array) -> tuple[float, float]:
 def on_images(task: str, draws: Array) -> tuple[float, float]:
     """α(10) and β(.1) of the held-out curve of `auto`, on principal components of the data."""
     data = images(TASKS[task].data)
-    data = data[np.random.default_rng(0).permutation(len(data))[:MOST]]
+    data = data[np.random.default_rng(0).permutation(len(data))[: min(MOST, len(draws))]]
     mean = data.mean(0)
     axes = np.linalg.svd(data - mean, full_matrices=False)[2][:COMPONENTS].T
     with warnings.catch_warnings():
@@ -191,10 +189,10 @@ def arms(steps: int) -> dict[str, Any]:
     return made
 
 
-def run(task: str, arm: str, device: str, steps: int, seeds: int) -> list[Array]:
+def run(task: str, arm: str, device: str, steps: int, seeds: int, draws: int) -> list[Array]:
     """The draws of one objective."""
     torch.set_num_threads(1)
-    return trained(TASKS[task], arms(steps)[arm], device, steps, seeds)
+    return trained(TASKS[task], arms(steps)[arm], device, steps, seeds, draws)
 
 
 def measured(task: str, arm: str, seed: int, draws: Array) -> Row:
@@ -222,7 +220,9 @@ def summary(rows: list[Row]) -> list[Row]:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the benchmark from the command line."""
-    made = parser(__doc__, smoke="two seeds, few steps")
+    made = parser(
+        __doc__, smoke="few seeds, steps and draws, in one process: all objectives on the ring, two on digits"
+    )
     made.add_argument("--data", nargs="+", choices=TASKS, default=list(TASKS), help="data sets")
     made.add_argument("--processes", type=int, default=1, help="number of processes")
     made.add_argument("--device", default="cpu", help="where the networks are trained")
@@ -230,12 +230,17 @@ def main(argv: list[str] | None = None) -> None:
     options = made.parse_args(argv)
     seeds = 2 if options.smoke else options.seeds
     tasks = [(task, arm) for arm in arms(100) for task in options.data]
-    rows, spawn = [], get_context("spawn")
+    if options.smoke:
+        tasks = [("ring", arm) for arm in arms(100)] + [("digits", arm) for arm in list(arms(100))[:2]]
+    rows, size = [], 100 if options.smoke else DRAWS
     halves = max(1, options.processes // 2), max(1, (options.processes + 1) // 2)
-    with ProcessPoolExecutor(halves[1], spawn) as trainers, ProcessPoolExecutor(halves[0], spawn) as readers:
-        steps = [20 if options.smoke else TASKS[task].steps for task, _ in tasks]
+    with (
+        workers(halves[1], smoke=options.smoke) as trainers,
+        workers(halves[0], smoke=options.smoke) as readers,
+    ):
+        steps = [3 if options.smoke else TASKS[task].steps for task, _ in tasks]
         trainings = [
-            trainers.submit(run, *pair, options.device, n, seeds) for pair, n in zip(tasks, steps, strict=True)
+            trainers.submit(run, *pair, options.device, n, seeds, size) for pair, n in zip(tasks, steps, strict=True)
         ]
         for (task, arm), training in zip(tasks, trainings, strict=True):
             readings = [

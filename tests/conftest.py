@@ -27,6 +27,7 @@ if hasattr(signal, "SIGHUP"):
 
 # the processes that tests start would compile the package each anew, which takes almost a second
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # and pytest would rewrite the assertions of all tests anew, in each worker
 
 # typer reads the options of all commands anew for each command line, which takes 70 ms
 typer.testing._get_command = cache(typer.testing._get_command)
@@ -69,10 +70,9 @@ def run_module(monkeypatch, capsys):
 @pytest.fixture
 def small_committee(monkeypatch):
     """Without the slow members of the panel, for tests in which the panel is not what is tested."""
-    from precall.metrics.members.panel import Panel
+    from committee import make_small
 
-    members = ("discriminant", "edges", "radial", "rank_quadratic", "boosting")
-    monkeypatch.setattr(Panel.__init__, "__defaults__", (members, *Panel.__init__.__defaults__[1:]))
+    make_small(monkeypatch)
 
 
 @pytest.fixture(scope="session")

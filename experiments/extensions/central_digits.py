@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from experiments.common.arguments import parser
 from experiments.common.saving import save
@@ -87,7 +88,8 @@ def knobs_of(seed: int, steps: int, draws: int, *, tiny: bool) -> tuple[list[Kno
     fake = generator(draws, np.random.default_rng(1000 + seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RatioWarning)  # a few large ratios, as a GAN's draws have them
-        ratio = Ratio.fitted(real=train, fake=fake, encode=brightness if tiny else None, seed=seed)
+        how = {"encode": brightness, "classifier": LogisticRegression()} if tiny else {}
+        ratio = Ratio.fitted(real=train, fake=fake, seed=seed, **how)
     central = [CentralKnob(generator, ratio, train, LAMS, budget=k, name=f"centrality, K = {k:g}") for k in (2, 4)]
     return [
         TruncationKnob(generator, PSI),

@@ -354,9 +354,9 @@ def test_the_two_sample_test_keeps_its_level(few_permutations):
         cross_fitted(
             real=rng.normal(size=(60, 2)), fake=rng.normal(size=(90, 2)), classifier=GaussianNB(), folds=2
         ).p_value
-        for _ in range(200)
+        for _ in range(100)
     ]
-    assert np.mean(np.array(p_values) <= 0.1) < 0.16  # three standard errors above 0.1
+    assert np.mean(np.array(p_values) <= 0.1) < 0.19  # three standard errors above 0.1
     assert np.mean(np.array(p_values) <= 0.5) > 0.25
 
 

@@ -20,7 +20,7 @@ def gaussian(n, d, *seed):
 
 @pytest.fixture(scope="module")
 def shifted():
-    return gaussian(250, 3, 0), gaussian(250, 3, 1) + np.eye(3)[0]
+    return gaussian(120, 3, 0), gaussian(120, 3, 1) + np.eye(3)[0]
 
 
 METRICS = ("auto", "linear", "clusters", "neighbors", "copies", "fid", "c2st")

@@ -308,9 +308,9 @@ def test_the_columns_for_thresholds_are_different_and_spread(m, size, share):
 
 
 def test_sorted_samples_have_lists_as_short_as_others():
-    x = np.sort(np.random.default_rng(4).normal(size=(3000, 1)), axis=0)
+    x = np.sort(np.random.default_rng(4).normal(size=(1500, 1)), axis=0)
     with emulated() as steps:
-        for order in (np.arange(3000), np.random.default_rng(5).permutation(3000)):
+        for order in (np.arange(1500), np.random.default_rng(5).permutation(1500)):
             sweep(real=x[order], fake=x[order] + 0.01, k=3)
     assert np.divide(steps.lists[:3], steps.lists[3:]).max() < 1.3
 

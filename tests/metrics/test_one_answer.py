@@ -1,11 +1,13 @@
 """One question, one answer: known cases and random laws of benchmarks.one_answer, of which these are the cheap ones."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
 from benchmarks.one_answer import CASES, LAWS, Task, answer, contradictions, law, measured, reading
 
-SMALL = [number for number in range(LAWS) if len(law(number)[1]) <= 130][:10]
+SMALL = [*islice((number for number in range(LAWS) if len(law(number)[1]) <= 130), 5)]
 
 
 @pytest.mark.parametrize("name", ["scale .6, d=4", "shift .6, d=4", "on a line", "atom", "copies of 3"])

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from committee import make_small
 from precall.encoders import Encoder
 from precall.metrics.assessing.assessment import assess
 from precall.metrics.assessing.prepared import real_against_real
@@ -205,7 +206,7 @@ def large(pictured):
 
 def repeated(found, count):
     """A comparison of this many models: the first ones, or all of them repeated under other names."""
-    models = list(found.values())
+    models = [replace(one, galleries=galleries(one)) for one in found.values()]  # computed once
     named = {f"{models[i % len(models)].name} {i}": models[i % len(models)] for i in range(count)}
     return replace(found, assessments={name: replace(one, name=name) for name, one in named.items()})
 
@@ -222,7 +223,9 @@ def made(tmp_path_factory):
         if kind not in known:
             base, _, count = kind.partition(" × ")
             directory = tmp_path_factory.mktemp(base)
-            found = repeated(report(base).found, int(count)) if count else MAKERS[kind](directory)
+            with pytest.MonkeyPatch.context() as patch:
+                make_small(patch)
+                found = repeated(report(base).found, int(count)) if count else MAKERS[kind](directory)
             path = folder.write(found, directory / "report", command="precall assess …")
             numbers = json.loads((directory / "report" / "results.json").read_text())
             known[kind] = SimpleNamespace(kind=kind, found=found, path=path, numbers=numbers)

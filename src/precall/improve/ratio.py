@@ -154,7 +154,7 @@ class Ratio:
 
         Example:
             >>> rng = np.random.default_rng(0)
-            >>> ratio = Ratio.fitted(real=rng.normal(1, 1, (4000, 1)), fake=rng.normal(0, 1, (4000, 1)))
+            >>> ratio = Ratio.fitted(real=rng.normal(1, 1, (400, 1)), fake=rng.normal(0, 1, (400, 1)))
             >>> bool(ratio(np.array([[-1.0]]))[0] < 0 < ratio(np.array([[2.0]]))[0])
             True
         """
