@@ -233,10 +233,7 @@ class _Problem:
         return self._spectrum([self._best(lam, self.fold % 2 != k, allowed) for k in (0, 1)])
 
     def _spectrum(self, draws: list[Array]) -> RatioSpectrum | None:
-        """The spectrum after rejection with `draws[k]` of each model on half k of the samples; None without draws.
-
-        The samples are counted in cells of similar ratio, so that errors of single ratios average out.
-        """
+        """The spectrum after rejection with `draws[k]` of each model on half k of the samples; None without draws."""
         p, q = np.zeros((2, CELLS))
         for k, v in enumerate(draws):
             if not v.any():
@@ -263,11 +260,8 @@ class _Problem:
         return self._counted(rows).best(lam, budget, costs, allowed)
 
     def _counted(self, rows: Flags) -> Ratios:
-        """The share of each set in each group of similar ratios: errors of single ratios average out.
-
-        The counts are those of replicates of the samples (the Bayesian bootstrap). The best blend then maximises the
-        expected α(λ), given the samples. With the counts alone it would follow the errors of single groups.
-        """
+        """The share of each set in each group of similar ratios, in replicates of the samples (Bayesian bootstrap)."""
+        # errors of single ratios average out in groups, and the expected α(λ) does not follow those of single groups
         groups = int(self.group.max()) + 1
         place = self.label[rows] * groups + self.group[rows]
         counts = np.bincount(place, minlength=(len(self.names) + 1) * groups).reshape(-1, groups)
@@ -288,11 +282,9 @@ class _Problem:
 
 
 def class_ratios(sets: Sequence[Array], *, seed: int = 0) -> tuple[Array, Index, Index]:
-    """Density of each set relative to the pooled density, at every sample, by models that were not trained on it.
+    """Ratios `f_c/f̄` of mean one at every sample, shape (N, C), by models not trained on it; its set; and its fold.
 
-    The members are a linear, a Gaussian, a tree and a neighbour classifier with one class per set. Their probabilities
-    are averaged with the weights of the largest held-out likelihood. Returns ratios `f_c/f̄` of mean one, shape (N, C);
-    the set of each sample; and its fold.
+    The members have one class per set, and are averaged with the weights of the largest held-out likelihood.
     """
     x = np.concatenate([np.asarray(one, dtype=np.float64) for one in sets])
     label = np.repeat(np.arange(len(sets)), [len(one) for one in sets])

@@ -20,7 +20,6 @@ from precall.improve.evidence import RatioSupport
 from precall.metrics.scores.score import plain
 from precall.printing import aligned, wrapped
 from precall.theory import checks
-from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 BUDGETS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -156,16 +155,11 @@ class Plan:
 
     def precision(self, *, recall: npt.ArrayLike, budget: float) -> Range:
         """Maximum precision at this recall after rejection; 0 above `max_recall`."""
-        if self.evidence is None:
-            return Range.exact(_raised(self.spectrum, checks.unit("recall", recall), budget))
-        return Range(*(one.precision(recall=recall) for one in self.refined(budget)))
+        return Range(*(one.precision(recall=checks.unit("recall", recall)) for one in self.refined(budget)))
 
     def recall(self, *, precision: npt.ArrayLike, budget: float) -> Range:
         """Maximum recall at this precision after rejection."""
-        if self.evidence is None:  # the recall at precision/K before rejection
-            K = min(checks.budget(budget), self.spectrum.max_budget)
-            return Range.exact(self.spectrum.recall(precision=checks.unit("precision", precision) / K))
-        return Range(*(one.recall(precision=precision) for one in self.refined(budget)))
+        return Range(*(one.recall(precision=checks.unit("precision", precision)) for one in self.refined(budget)))
 
     def least_budget(self, *, precision: float, recall: float) -> Range:
         """Smallest K with at least this precision at this recall: by what the samples support, and at best.
@@ -255,28 +249,17 @@ def _outcome(
     perfect = _perfect_recall(spectrum, K)
     kappa = 1 / perfect if perfect > 0 else math.inf
     both = _refined(spectrum, evidence, K)
-    if evidence is None:
-        precision = tuple(Range.exact(float(_raised(spectrum, np.asarray(b), K))) for b in recalls)
-    else:
-        precision = tuple(Range(*(float(one.precision(recall=b)) for one in both)) for b in recalls)
     return Outcome(
         budget=budget,
         acceptance_rate=1 / K,
         tau=kappa / K,
         kappa=kappa,
-        precision=precision,
+        precision=tuple(Range(*(float(one.precision(recall=b)) for one in both)) for b in recalls),
         area=Range(*(one.area for one in both)),
         f8=Range(*(one.f_score(8) for one in both)),
         f1_8=Range(*(one.f_score(1 / 8) for one in both)),
         tv=Range(*(one.total_variation for one in both)),
     )
-
-
-def _raised(spectrum: RatioSpectrum, recall: Array, budget: float) -> float | Array:
-    """`min(1, K π(b))`."""
-    K = min(checks.budget(budget), spectrum.max_budget)
-    raised = np.minimum(1.0, K * np.asarray(spectrum.precision(recall=recall)))
-    return float(raised) if raised.ndim == 0 else raised
 
 
 def _perfect_recall(spectrum: RatioSpectrum, K: float) -> float:

@@ -17,12 +17,9 @@ RESIDENT = 2 << 30  # bytes of data that may stay on the accelerator
 
 
 class Batches:
-    """Shuffled batches of a sample set, accessed by their number.
+    """Shuffled batches of an array, a tensor or a torch Dataset of samples or (sample, label) pairs, by their number.
 
-    The stream of samples is a sequence of permutations of the data, one per epoch, seeded by (seed, epoch). A batch
-    consists of `size` consecutive samples of the stream. With several processes, each one takes its share of the batch.
-
-    The data are an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
+    A batch consists of `size` consecutive samples of a sequence of permutations of the data, one per (seed, epoch).
     """
 
     def __init__(
@@ -50,17 +47,17 @@ class Batches:
         assert isinstance(self.data, Sized)
         return len(self.data)
 
-    def at(self, number: int) -> tuple[Tensor, Tensor | None]:
-        """Batch `number`: samples as floats (uint8 images scaled to [−1, 1]) and their labels."""
-        index = self._indices(number)
+    def at(self, number: int, *, whole: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Batch `number`, whole or the share of this process: samples as floats (uint8: [−1, 1]) and labels."""
+        index = self._indices(number, 0 if whole else self.rank, 1 if whole else self.world)
         if is_tensor(self.data):
             samples = self.data[index.to(self.data.device)].to(self.device, non_blocking=True)
             return as_float(samples), None if self.labels is None else self.labels[index.to(self.device)]
         return self._collated([self.data[int(i)] for i in index])
 
-    def _indices(self, number: int) -> Tensor:
-        share = self.size // self.world
-        start = number * self.size + self.rank * share
+    def _indices(self, number: int, rank: int, world: int) -> Tensor:
+        share = self.size // world
+        start = number * self.size + rank * share
         epoch, offset = np.divmod(np.arange(start, start + share), len(self))
         return torch.from_numpy(np.concatenate([self._order(int(e))[offset[epoch == e]] for e in np.unique(epoch)]))
 
