@@ -117,20 +117,17 @@ class Plan:
 
     @cached_property
     def max_budget(self) -> float:
-        """The largest useful budget.
+        """The largest useful budget: M, the largest ratio p/q divided by its mean under the model, if it is exact.
 
-        For an exact spectrum it is M, the largest ratio p/q divided by its mean under the model: at M the kept samples
-        follow the data distribution restricted to the support of the model. For an estimated one it is the smallest
-        budget from which on total variation falls by no more than 0.01.
+        For an estimated spectrum it is the smallest budget from which on total variation falls by no more than 0.01.
         """
         return _useful_budget(self.spectrum, self.evidence)
 
     @property
     def max_recall(self) -> Range:
-        """P(supp Q), the maximum recall. Rejection cannot increase it, since it creates no samples.
+        """P(supp Q), the maximum recall, which rejection cannot increase.
 
-        Estimated, it is 1 minus the mass of the data that the model never produces, and at best 1 minus the 95 % lower
-        bound of this mass.
+        Estimated: 1 minus the mass of the data that is never produced; at best, 1 minus its 95 % lower bound.
         """
         if self.evidence is None:
             return Range.exact(self.spectrum.max_recall)

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -41,7 +40,7 @@ class Batches:
             raise ValueError(f"`labels` must have one entry per sample, {len(self)}; got {len(self.labels)}.")
         if size % world:
             raise ValueError(f"`batch_size` must be a multiple of the number of processes, {world}; got {size}.")
-        self._order = lru_cache(maxsize=2)(self._permutation)
+        self._order = lru_cache(maxsize=2)(lambda epoch: np.random.default_rng([seed, epoch]).permutation(len(self)))
 
     def __len__(self) -> int:
         assert isinstance(self.data, Sized)
@@ -60,9 +59,6 @@ class Batches:
         start = number * self.size + rank * share
         epoch, offset = np.divmod(np.arange(start, start + share), len(self))
         return torch.from_numpy(np.concatenate([self._order(int(e))[offset[epoch == e]] for e in np.unique(epoch)]))
-
-    def _permutation(self, epoch: int) -> npt.NDArray[np.int64]:
-        return np.random.default_rng([self.seed, epoch]).permutation(len(self))
 
     def _collated(self, items: list[Any]) -> tuple[Tensor, Tensor | None]:
         pairs = isinstance(items[0], tuple | list)
