@@ -42,8 +42,8 @@ def on_device(precision: str, device: str = "auto") -> Fabric:
 def one_of(rank: int, size: int, precision: str) -> Fabric:
     """The `Fabric` of one of several processes on the CPU of this machine, which `helped` connects."""
     from lightning.fabric import Fabric
-    from lightning.fabric.plugins.environments import LightningEnvironment
-    from lightning.fabric.strategies import DDPStrategy
+    from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning.fabric.strategies.ddp import DDPStrategy
 
     class Environment(LightningEnvironment):
         creates_processes_externally = True
