@@ -159,6 +159,8 @@ def test_what_is_never_produced_limits_every_budget(incomplete):
     assert 0.05 < best < 0.1 < worst
     assert abs(incomplete.max_precision.supported - 0.8) < 0.04
     assert "never produces about" in repr(incomplete)
+    for budget in (1.0, 5.0, 100.0):  # at best, no budget recovers more than the bound allows
+        assert incomplete.refined(budget).at_best.total_variation >= 1 - at_best - 1e-9
 
 
 def test_a_selection_and_its_plan_agree(incomplete):

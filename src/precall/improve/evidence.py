@@ -133,12 +133,14 @@ class RatioSupport:
         return RatioSpectrum.from_masses(p=[*p, apart, 0.0], q=[*q, 0.0, apart])
 
     def at_best(self, spectrum: RatioSpectrum, budget: float) -> RatioSpectrum:
-        """The upper end: the refined `spectrum`, or `realised` if it is better, with some standard errors in common."""
+        """The upper end: the refined `spectrum` or `realised`, with some standard errors more in common."""
         refined = max((spectrum.refined(budget), self.realised(budget)), key=lambda one: float(one.alpha(1.0)))
         room = 1 - float(refined.alpha(1.0))
         common = min(1.0, DEVIATIONS * self.standard_error(budget) / room) if room > 0 else 0.0
-        p, q = (1 - common) * refined.p, (1 - common) * refined.q
-        return RatioSpectrum.from_masses(p=[*p, common], q=[*q, common])
+        p, q = (np.append((1 - common) * side, common) for side in (refined.p, refined.q))
+        by = np.argsort(q / np.maximum(p, 1e-300))  # the largest ratios first: `low` of their mass is never produced
+        p[by] -= (lost := np.clip(self.never_produced.low - np.cumsum(p[by]) + p[by], 0, p[by]))
+        return RatioSpectrum.from_masses(p=[*p, lost.sum()], q=[*q, 0.0])
 
 
 def capped(ratios: Array, mean: float) -> Array:
