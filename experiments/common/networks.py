@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from precall.tune import Settings
 from precall.tune.models import ConvDiscriminator, ConvGenerator, MLPDiscriminator, MLPGenerator
+from precall.tune.models.layers import SpectralConv2d, SpectralLinear
 
 SMALL_GAN = Settings(
     batch_size=256,
@@ -34,6 +35,19 @@ class Sharpened(nn.Module):
         return self.gain * logits
 
 
+def spectrally_normalised(network: nn.Module) -> nn.Module:
+    """The network with new layers of largest singular value 1 in place of its linear layers and convolutions."""
+    for name, layer in network.named_children():
+        if isinstance(layer, nn.Linear):
+            setattr(network, name, SpectralLinear(layer.in_features, layer.out_features))
+        elif isinstance(layer, nn.Conv2d):
+            channels = layer.in_channels, layer.out_channels
+            setattr(network, name, SpectralConv2d(*channels, layer.kernel_size[0], layer.stride[0]))
+        else:
+            spectrally_normalised(layer)
+    return network
+
+
 def small_gan(shape: tuple[int, ...], latent: int, ch: int, *, spectral: bool = False) -> tuple[nn.Module, nn.Module]:
     """Build a generator and a critic for images, the critic twice as wide.
 
@@ -48,8 +62,8 @@ def small_gan(shape: tuple[int, ...], latent: int, ch: int, *, spectral: bool = 
     critic: nn.Module
     if shape[-1] < 16:
         generator = MLPGenerator(shape, latent=latent, widths=[8 * ch] * 2)
-        critic = MLPDiscriminator(shape, widths=[16 * ch] * 2, spectral=spectral)
+        critic = MLPDiscriminator(shape, widths=[16 * ch] * 2)
     else:
         generator = ConvGenerator(shape, latent=latent, ch=ch)
-        critic = ConvDiscriminator(shape, ch=2 * ch, spectral=spectral)
-    return generator, Sharpened(critic) if spectral else critic
+        critic = ConvDiscriminator(shape, ch=2 * ch)
+    return generator, Sharpened(spectrally_normalised(critic)) if spectral else critic

@@ -6,7 +6,9 @@ precall.improve.sample(generator, ratio, method=SAMPLERS["drs"], budget=2, n=100
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from experiments.common.rejection_rules import LogisticRule, drs, rejection
 from precall.improve.calibration import warn_if_concentrated
-from precall.improve.interfaces import Latents, LogRatio, Samples
+from precall.improve.interfaces import LatentDecoder, Latents, LogRatio, Samples
 from precall.improve.latent import LatentGenerator
 from precall.improve.rejection import RejectionSampler
 from precall.improve.sampling import Sampler, SamplingError, Source, taken
@@ -179,11 +181,11 @@ class GradientFlow:
 
         most = max(1, NOISE // max(1, steps * generator.dim))
         while True:
-            z = tensor(generator, source.latents(min(source.remaining, most)))
+            z = tensor(generator, latents(source, min(source.remaining, most)))
             for xi in noise(source.coins, len(z), steps, generator.dim):
                 moved = z - self.step * gradient(source, height, z) + scale * tensor(generator, xi)
                 z = in_support(generator, moved)
-            yield source.decode(z)
+            yield decode(source, z)
 
 
 def noise(rng: np.random.Generator, n: int, steps: int, dim: int) -> Iterator[Latents]:
@@ -196,6 +198,26 @@ def noise(rng: np.random.Generator, n: int, steps: int, dim: int) -> Iterator[La
         yield from (rng.standard_normal((1, dim)).astype(np.float32) for _ in range(steps))
     else:
         yield from rng.standard_normal((n, steps, dim)).astype(np.float32).transpose(1, 0, 2)
+
+
+def _decoder(source: Source) -> LatentDecoder:
+    if not isinstance(source.generator, LatentDecoder):
+        raise ValueError(
+            "`generator` must be a LatentGenerator for methods that work on latents. Wrap its decoder in one."
+        )
+    return source.generator
+
+
+def latents(source: Source, count: int) -> Latents:
+    """At most `batch_size` of `count` latent points of a `LatentGenerator`."""
+    return _decoder(source).latents(min(count, source.batch_size), source.rng)
+
+
+def decode(source: Source, z: Samples) -> Samples:
+    """Samples of latent points, counted as draws, without gradient."""
+    torch = sys.modules.get("torch")
+    with nullcontext() if torch is None else torch.no_grad():
+        return source.checked(_decoder(source).decode(z), len(z))
 
 
 def latent_generator(source: Source) -> LatentGenerator:
@@ -268,7 +290,7 @@ class HardTruncation:
         """Decoded truncated latents."""
         prior = str(getattr(source.generator, "prior", "normal"))
         while True:
-            yield source.decode(truncated(source.latents(source.remaining), budget, prior))
+            yield decode(source, truncated(latents(source, source.remaining), budget, prior))
 
 
 @final
@@ -283,7 +305,7 @@ class SoftTruncation:
     def batches(self, source: Source, budget: float) -> Iterator[Samples]:
         """Decoded scaled latents."""
         while True:
-            yield source.decode(shrunk(source.latents(source.remaining), budget))
+            yield decode(source, shrunk(latents(source, source.remaining), budget))
 
 
 def truncated(z: Latents, budget: float, prior: str = "normal") -> Latents:

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from experiments.common.samplers import gradient, in_support, latent_generator, score_of_latents, tensor
+from experiments.common.samplers import (
+    decode,
+    gradient,
+    in_support,
+    latent_generator,
+    latents,
+    score_of_latents,
+    tensor,
+)
 from precall.improve.interfaces import Samples
 from precall.improve.sampling import Source
 from precall.theory import checks
@@ -55,18 +63,18 @@ class Transport:
         source.findings.update(lipschitz=k, steps=steps)
         generator = latent_generator(source)
         while True:
-            origin = tensor(generator, source.latents(source.remaining))
+            origin = tensor(generator, latents(source, source.remaining))
             z = origin
             for _ in range(steps):
                 descent = gradient(source, partial(energy, origin=origin, score=score, k=k), z)
                 z = in_support(generator, z - self.step * descent)
-            yield source.decode(z)
+            yield decode(source, z)
 
     def _estimated(self, source: Source, score: Callable[[Tensor], Tensor]) -> float:
         """Largest slope of the score between pairs of latents."""
         import torch
 
-        z = np.concatenate([source.latents(self.pairs) for _ in range(2)])
+        z = np.concatenate([latents(source, self.pairs) for _ in range(2)])
         with torch.no_grad():
             values = score(tensor(latent_generator(source), z)).double().cpu().numpy()
         source.draws, source.ratio_calls = source.draws + len(z), source.ratio_calls + len(z)

@@ -29,8 +29,18 @@ def command(said, largest, words):
     app(["tune", *map(str, words)], prog_name="precall")
 
 
-def launch(name, words, *, largest=None, number=None):
-    """Run `precall tune`, and send it a signal when it trains."""
+def others_of(process):
+    """The processes that help in the training of this one."""
+    pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def alive(pid):
+    return Path(f"/proc/{pid}").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+
+
+def launch(name, words, *, largest=None, number=None, to=lambda process: [process.pid]):
+    """Run `precall tune`, and send a signal to it, or to processes of it, when it trains."""
     place = Path(name)
     place.mkdir()
     given = (*words, "--device", "cpu", "--out", place / "run")
@@ -39,8 +49,12 @@ def launch(name, words, *, largest=None, number=None):
     if number is not None:
         while not (place / "run" / "log.csv").exists() and process.is_alive():
             time.sleep(0.05)
-        os.kill(process.pid, number)
+        others = others_of(process)
+        for pid in to(process):
+            os.kill(pid, number)
     process.join()
+    if number is not None:
+        (place / "left").write_text(" ".join(str(pid) for pid in others if alive(pid)))
     (place / "status").write_text(str(process.exitcode))
 
 
@@ -49,6 +63,11 @@ def main():
     np.save("points.npy", np.random.default_rng(0).normal(size=(200, 2)))
     for number in (signal.SIGINT, signal.SIGTERM):
         launch(number.name, WITHOUT_END, number=number)
+    for processes in (1, 2):
+        launch(f"shared by {processes}", (*SHORT, "--processes", processes))
+    both = (*WITHOUT_END, "--processes", 2)
+    launch("two", both, number=signal.SIGTERM)
+    launch("lost", both, number=signal.SIGKILL, to=lambda process: others_of(process)[-1:])
     for largest in (300, 20_000):
         launch(f"full {largest}", SHORT, largest=largest)
 

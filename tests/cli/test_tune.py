@@ -93,7 +93,7 @@ def test_json_is_run_json_and_assessments_and_tensorboard_are_as_asked(run, poin
 
 
 def test_unknown_data_is_refused_before_heavy_imports(run, monkeypatch):
-    monkeypatch.setattr("precall.cli.tune_run.fabric_of", lambda *_: pytest.fail("Lightning was imported"))
+    monkeypatch.setattr("precall.tune.processes.on_device", lambda *_: pytest.fail("Lightning was imported"))
     done = run("--data", "nowhere", "--out", "x")
     assert done.exit_code == 1
     assert "or a path that exists; got `nowhere`" in done.output
@@ -320,6 +320,40 @@ def test_a_real_interrupt_keeps_a_checkpoint(launched, name):
     assert (launched / name / "status").read_text() == "130"
     assert "resume with: precall tune --resume --out" in " ".join((launched / name / "said").read_text().split())
     assert 0 < read(launched / name / "run" / "checkpoint.safetensors")[1]["step"] < 100_000
+
+
+def test_two_processes_train_as_one(launched):
+    """Each takes half of every batch, with the draws of one process that has the whole batch."""
+    one, two = (launched / f"shared by {n}" / "run" for n in (1, 2))
+    assert [(place.parent / "status").read_text() for place in (one, two)] == ["0", "0"], (
+        two.parent / "said"
+    ).read_text()
+    weights = [read(place / "checkpoint.safetensors")[0] for place in (one, two)]
+    names = [name for name in weights[0] if name.startswith(("generator/", "discriminator/", "average/"))]
+    assert len(names) > 10
+    for name in names:
+        torch.testing.assert_close(weights[0][name], weights[1][name], atol=1e-5, rtol=1e-4)
+    logs = [[line.split(",") for line in (place / "log.csv").read_text().splitlines()] for place in (one, two)]
+    assert [row[:2] for row in logs[0]] == [row[:2] for row in logs[1]]
+
+
+def test_an_interrupt_ends_both_processes_with_a_checkpoint(launched):
+    assert (launched / "two" / "status").read_text() == "130"
+    assert (launched / "two" / "left").read_text() == ""
+    assert 0 < read(launched / "two" / "run" / "checkpoint.safetensors")[1]["step"] < 100_000
+
+
+def test_a_process_that_is_killed_ends_the_other_with_a_sentence(launched):
+    assert (launched / "lost" / "status").read_text() == "1"
+    assert (launched / "lost" / "left").read_text() == ""
+    assert "process 2 of 2 stopped: it was killed" in " ".join((launched / "lost" / "said").read_text().split())
+
+
+def test_a_batch_must_be_divisible(run, points, tmp_path):
+    done = run("--data", points, "--steps", 1, "--batch-size", 9, "--processes", 2, "--out", tmp_path / "run")
+    assert done.exit_code == 1
+    assert "must be a multiple of the number of processes, 2; got 9" in " ".join(done.output.split())
+    assert not (tmp_path / "run").exists()
 
 
 # ------------------------------------------------------------------------------------------------------- trust

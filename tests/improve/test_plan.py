@@ -38,15 +38,15 @@ def test_the_prediction_is_the_refined_spectrum(pair, budget, share):
 
 
 @given(pairs(), budgets, st.floats(0.02, 0.98))
-def test_precision_and_recall_are_the_refined_ones_away_from_jumps(pair, budget, share):
-    """Both readings jump where the curve has a vertical or horizontal end; one of the neighbours must agree."""
+def test_rejection_multiplies_precision_by_the_budget(pair, budget, share):
+    """`min(1, K π(b))`. Readings jump where the curve has a vertical or horizontal end; a neighbour must agree."""
     spectrum = spectrum_of(pair)
-    prediction, refined = plan(spectrum, [budget], recalls=[share]), spectrum.refined(budget)
+    prediction, K = plan(spectrum, [budget], recalls=[share]), min(budget, spectrum.max_budget)
     around = np.clip(share + np.array([1e-9, -1e-9]), 0, 1)
-    low, high = refined.precision(recall=around)
+    low, high = np.minimum(1, K * spectrum.precision(recall=around))
     assert low - 1e-7 <= prediction.precision(recall=share, budget=budget).at_best <= high + 1e-7
-    assert prediction.outcomes[0].precision[0] == prediction.precision(recall=share, budget=budget)
-    low, high = refined.recall(precision=around)
+    assert prediction.outcomes[0].precision[0] == pytest.approx(prediction.precision(recall=share, budget=budget))
+    low, high = spectrum.recall(precision=around / K)
     assert low - 1e-7 <= prediction.recall(precision=share, budget=budget).at_best <= high + 1e-7
 
 
@@ -159,6 +159,8 @@ def test_what_is_never_produced_limits_every_budget(incomplete):
     assert 0.05 < best < 0.1 < worst
     assert abs(incomplete.max_precision.supported - 0.8) < 0.04
     assert "never produces about" in repr(incomplete)
+    for budget in (1.0, 5.0, 100.0):  # at best, no budget recovers more than the bound allows
+        assert incomplete.refined(budget).at_best.total_variation >= 1 - at_best - 1e-9
 
 
 def test_a_selection_and_its_plan_agree(incomplete):

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from precall.cli import tune_run
 from precall.cli.console import command_line, emit, note
 from precall.cli.options import blaming, takes
-from precall.cli.tune_run import DEFAULTS, RUN, SCORES, Model, Objective, Place, Precision, Result, lam_text
+from precall.cli.tune_run import DEFAULTS, PRECISIONS, RUN, SCORES, Model, Objective, Place, Precision, Result, lam_text
 from precall.printing import aligned
+from precall.theory import checks
 
 if TYPE_CHECKING:
     from precall.metrics.scores.score import Score
@@ -65,6 +66,8 @@ class TuneOptions:
 
     Computing:
         precision: Number format: fp32, or bf16 for mixed precision. [default: fp32]
+        processes (N): Number of processes on the CPU that share each batch; the weights are those of one process up to
+            rounding and the noise of the recipe. [default: 1]
         data_dir (FOLDER): First folder to search for the data.
 
     Output:
@@ -96,6 +99,7 @@ class TuneOptions:
     bins_encoder: str | None = None
     critic_encoder: str | None = None
     precision: Precision | None = None
+    processes: int = 1
     data_dir: Path | None = None
     assess_every: int | None = None
     checkpoint_every: int | None = None
@@ -127,8 +131,12 @@ def tune(options: TuneOptions) -> None:
     given["lam"] = options.lam[0] if options.lam is not None and len(options.lam) == 1 else options.lam
     run = tune_run.resumed(out, given) if resume else tune_run.begun(out, given)
     check_known(run["data"])  # before Lightning is imported
-    fabric = tune_run.fabric_of(options.device, run["precision"])
-    place = Place(fabric, options.data_dir, log)
+    from precall.tune.processes import on_device
+
+    fabric = on_device(PRECISIONS[run["precision"]], options.device)
+    if checks.count("--processes", options.processes) > 1 and fabric.device.type != "cpu":
+        raise ValueError("--processes share a training on the CPU only. Add --device cpu, or use one GPU without it.")
+    place = Place(fabric, options.data_dir, log, processes=options.processes)
     if isinstance(run["lam"], list):
         results, steps = dial(out, run, place, resume=resume)
         found = pictured(results, out)

@@ -207,6 +207,7 @@ class Place:
     data_dir: Path | None = None
     log: tuple[str, ...] = ()  # trackers that receive the numbers of the training, such as wandb:project
     resume: Path | None = None  # the folder to name in the advice on how to resume, if not that of the run
+    processes: int = 1
 
 
 def told(results: Mapping[float, Result]) -> dict[str, Any]:
@@ -226,7 +227,11 @@ def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) ->
     folders = {_lam(run): out}
     if isinstance(run["lam"], list):
         folders = {lam: out / f"lam-{lam_text(lam)}" for lam in sorted(run["lam"])}
+    from precall.tune.processes import helped, one_of
+
     made, total = recipe_of(run, place.data_dir)
+    if place.processes > 1:
+        place = replace(place, fabric=one_of(0, place.processes, PRECISIONS[run["precision"]]))
     trainer = _trainer(made, run, total, out, place, resume)
     if trainer.step > total:
         raise ValueError(f"--steps must be at least {trainer.step}, the steps already taken; got {total}.")
@@ -240,7 +245,8 @@ def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) ->
     facts = {"options": {**run, "steps": total}, **_facts(made, trainer, total)}
     earlier = results_of_bins(out) if resume and run["bins"] and trainer.step == total else {}
     write_run(out, facts | ({"results": earlier} if earlier else {}))
-    with _advice(trainer, total, run, out, place), bars() as progress:
+    helping = helped(place.fabric, helper, dict(run), place.data_dir)
+    with _advice(trainer, total, run, out, place), bars() as progress, helping:
         trainer.fit(total, progress=progress)
         for logger in trainer.loggers:
             logger.finalize("success")
@@ -251,17 +257,13 @@ def trained(out: Path, run: Mapping[str, Any], place: Place, *, resume: bool) ->
     return found
 
 
-def fabric_of(device: str, precision: str) -> Fabric:
-    """The devices and the precision of a run."""
-    try:
-        from lightning.fabric import Fabric
-    except ImportError:
-        raise ValueError("training requires Lightning. Install it with: pip install 'precall[tune]'.") from None
-    kind, _, number = device.partition(":")
-    try:
-        return Fabric(accelerator=kind, devices=[int(number)] if number else 1, precision=PRECISIONS[precision])  # type: ignore[arg-type]
-    except Exception as error:  # Lightning raises many types
-        raise ValueError(f"--device must be available on this machine; got {device}: {error}") from None
+def helper(rank: int, size: int, run: dict[str, Any], data_dir: Path | None) -> tuple[Trainer, int]:
+    """The trainer of another process, which receives its state from the first and writes nothing, and its steps."""
+    from precall.tune.processes import one_of
+
+    made, total = recipe_of(run, data_dir)
+    fabric = one_of(rank, size, PRECISIONS[run["precision"]])
+    return _trainer(made, run, total, None, Place(fabric), resume=True), total
 
 
 def recipe_of(run: Mapping[str, Any], data_dir: Path | None) -> tuple[Recipe, int]:
@@ -283,11 +285,11 @@ def _lam(run: Mapping[str, Any]) -> float:
     return 1.0 if run["lam"] is None or isinstance(run["lam"], list) else float(run["lam"])
 
 
-def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place: Place, resume: bool) -> Trainer:
-    """The trainer of a run, at the step from which it continues. Damaged files that were set aside are reported."""
+def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path | None, place: Place, resume: bool) -> Trainer:
+    """The trainer of a run, at the step from which it continues; without `out`, that of a helping process."""
     from precall.tune.checkpoints import LAST, PREVIOUS
 
-    begun_before = resume and any((out / name).is_file() for name in (LAST, PREVIOUS))
+    begun_before = out is None or (resume and any((out / name).is_file() for name in (LAST, PREVIOUS)))
     names = (*(() if run["bins"] else ("lam",)), "budget", "batch_size", "truncation", "checkpoint_every")
     given = {name: run[name] for name in names if run[name] is not None}
     fixed = {"seed": run["seed"], "assess_every": run["assess_every"], "precision": PRECISIONS[run["precision"]]}
@@ -303,13 +305,13 @@ def _trainer(made: Recipe, run: Mapping[str, Any], total: int, out: Path, place:
         tuned=run["init"] is not None,  # a resumed run does not need --init any more
         out=out,
         fabric=place.fabric,
-        loggers=[_logger(target, out.name) for target in place.log],
+        loggers=[] if out is None else [_logger(target, out.name) for target in place.log],
         **given,
         **fixed,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trainer = trainer.resume() if resume else trainer
+        trainer = trainer.resume() if resume and out is not None else trainer
     for warning in caught:
         alert(f"precall: {warning.message}")
     return trainer

@@ -30,6 +30,7 @@ STEPS = 12  # steps of that search
 REPLICATES = 30  # of the counts by which a blend is chosen
 CELLS = 6  # cells of similar ratio in which a blend is predicted
 FRUGAL = 1e-5  # a draw more must gain this much
+ERRORS = 1.0  # standard errors by which a blend of more models must be better
 NAMED = 0.005  # a smaller weight counts as none
 FOLDS = 4
 AXES = 24  # principal axes of the quadratic and the neighbour members
@@ -130,7 +131,7 @@ def blend(
     """Mix several models so that the blend has the largest precision α(λ), and reject within a budget.
 
     A blend is at least as good as its best member, and better where the members miss different data. Weights are
-    chosen and predicted on different folds. If no blend is better than a member there, that member has the weight 1.
+    chosen and predicted on different folds. A model without which α(λ) falls by less than a standard error is left out.
 
     Args:
         real: the data, as in `precall.assess`.
@@ -201,19 +202,11 @@ class _Problem:
         every = np.ones(len(self.names), dtype=bool)
         if precision is not None:
             lam = self._slope(float(checks.unit("precision_at_least", precision)), every)
-        v = self._best(lam, np.ones(len(self.fold), dtype=bool), every)
-        if not v.any():
+        v, predicted = self._simplest(lam, ERRORS if precision is None else 0.0)
+        if predicted is None:
             raise ValueError(f"`budget` must pay for one draw of the cheapest model; got {self.budget:g}. Raise it.")
-        predicted = self._crossed(lam, every)
-        singles = [np.eye(len(self.names))[k] * self._draws(k) for k in range(len(self.names))]
-        spectra = [self._spectrum([one, one]) for one in singles]
-        alone = [0.0 if one is None else float(one.alpha(lam)) for one in spectra]
-        top = int(np.argmax(alone))
-        if predicted is None or float(predicted.alpha(lam)) < alone[top]:  # the blend is no better on other samples
-            v, predicted = singles[top], spectra[top]
-        assert predicted is not None
-        left_out = [self._crossed(lam, every & (np.arange(len(every)) != k)) for k in range(len(every))]
-        without = [0.0 if one is None else float(one.alpha(lam)) for one in left_out]
+        one = np.eye(len(every), dtype=bool)
+        alone, without = ([_alpha(self._crossed(lam, some), lam) for some in which] for which in (one, ~one))
         v = np.where(v < NAMED * v.sum(), 0.0, v)
         K, weights = max(1.0, float(v.sum())), v / v.sum()
         mixed = self.ratios.q @ weights
@@ -228,15 +221,36 @@ class _Problem:
             acceptance={name: keep[self.label == k + 1] for k, name in enumerate(self.names)},
         )
 
+    def _simplest(self, lam: float, errors: float) -> tuple[Array, RatioSpectrum | None]:
+        """The blend of fewest models within some standard errors of the best one, and its spectrum on other samples.
+
+        Each model more lets the weights follow the errors of the samples.
+        """
+        kept = np.ones(len(self.names), dtype=bool)
+        spectrum = self._crossed(lam, kept)
+        least = _alpha(spectrum, lam) - errors * self._standard_error(spectrum, lam)
+        while kept.sum() > 1:
+            fewer = [kept & (np.arange(kept.size) != k) for k in np.flatnonzero(kept)]
+            best = max(((one, self._crossed(lam, one)) for one in fewer), key=lambda pair: _alpha(pair[1], lam))
+            if _alpha(best[1], lam) < least:
+                break
+            kept, spectrum = best
+        return self._best(lam, np.ones(len(self.fold), dtype=bool), kept), spectrum
+
+    def _standard_error(self, spectrum: RatioSpectrum | None, lam: float) -> float:
+        """Of `α(λ) = λ P(A) + Q(not A)`, with A where λ p < q, for sets as small as the smallest."""
+        if spectrum is None:
+            return 0.0
+        below = lam * spectrum.p < spectrum.q
+        P, Q = float(spectrum.p[below].sum()), float(spectrum.q[~below].sum())
+        return math.sqrt((lam**2 * P * (1 - P) + Q * (1 - Q)) / int(np.bincount(self.label).min()))
+
     def _crossed(self, lam: float, allowed: Flags) -> RatioSpectrum | None:
         """The spectrum of the best blend of some models, on samples other than those that chose it."""
         return self._spectrum([self._best(lam, self.fold % 2 != k, allowed) for k in (0, 1)])
 
     def _spectrum(self, draws: list[Array]) -> RatioSpectrum | None:
-        """The spectrum after rejection with `draws[k]` of each model on half k of the samples; None without draws.
-
-        The samples are counted in cells of similar ratio, so that errors of single ratios average out.
-        """
+        """The spectrum after rejection with `draws[k]` of each model on half k of the samples; None without draws."""
         p, q = np.zeros((2, CELLS))
         for k, v in enumerate(draws):
             if not v.any():
@@ -253,21 +267,13 @@ class _Problem:
         budget = max(1.0, float(np.mean([v.sum() for v in draws])))
         return RatioSpectrum.from_masses(p=p, q=q).refined(budget)
 
-    def _draws(self, k: int) -> float:
-        """Draws of model k alone that the budget pays; none if it does not pay for one."""
-        draws = 1.0 if self.single else self.budget / float(self.costs[k])
-        return draws if draws >= 1 else 0.0
-
     def _best(self, lam: float, rows: Flags, allowed: Flags) -> Array:
         costs, budget = (np.ones(len(self.names)), 1.0) if self.single else (self.costs, self.budget)
         return self._counted(rows).best(lam, budget, costs, allowed)
 
     def _counted(self, rows: Flags) -> Ratios:
-        """The share of each set in each group of similar ratios: errors of single ratios average out.
-
-        The counts are those of replicates of the samples (the Bayesian bootstrap). The best blend then maximises the
-        expected α(λ), given the samples. With the counts alone it would follow the errors of single groups.
-        """
+        """The share of each set in each group of similar ratios, in replicates of the samples (Bayesian bootstrap)."""
+        # errors of single ratios average out in groups, and the expected α(λ) does not follow those of single groups
         groups = int(self.group.max()) + 1
         place = self.label[rows] * groups + self.group[rows]
         counts = np.bincount(place, minlength=(len(self.names) + 1) * groups).reshape(-1, groups)
@@ -287,12 +293,14 @@ class _Problem:
         return math.exp(high)
 
 
-def class_ratios(sets: Sequence[Array], *, seed: int = 0) -> tuple[Array, Index, Index]:
-    """Density of each set relative to the pooled density, at every sample, by models that were not trained on it.
+def _alpha(spectrum: RatioSpectrum | None, lam: float) -> float:
+    return 0.0 if spectrum is None else float(spectrum.alpha(lam))
 
-    The members are a linear, a Gaussian, a tree and a neighbour classifier with one class per set. Their probabilities
-    are averaged with the weights of the largest held-out likelihood. Returns ratios `f_c/f̄` of mean one, shape (N, C);
-    the set of each sample; and its fold.
+
+def class_ratios(sets: Sequence[Array], *, seed: int = 0) -> tuple[Array, Index, Index]:
+    """Ratios `f_c/f̄` of mean one at every sample, shape (N, C), by models not trained on it; its set; and its fold.
+
+    The members have one class per set, and are averaged with the weights of the largest held-out likelihood.
     """
     x = np.concatenate([np.asarray(one, dtype=np.float64) for one in sets])
     label = np.repeat(np.arange(len(sets)), [len(one) for one in sets])

@@ -27,17 +27,11 @@ DEVIATIONS = 2.0  # standard errors of α(1) between the estimate and either end
 
 @dataclass(frozen=True)
 class Unsupported:
-    """The mass of one sample set where the other set has no samples.
+    """The mass of one sample set where the other set has no samples."""
 
-    Attributes:
-        share: estimated mass; 0 if the mass beyond a ratio keeps falling with the ratio, as for a shifted model.
-        low: 95 % lower bound of the mass (Clopper and Pearson).
-        bound: 95 % upper bound on the mass of the other distribution there.
-    """
-
-    share: float
-    low: float
-    bound: float
+    share: float  # estimate; 0 if the mass beyond a ratio keeps falling with the ratio, as for a shifted model
+    low: float  # 95 % lower bound of the mass (Clopper and Pearson)
+    bound: float  # 95 % upper bound on the mass of the other distribution there
 
 
 def unsupported(high: Array, other: Array) -> Unsupported:
@@ -68,12 +62,9 @@ def unsupported(high: Array, other: Array) -> Unsupported:
 
 @dataclass(frozen=True, eq=False)
 class RatioSupport:
-    """Held-out log-ratios of both sample sets, and those of other models that check what a selection by them realises.
+    """Held-out log p/q of both sample sets, and of the fakes by other models, which check what a selection realises.
 
-    Attributes:
-        real: log p/q of the real samples, shape (n,).
-        fake: log p/q of the fake samples, shape (m,).
-        checks: log p/q of the fake samples by other models, each of shape (m,), NaN where a model was trained.
+    The `checks` are NaN where their model was trained.
     """
 
     real: Array
@@ -110,11 +101,7 @@ class RatioSupport:
 
     @lru_cache(maxsize=64)  # noqa: B019 - an evidence lives as long as its plan
     def realised(self, budget: float) -> RatioSpectrum:
-        """Estimated spectrum of the data and of the samples that a selection by the ratios keeps.
-
-        `q̃` is weighted by the ratios of the selection, `p` by those of the other models. The mass of the data that is
-        never produced has no counterpart.
-        """
+        """Estimated spectrum of the data and of the kept samples: q̃ by the ratios of the selection, p by the others."""
         weights, p, q = self.weights(budget), [], []
         for log_ratio in self.checks:
             scored = ~np.isnan(log_ratio)
@@ -138,10 +125,7 @@ class RatioSupport:
 
     @lru_cache(maxsize=64)  # noqa: B019
     def supported(self, budget: float) -> RatioSpectrum:
-        """The lower end of the range: `realised`, with mass moved apart on either side.
-
-        The mass is some standard errors, and a part of the disagreement between the models, which share errors.
-        """
+        """The lower end: `realised`, less some standard errors and a part of the models' disagreement."""
         spectrum, gap = self.realised(budget), self.disagreement(budget)
         lower = DEVIATIONS * self.standard_error(budget) + max(SHARED * gap, -gap)
         apart = min(1.0, lower / max(float(spectrum.alpha(1.0)), 1e-12))
@@ -149,12 +133,14 @@ class RatioSupport:
         return RatioSpectrum.from_masses(p=[*p, apart, 0.0], q=[*q, 0.0, apart])
 
     def at_best(self, spectrum: RatioSpectrum, budget: float) -> RatioSpectrum:
-        """The upper end: the refined `spectrum`, or `realised` if it is better, with some standard errors in common."""
+        """The upper end: the refined `spectrum` or `realised`, with some standard errors more in common."""
         refined = max((spectrum.refined(budget), self.realised(budget)), key=lambda one: float(one.alpha(1.0)))
         room = 1 - float(refined.alpha(1.0))
         common = min(1.0, DEVIATIONS * self.standard_error(budget) / room) if room > 0 else 0.0
-        p, q = (1 - common) * refined.p, (1 - common) * refined.q
-        return RatioSpectrum.from_masses(p=[*p, common], q=[*q, common])
+        p, q = (np.append((1 - common) * side, common) for side in (refined.p, refined.q))
+        by = np.argsort(q / np.maximum(p, 1e-300))  # the largest ratios first: `low` of their mass is never produced
+        p[by] -= (lost := np.clip(self.never_produced.low - np.cumsum(p[by]) + p[by], 0, p[by]))
+        return RatioSpectrum.from_masses(p=[*p, lost.sum()], q=[*q, 0.0])
 
 
 def capped(ratios: Array, mean: float) -> Array:

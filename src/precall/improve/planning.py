@@ -20,7 +20,6 @@ from precall.improve.evidence import RatioSupport
 from precall.metrics.scores.score import plain
 from precall.printing import aligned, wrapped
 from precall.theory import checks
-from precall.theory.arrays import Array
 from precall.theory.spectrum import RatioSpectrum
 
 BUDGETS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -118,20 +117,17 @@ class Plan:
 
     @cached_property
     def max_budget(self) -> float:
-        """The largest useful budget.
+        """The largest useful budget: M, the largest ratio p/q divided by its mean under the model, if it is exact.
 
-        For an exact spectrum it is M, the largest ratio p/q divided by its mean under the model: at M the kept samples
-        follow the data distribution restricted to the support of the model. For an estimated one it is the smallest
-        budget from which on total variation falls by no more than 0.01.
+        For an estimated spectrum it is the smallest budget from which on total variation falls by no more than 0.01.
         """
         return _useful_budget(self.spectrum, self.evidence)
 
     @property
     def max_recall(self) -> Range:
-        """P(supp Q), the maximum recall. Rejection cannot increase it, since it creates no samples.
+        """P(supp Q), the maximum recall, which rejection cannot increase.
 
-        Estimated, it is 1 minus the mass of the data that the model never produces, and at best 1 minus the 95 % lower
-        bound of this mass.
+        Estimated: 1 minus the mass of the data that is never produced; at best, 1 minus its 95 % lower bound.
         """
         if self.evidence is None:
             return Range.exact(self.spectrum.max_recall)
@@ -156,16 +152,11 @@ class Plan:
 
     def precision(self, *, recall: npt.ArrayLike, budget: float) -> Range:
         """Maximum precision at this recall after rejection; 0 above `max_recall`."""
-        if self.evidence is None:
-            return Range.exact(_raised(self.spectrum, checks.unit("recall", recall), budget))
-        return Range(*(one.precision(recall=recall) for one in self.refined(budget)))
+        return Range(*(one.precision(recall=checks.unit("recall", recall)) for one in self.refined(budget)))
 
     def recall(self, *, precision: npt.ArrayLike, budget: float) -> Range:
         """Maximum recall at this precision after rejection."""
-        if self.evidence is None:  # the recall at precision/K before rejection
-            K = min(checks.budget(budget), self.spectrum.max_budget)
-            return Range.exact(self.spectrum.recall(precision=checks.unit("precision", precision) / K))
-        return Range(*(one.recall(precision=precision) for one in self.refined(budget)))
+        return Range(*(one.recall(precision=checks.unit("precision", precision)) for one in self.refined(budget)))
 
     def least_budget(self, *, precision: float, recall: float) -> Range:
         """Smallest K with at least this precision at this recall: by what the samples support, and at best.
@@ -255,28 +246,17 @@ def _outcome(
     perfect = _perfect_recall(spectrum, K)
     kappa = 1 / perfect if perfect > 0 else math.inf
     both = _refined(spectrum, evidence, K)
-    if evidence is None:
-        precision = tuple(Range.exact(float(_raised(spectrum, np.asarray(b), K))) for b in recalls)
-    else:
-        precision = tuple(Range(*(float(one.precision(recall=b)) for one in both)) for b in recalls)
     return Outcome(
         budget=budget,
         acceptance_rate=1 / K,
         tau=kappa / K,
         kappa=kappa,
-        precision=precision,
+        precision=tuple(Range(*(float(one.precision(recall=b)) for one in both)) for b in recalls),
         area=Range(*(one.area for one in both)),
         f8=Range(*(one.f_score(8) for one in both)),
         f1_8=Range(*(one.f_score(1 / 8) for one in both)),
         tv=Range(*(one.total_variation for one in both)),
     )
-
-
-def _raised(spectrum: RatioSpectrum, recall: Array, budget: float) -> float | Array:
-    """`min(1, K π(b))`."""
-    K = min(checks.budget(budget), spectrum.max_budget)
-    raised = np.minimum(1.0, K * np.asarray(spectrum.precision(recall=recall)))
-    return float(raised) if raised.ndim == 0 else raised
 
 
 def _perfect_recall(spectrum: RatioSpectrum, K: float) -> float:

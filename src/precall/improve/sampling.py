@@ -9,14 +9,13 @@ import inspect
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, is_dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 
-from precall.improve.interfaces import Generator, LatentDecoder, Latents, LogRatio, Samples
+from precall.improve.interfaces import Generator, LogRatio, Samples
 from precall.improve.ratio import log_ratios
 from precall.networks import evaluating
 from precall.progress import Progress
@@ -76,18 +75,14 @@ class SamplingError(ValueError):
 
 
 class Source:
-    """Draws of a generator and their log-ratios, validated and counted.
-
-    The generator and the method (`coins`) use two separate random streams, so that the draws do not depend on the
-    method. `remaining` is the number of samples still to be produced, and `findings` are what the method reports.
-    """
+    """Draws of a generator, which do not depend on the method, and their log-ratios, validated and counted."""
 
     def __init__(self, generator: Generator, ratio: LogRatio, *, n: int, seed: int, batch_size: int) -> None:
         _check_generator(generator)
         self.generator, self.ratio, self.remaining, self.batch_size = generator, ratio, n, batch_size
         self.rng, self.coins = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
         self.draws = self.ratio_calls = self.gradient_calls = 0
-        self.findings: dict[str, Any] = {}
+        self.findings: dict[str, Any] = {}  # what the method reports
         self._end: SamplingError | None = None
         self._shape: tuple[int, ...] | None = None
 
@@ -103,25 +98,7 @@ class Source:
             raise self._stopped() from None
         except Exception as error:
             raise SamplingError(f"`generator` failed after {self.draws:,} draws: {error}") from error
-        return self._checked(x, count)
-
-    def latents(self, count: int) -> Latents:
-        """At most `batch_size` of `count` latent points of a `LatentGenerator`."""
-        return self._decoder.latents(min(count, self.batch_size), self.rng)
-
-    def decode(self, z: Samples) -> Samples:
-        """Samples of latent points, counted as draws, without gradient."""
-        torch = sys.modules.get("torch")
-        with nullcontext() if torch is None else torch.no_grad():
-            return self._checked(self._decoder.decode(z), len(z))
-
-    @property
-    def _decoder(self) -> LatentDecoder:
-        if not isinstance(self.generator, LatentDecoder):
-            raise ValueError(
-                "`generator` must be a LatentGenerator for methods that work on latents. Wrap its decoder in one."
-            )
-        return self.generator
+        return self.checked(x, count)
 
     def judge(self, x: Samples) -> Array:
         """Log-ratios of draws, as float64."""
@@ -151,7 +128,7 @@ class Source:
                 self._end = error
         return joined([x for x, _ in parts]), np.concatenate([values for _, values in parts])
 
-    def _checked(self, x: Samples, count: int) -> Samples:
+    def checked(self, x: Samples, count: int) -> Samples:
         """Validate that all samples have one shape, and that there are at most `count`; fewer end the sampling."""
         if not hasattr(x, "shape") or len(x.shape) == 0 or len(x) > count:
             got = f"shape {tuple(x.shape)}" if hasattr(x, "shape") else type(x).__name__

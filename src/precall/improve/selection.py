@@ -342,11 +342,8 @@ def choose(*, log_ratios: npt.ArrayLike, budget: float, seed: int = 0) -> Choice
 
 
 def systematic(probabilities: Array, order: Index, rng: np.random.Generator) -> Index:
-    """Systematic sampling: a fixed number of elements, each with its own inclusion probability (Madow, 1949).
-
-    The probabilities, whose sum is a whole number, are laid end to end in `order`, and every unit step from one random
-    start selects an element. Returns increasing positions.
-    """
+    """Systematic sampling (Madow, 1949): increasing positions, each with its probability (sum: a whole number)."""
+    # the probabilities are laid end to end in `order`; every unit step from one random start selects an element
     sure = np.flatnonzero(probabilities >= 1)
     order = order[(probabilities[order] < 1) & (probabilities[order] > 0)]
     hits = round(float(probabilities[order].sum()))

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,12 +16,9 @@ RESIDENT = 2 << 30  # bytes of data that may stay on the accelerator
 
 
 class Batches:
-    """Shuffled batches of a sample set, accessed by their number.
+    """Shuffled batches of an array, a tensor or a torch Dataset of samples or (sample, label) pairs, by their number.
 
-    The stream of samples is a sequence of permutations of the data, one per epoch, seeded by (seed, epoch). A batch
-    consists of `size` consecutive samples of the stream. With several processes, each one takes its share of the batch.
-
-    The data are an array, a tensor, or a torch Dataset of samples or (sample, label) pairs.
+    A batch consists of `size` consecutive samples of a sequence of permutations of the data, one per (seed, epoch).
     """
 
     def __init__(
@@ -44,28 +40,25 @@ class Batches:
             raise ValueError(f"`labels` must have one entry per sample, {len(self)}; got {len(self.labels)}.")
         if size % world:
             raise ValueError(f"`batch_size` must be a multiple of the number of processes, {world}; got {size}.")
-        self._order = lru_cache(maxsize=2)(self._permutation)
+        self._order = lru_cache(maxsize=2)(lambda epoch: np.random.default_rng([seed, epoch]).permutation(len(self)))
 
     def __len__(self) -> int:
         assert isinstance(self.data, Sized)
         return len(self.data)
 
-    def at(self, number: int) -> tuple[Tensor, Tensor | None]:
-        """Batch `number`: samples as floats (uint8 images scaled to [−1, 1]) and their labels."""
-        index = self._indices(number)
+    def at(self, number: int, *, whole: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Batch `number`, whole or the share of this process: samples as floats (uint8: [−1, 1]) and labels."""
+        index = self._indices(number, 0 if whole else self.rank, 1 if whole else self.world)
         if is_tensor(self.data):
             samples = self.data[index.to(self.data.device)].to(self.device, non_blocking=True)
             return as_float(samples), None if self.labels is None else self.labels[index.to(self.device)]
         return self._collated([self.data[int(i)] for i in index])
 
-    def _indices(self, number: int) -> Tensor:
-        share = self.size // self.world
-        start = number * self.size + self.rank * share
+    def _indices(self, number: int, rank: int, world: int) -> Tensor:
+        share = self.size // world
+        start = number * self.size + rank * share
         epoch, offset = np.divmod(np.arange(start, start + share), len(self))
         return torch.from_numpy(np.concatenate([self._order(int(e))[offset[epoch == e]] for e in np.unique(epoch)]))
-
-    def _permutation(self, epoch: int) -> npt.NDArray[np.int64]:
-        return np.random.default_rng([self.seed, epoch]).permutation(len(self))
 
     def _collated(self, items: list[Any]) -> tuple[Tensor, Tensor | None]:
         pairs = isinstance(items[0], tuple | list)

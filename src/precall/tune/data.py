@@ -172,17 +172,12 @@ def places(name: str, data_dir: Path | None) -> Iterator[Path]:
 def _idx(name: str, data_dir: Path | None) -> TrainingData:
     """MNIST or Fashion-MNIST."""
     for place in places(name, data_dir):
-        files = [_either(place / file) for file in IDX]
+        files = [next((one for one in (place / file, place / f"{file}.gz") if one.is_file()), None) for file in IDX]
         if all(files):
             return _from_idx(name, [file for file in files if file is not None])
     if name not in CONTENTS:
         raise _missing(name, f"{', '.join(IDX)} (as they are, or as .gz)")
     return _from_idx(name, [_fetched(name, file) for file in IDX])
-
-
-def _either(path: Path) -> Path | None:
-    """The file, plain or gzipped."""
-    return next((file for file in (path, path.with_name(path.name + ".gz")) if file.is_file()), None)
 
 
 def _from_idx(name: str, files: Sequence[Path]) -> TrainingData:

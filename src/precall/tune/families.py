@@ -19,16 +19,6 @@ from precall.tune.models.mlp import ConvDiscriminator, ConvGenerator, MLPDiscrim
 from precall.tune.settings import Settings
 
 
-def _biggan(shape: Shape, classes: int) -> nn.Module:
-    """The model of App. C.1.4: 4.3 M parameters for CIFAR-10, 32.0 M for CelebA."""
-    channels, side = shape[0], _side(shape)
-    return BigGANGenerator(side, classes=classes, shared=0, hierarchical=False, channels=channels)
-
-
-def _biggan_critic(shape: Shape, classes: int) -> nn.Module:
-    return BigGANDiscriminator(_side(shape), classes=classes, channels=shape[0])
-
-
 def _perceptron(shape: Shape, classes: int) -> nn.Module:
     """256-512-1024 (App. C.2.1, C.2.3). For tiny images the model is too weak for high precision and recall at once."""
     if _tiny(shape):
@@ -74,7 +64,12 @@ FAMILIES = {
         multiple=4,
     ),
     "realnvp": Family(lambda shape, classes: RealNVP(shape), _flow_critic, flow=True),
-    "biggan": Family(_biggan, _biggan_critic, conditional=True, multiple=8),
+    "biggan": Family(  # App. C.1.4
+        lambda shape, classes: BigGANGenerator(_side(shape), classes=classes, channels=shape[0]),
+        lambda shape, classes: BigGANDiscriminator(_side(shape), classes=classes, channels=shape[0]),
+        conditional=True,
+        multiple=8,
+    ),
 }
 DEFAULT_MODEL = {
     "8-gaussians": "realnvp",

@@ -44,21 +44,16 @@ class Adversarial:
         judged = [[logits.chunk(2) for logits in one] for one in self.logits(torch.cat([real, fake]), both)]
         losses = [_mean([objective.discriminator_loss(*pair) for pair in one]) for one in judged]
         sides = ([of_samples([pair[side] for pair in one]) for one in judged] for side in range(2))
-        return Losses(_sum(losses), *(torch.stack(side).mean(0) for side in sides))
+        return Losses(reduce(torch.add, losses), *(torch.stack(side).mean(0) for side in sides))
 
     def generator_loss(self, objective: Any, real: Tensor, labels: Tensor | None, z: Tensor) -> Tensor:
         """The objective's loss on new draws."""
         judged = self.logits(self.generator(z, labels), labels)
-        return _sum([_mean([objective.generator_loss(logits) for logits in one]) for one in judged])
+        return reduce(torch.add, [_mean([objective.generator_loss(logits) for logits in one]) for one in judged])
 
     def logits(self, x: Tensor, labels: Tensor | None) -> list[list[Tensor]]:
         """Logits by each critic, with noise added to what the critics see (`noisy_logits`)."""
         return [noisy_logits(critic, x, labels, self.noise) for critic in critics_of(self.discriminator)]
-
-
-def _sum(losses: list[Tensor]) -> Tensor:
-    """The sum, which for a single loss is the loss itself."""
-    return reduce(torch.add, losses)
 
 
 def _mean(losses: list[Tensor]) -> Tensor:

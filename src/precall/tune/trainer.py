@@ -1,8 +1,8 @@
 """The training loop: one generator, one discriminator, one objective, on any number of devices (Lightning Fabric).
 
 Batches, latents and schedules follow from the seed and the step, and a checkpoint holds the rest. On the CPU, a run in
-one process that was killed and resumed ends with the same bits as an uninterrupted one. With several processes, all but
-the first resume with other latents.
+one process that was killed and resumed ends with the same bits as an uninterrupted one. Several processes draw the same
+batches and latents together as one process alone, and may be resumed in another number.
 """
 
 from __future__ import annotations
@@ -88,10 +88,9 @@ class Trainer:
     ) -> None:
         self.settings = settings = settings or Settings()
         check_generator(generator, settings.truncation)
-        self.fabric = fabric or processes.best_device(settings.precision)
+        self.fabric = fabric or processes.on_device(settings.precision)
         device = self.fabric.device
         self.generator, self.discriminator = generator.to(device), discriminator.to(device)
-        processes.share(self.fabric, generator, discriminator)
         self.average = copy.deepcopy(generator).requires_grad_(False).eval()
         self.objective, self.out, self.loggers = objective, None if out is None else Path(out), tuple(loggers)
         objective_state.to_device(objective, device)
@@ -111,7 +110,7 @@ class Trainer:
         self.watch = Watch()
         self.step = self.batch = 0  # numbers of completed generator steps and of batches used
         self._saved: int | None = None  # step of the checkpoint in `out`
-        processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
+        processes.part_ways(self.fabric, seed=self.settings.seed, step=self.step)
 
     def fit(self, steps: int, progress: Progress | None = None) -> Trainer:
         """Train until the generator has taken `steps` steps in total, including those before a resumption.
@@ -122,6 +121,10 @@ class Trainer:
         """
         total = checks.count("steps", steps)
         check_fork()
+        if self.fabric.world_size > 1:
+            state = self.fabric.broadcast(self._state())
+            if self.fabric.global_rank:
+                self._restore("the first process", *state)
         with processes.interrupts_after_a_step() as pressed:
             self._checkpoint()
             while self.step < total and not self._interrupted(pressed()):
@@ -155,7 +158,7 @@ class Trainer:
                 assert isinstance(self.route, Adversarial)  # objectives with `refresh` use a discriminator
                 [[logits]] = self.route.logits(self.generator(z, labels), labels)
             for part in parts:
-                part.refresh(self.fabric.all_gather(logits))
+                part.refresh(processes.gathered(self.fabric, logits))
         seen = {name: judged[name] for name in ("real_logits", "fake_logits")}
         return {"generator_loss": made["loss"], "discriminator_loss": judged["loss"], **seen}
 
@@ -197,10 +200,12 @@ class Trainer:
         """The next batch, its labels, and as many latents."""
         real, labels = self.batches.at(self.batch)
         self.batch += 1
+        # every process draws for the whole batch, and takes its share
+        n, share = self.settings.batch_size, slice(self.fabric.global_rank * len(real), None)
         if self.settings.flip:
-            mirrored = torch.rand(len(real), 1, 1, 1, generator=self.rng, device=real.device) < 0.5
+            mirrored = torch.rand(n, 1, 1, 1, generator=self.rng, device=real.device)[share][: len(real)] < 0.5
             real = torch.where(mirrored, real.flip(-1), real)
-        return real, labels if self.classes else None, self.latents(len(real), self.rng)
+        return real, labels if self.classes else None, self.latents(n, self.rng)[share][: len(real)]
 
     def latents(self, n: int, rng: torch.Generator) -> Tensor:
         """Draw n latents, with the standard deviation `truncation`."""
@@ -218,8 +223,8 @@ class Trainer:
         settings, last = self.settings, self.step == total
         if self.step % settings.log_every == 0 or last:
             # gathered from all processes, so that all of them log, or stop for, the same numbers
-            alone = self.fabric.world_size == 1
-            self._log(self.watch.read(row if alone else self.fabric.all_gather(row), step=self.step))  # type: ignore[arg-type]
+            every = {name: processes.gathered(self.fabric, value) for name, value in row.items()}
+            self._log(self.watch.read(every, step=self.step))
             if progress is not None:
                 progress("train", self.step, total)
         if settings.assess_every and (self.step % settings.assess_every == 0 or last):
@@ -237,10 +242,12 @@ class Trainer:
         """Score the moving average against held-out data, and save a picture of its samples."""
         from precall.tune import pictures
 
+        if self.fabric.global_rank:
+            return
         fake = self.sample(self.settings.assess_n, seed=self.settings.seed)
         if self.held_out is not None:
             self._log(neighbor_scores(self.held_out, fake, self.features))
-        if self.out is not None and not self.fabric.global_rank:
+        if self.out is not None:
             pictures.save(fake, self.out / f"samples-{self.step:07d}.png")
 
     @torch.no_grad()
@@ -322,6 +329,13 @@ class Trainer:
         """Resume from a checkpoint of a trainer with the same networks, objective, data and settings."""
         tensors, facts = checkpoints.read(path)
         checkpoints.check_same(path, facts, {**asdict(self.settings), **self._identity})
+        self._restore(path, tensors, facts)
+        if self.out is not None and not self.fabric.global_rank:
+            log.forget_after(self.out, self.step)
+        self._saved = self.step if self.out is not None and Path(path) == self.out / checkpoints.LAST else None
+        return self
+
+    def _restore(self, path: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self._load_networks(path, tensors, NETWORKS)
         with checkpoints.named(path):
             for name, optimizer in self.optimizers.items():
@@ -332,11 +346,7 @@ class Trainer:
             if "rng/cuda" in tensors and torch.cuda.is_available():
                 torch.cuda.set_rng_state(tensors["rng/cuda"], self.fabric.device)
         self.step, self.batch = facts["step"], facts["batch"]
-        processes.part_ways(self.fabric, self.rng, seed=self.settings.seed, step=self.step)
-        if self.out is not None and not self.fabric.global_rank:
-            log.forget_after(self.out, self.step)
-        self._saved = self.step if self.out is not None and Path(path) == self.out / checkpoints.LAST else None
-        return self
+        processes.part_ways(self.fabric, seed=self.settings.seed, step=self.step)
 
     def resume(self) -> Trainer:
         """Resume from the last checkpoint in `out`, or from the previous one if the last is damaged.
@@ -382,8 +392,8 @@ class Trainer:
         self.standard, self._log_det = standard, 0.0 if standard is None else standard.log_det
         where: dict[str, Any] = {"device": fabric.device, "rank": fabric.global_rank, "world": fabric.world_size}
         self.batches = Batches(data, size=settings.batch_size, seed=settings.seed, labels=self.labels, **where)
-        # enough data to estimate its location and scale
-        some = torch.cat([self.batches.at(number)[0] for number in range(max(1, 2000 // settings.batch_size))])
+        enough = range(max(1, 2000 // settings.batch_size))  # to estimate location and scale of the data
+        some = torch.cat([self.batches.at(number, whole=True)[0] for number in enough])
         final = final_objective(self.objective)
         self.route = route(self.generator, self.discriminator, final, some, settings.noise)
 

@@ -1,7 +1,7 @@
 """BigGAN without attention, for images of 32 or 64 pixels, class-conditional or not.
 
-It consists of residual blocks with spectral normalisation, batch normalisation whose gain and bias depend on the class
-and on a part of the latent, and a projection discriminator.
+It consists of residual blocks with spectral normalisation, batch normalisation whose gain and bias depend on the class,
+and a projection discriminator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from precall.tune.models.layers import SpectralConv2d, SpectralEmbedding, Spectr
 GENERATOR = {32: (4, 4, 4, 4), 64: (16, 16, 8, 4, 2)}  # the first number is that of the first layer
 DISCRIMINATOR = {32: (4, 4, 4, 4), 64: (1, 2, 4, 8, 16)}
 HALVINGS = {32: 2, 64: 4}
-LATENT = {1: 128, 4: 128, 5: 120}  # by the number of parts
 BOTTOM = 4  # side of the first feature map
 
 
@@ -29,10 +28,9 @@ class ConditionalNorm(nn.Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, channels: int, condition: int, linear: type[nn.Linear]) -> None:
+    def __init__(self, channels: int, condition: int) -> None:
         super().__init__()
-        self.gain = linear(condition, channels, bias=False)
-        self.bias = linear(condition, channels, bias=False)
+        self.gain, self.bias = (nn.Linear(condition, channels, bias=False) for _ in range(2))
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
@@ -48,9 +46,9 @@ def _plane(rows: Tensor, like: Tensor) -> Tensor:
 class UpBlock(nn.Module):
     """A residual block of the generator, which doubles the resolution."""
 
-    def __init__(self, channels: int, out: int, condition: int, linear: type[nn.Linear]) -> None:
+    def __init__(self, channels: int, out: int, condition: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = ConditionalNorm(channels, condition, linear), ConditionalNorm(out, condition, linear)
+        self.norm1, self.norm2 = ConditionalNorm(channels, condition), ConditionalNorm(out, condition)
         self.conv1, self.conv2 = SpectralConv2d(channels, out), SpectralConv2d(out, out)
         self.shortcut = SpectralConv2d(channels, out, 1)
 
@@ -81,72 +79,39 @@ class DownBlock(nn.Module):
 class BigGANGenerator(nn.Module):
     """The generator of BigGAN at 32 or 64 pixels.
 
-    The latent is split into one part for the first layer and, if `hierarchical`, one for the normalisations of each
-    block, where it is concatenated with the class vector. With `shared=0, hierarchical=False` the numbers of
-    parameters are the published ones: 4.3 M for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
+    The whole latent enters the first layer, and one-hot labels the normalisations. The numbers of parameters are the
+    published ones: 4.3 M for CIFAR-10 (size 32, 10 classes), 32.0 M for CelebA (size 64).
 
     Args:
         size: 32 or 64, the side of the images.
         classes: number of classes, 0 for an unconditional model.
-        latent: dimension of z; if None, 128, or 120 for five parts at size 64.
-        shared: dimension of the class embedding shared by all normalisations, 0 for one-hot labels.
-        hierarchical: whether equal parts of z condition the normalisations.
 
     Example:
-        >>> G = BigGANGenerator(32, ch=64, classes=10, shared=0, hierarchical=False)
-        >>> sum(p.numel() for p in G.parameters())
+        >>> sum(p.numel() for p in BigGANGenerator(32, ch=64, classes=10).parameters())
         4304387
 
     References:
         Brock et al. (2019); Verine (2024), App. C.1.4.
     """
 
-    def __init__(
-        self,
-        size: int = 32,
-        *,
-        ch: int = 64,
-        classes: int = 0,
-        latent: int | None = None,
-        shared: int = 128,
-        hierarchical: bool = True,
-        channels: int = 3,
-    ) -> None:
+    def __init__(self, size: int = 32, *, ch: int = 64, classes: int = 0, latent: int = 128, channels: int = 3) -> None:
         super().__init__()
         widths = [ch * width for width in GENERATOR[_known(size)]]
-        self.parts = len(GENERATOR[size]) if hierarchical else 1
-        latent = LATENT[self.parts] if latent is None else checks.count("latent", latent)
-        if latent % self.parts:
-            raise ValueError(f"`latent` must be divisible by {self.parts}, the number of its parts; got {latent}.")
-        self.classes, self.latent_shape = classes, (latent,)
-        self.embedding = nn.Embedding(classes, shared) if classes and shared else None
+        self.classes, self.latent_shape = classes, (checks.count("latent", latent),)
         # an unconditional model has a single class, and its condition is the constant 1
-        condition = (shared if self.embedding is not None else max(classes, 1)) + (
-            latent // self.parts if hierarchical else 0
-        )
-        linear = SpectralLinear if self.embedding is not None else nn.Linear
-        self.linear = SpectralLinear(latent // self.parts, widths[0] * BOTTOM**2)
-        self.blocks = nn.ModuleList(UpBlock(a, b, condition, linear) for a, b in pairwise(widths))
+        self.linear = SpectralLinear(latent, widths[0] * BOTTOM**2)
+        self.blocks = nn.ModuleList(UpBlock(a, b, max(classes, 1)) for a, b in pairwise(widths))
         self.out = nn.Sequential(
             nn.BatchNorm2d(widths[-1]), nn.ReLU(inplace=True), SpectralConv2d(widths[-1], channels)
         )
         orthogonal(self)
 
-    def _conditions(self, z: Tensor, labels: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-        """The part of z for the first layer, and the condition of each block."""
-        if not self.classes:
-            y = z.new_ones(len(z), 1)
-        elif self.embedding is not None:
-            y = self.embedding(given(labels, self.classes))
-        else:
-            y = functional.one_hot(given(labels, self.classes), self.classes).to(z)
-        first, *rest = z.chunk(self.parts, 1)
-        return first, [torch.cat([y, part], 1) for part in rest] or [y] * len(self.blocks)
-
     def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
-        first, conditions = self._conditions(z, labels)
-        h = self.linear(first).view(len(z), -1, BOTTOM, BOTTOM)
-        for block, y in zip(self.blocks, conditions, strict=True):
+        y = z.new_ones(len(z), 1)
+        if self.classes:
+            y = functional.one_hot(given(labels, self.classes), self.classes).to(z)
+        h = self.linear(z).view(len(z), -1, BOTTOM, BOTTOM)
+        for block in self.blocks:
             h = block(h, y)
         return torch.tanh(self.out(h))
 

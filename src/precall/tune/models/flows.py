@@ -87,11 +87,7 @@ BOUND = 5.0  # of |log s|: one coupling scales by at most e⁵
 
 
 class Coupling(Layer):
-    """An affine map of every other coordinate, given the remaining ones: x_moved = z_moved ⊙ s(z_kept) + t(z_kept).
-
-    The input of the network is the whole vector with the moved coordinates set to 0 (2-256-256-2 in the plane). Its
-    last layer is initialised to 0, so that the map is initially the identity.
-    """
+    """An affine map of every other coordinate, given the remaining ones: x_moved = z_moved ⊙ s(z_kept) + t(z_kept)."""
 
     kept: Tensor
     order: Tensor
@@ -105,7 +101,7 @@ class Coupling(Layer):
         self.register_buffer("order", torch.cat([kept, moved]).argsort(), persistent=False)
         self.parity = parity
         self.net = perceptron([d, *hidden, 2 * len(moved)])
-        for parameter in self.net[-1].parameters():
+        for parameter in self.net[-1].parameters():  # initially the identity
             nn.init.zeros_(parameter)
 
     def _scale_and_shift(self, x: Tensor) -> tuple[Tensor, Tensor]:

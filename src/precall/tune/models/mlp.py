@@ -9,16 +9,16 @@ from math import prod
 from torch import Tensor, nn
 
 from precall.theory import checks
-from precall.tune.models.layers import SpectralConv2d, SpectralLinear, appended, given
+from precall.tune.models.layers import appended, given
 
 LEAK = 0.2
 
 
-def perceptron(widths: Sequence[int], *, spectral: bool = False) -> nn.Sequential:
+def perceptron(widths: Sequence[int]) -> nn.Sequential:
     """Linear layers with LeakyReLU in between; the first width is that of the input."""
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(widths):
-        layers += [SpectralLinear(fan_in, fan_out) if spectral else nn.Linear(fan_in, fan_out), nn.LeakyReLU(LEAK)]
+        layers += [nn.Linear(fan_in, fan_out), nn.LeakyReLU(LEAK)]
     return nn.Sequential(*layers[:-1])
 
 
@@ -63,23 +63,18 @@ class MLPDiscriminator(nn.Module):
     The default widths are the published ones: 2-1024-512-256-1 (659,457 parameters) for points in the plane,
     784-1024-512-256-1 (1,460,225) for 28 × 28 images, 1024-1024-512-256-1 (1,705,985) for 32 × 32.
 
-    With `spectral`, every layer is spectrally normalised. One-hot labels are appended to x.
+    One-hot labels are appended to x.
 
     References:
         Verine (2024), App. C.1.2, C.1.3, C.2.1 and C.2.3.
     """
 
     def __init__(
-        self,
-        shape: tuple[int, ...] = (2,),
-        *,
-        widths: Sequence[int] = (1024, 512, 256),
-        classes: int = 0,
-        spectral: bool = False,
+        self, shape: tuple[int, ...] = (2,), *, widths: Sequence[int] = (1024, 512, 256), classes: int = 0
     ) -> None:
         super().__init__()
         self.classes = classes
-        self.net = perceptron([prod(shape) + classes, *widths, 1], spectral=spectral)
+        self.net = perceptron([prod(shape) + classes, *widths, 1])
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         logits: Tensor = self.net(appended(x.flatten(1), labels, self.classes))
@@ -139,24 +134,22 @@ class ConvDiscriminator(nn.Module):
     it is a projection discriminator: the inner product of the class vector with the features is added to the logit.
     """
 
-    def __init__(
-        self, shape: tuple[int, int, int] = (1, 28, 28), *, ch: int = 32, classes: int = 0, spectral: bool = False
-    ) -> None:
+    def __init__(self, shape: tuple[int, int, int] = (1, 28, 28), *, ch: int = 32, classes: int = 0) -> None:
         super().__init__()
         checks.count("ch", ch)
         height, width = _quarter(shape)
         self.classes = classes
         self.net = nn.Sequential(
-            _conv(shape[0], ch, 1, spectral),
+            nn.Conv2d(shape[0], ch, 3, 1, 1),
             nn.LeakyReLU(LEAK),
-            _conv(ch, 2 * ch, 2, spectral),
+            nn.Conv2d(ch, 2 * ch, 3, 2, 1),
             nn.LeakyReLU(LEAK),
-            _conv(2 * ch, 4 * ch, 2, spectral),
+            nn.Conv2d(2 * ch, 4 * ch, 3, 2, 1),
             nn.LeakyReLU(LEAK),
             nn.Flatten(),
         )
         features = 4 * ch * height * width
-        self.linear = SpectralLinear(features, 1) if spectral else nn.Linear(features, 1)
+        self.linear = nn.Linear(features, 1)
         self.embedding = nn.Embedding(classes, features) if classes else None
         if self.embedding is not None:
             nn.init.normal_(self.embedding.weight, std=0.02)
@@ -165,9 +158,3 @@ class ConvDiscriminator(nn.Module):
         h: Tensor = self.net(x)
         logits: Tensor = self.linear(h).squeeze(1)
         return logits if self.embedding is None else logits + (self.embedding(given(labels, self.classes)) * h).sum(1)
-
-
-def _conv(channels: int, out: int, stride: int, spectral: bool) -> nn.Module:
-    if spectral:
-        return SpectralConv2d(channels, out, 3, stride)
-    return nn.Conv2d(channels, out, 3, stride, 1)
