@@ -28,8 +28,8 @@ KEPT = 8  # blocks of records that stay in memory
 BLOCK = 1 << 22  # bytes of a block, if the size of a record is known
 MOST_ROWS = 16_384  # records of a block
 LEAST = 16  # bytes in memory of a record: an offset and a value
-# types of which a few bytes can be any number of values: runs, views of lists, and shared values inside other values
-SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_view)")
+# types of which a few bytes can be any number of values: runs, views of lists, shared lists, shared values inside
+SHARED = re.compile(r"run_end_encoded|list_view|<.*(dictionary<|(string|binary)_view)|dictionary<values=\w*list")
 TEXT = "text"  # the column of this name contains the samples, if it contains texts
 
 
@@ -62,7 +62,8 @@ class Records:
     def first(self, column: str) -> object:
         """The first value in a column that is not missing, among the records of the first block; None if none is."""
         block = next(self.blocks([column]), None)
-        values = [] if block is None else block.column(0).slice(0, 16).to_pylist()
+        with reading.parsing(Path(self.name), "a file whose cells can be read"):
+            values = [] if block is None else block.column(0).slice(0, 16).to_pylist()
         return next((value for value in values if value is not None), None)
 
 
@@ -210,10 +211,8 @@ def _lists(column: Any, place: str, like: Numbers | None = None) -> Numbers:
     """The lists of a block as a matrix; `like` has the number of columns and the dtype of the other blocks."""
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
-    if column.null_count:
-        raise ValueError(f"`{shown(place)}` must contain lists of equal length without nulls.")
-    values = column.flatten()
-    if values.null_count or len(values) % len(column) or len(column.value_lengths().unique()) > 1:
+    values = None if column.null_count else column.flatten()
+    if values is None or values.null_count or len(values) % len(column) or len(column.value_lengths().unique()) > 1:
         raise ValueError(f"`{shown(place)}` must contain lists of equal length without nulls.")
     found = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
     if like is not None and (found.shape[1], found.dtype) != (like.shape[1], like.dtype):
